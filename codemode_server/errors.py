@@ -1,0 +1,123 @@
+"""The errors of codemode-server, by who has to act on them.
+
+    CodemodeError
+    ├── SettingsError          the person: upstream.yaml or the environment is wrong
+    ├── SandboxUnavailable     the person: no sandbox can run here
+    ├── LedgerUnavailable      the person: the record can't be written (disk full, locked)
+    ├── MetaToolError          the model: a bad argument to one of the four tools
+    ├── ExecutionError         the model: the program can't go on
+    │   ├── LimitExceeded      a limit of upstream.yaml ended it
+    │   └── SandboxFailed      the sandbox died under it
+    └── CallError              the program: one call to a tool did not succeed
+        ├── UnknownTool        no such server or tool
+        ├── InvalidArguments   refused before anything was sent
+        ├── CallRefused        refused by the permissions
+        ├── UpstreamUnavailable  the server is not connected
+        ├── CallTimedOut       sent, and not answered in time
+        └── ToolFailed         answered by the upstream with an error
+
+Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
+become text there once. Messages say what, where, and what to do next; identifiers stand in quotes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CodemodeError(Exception):
+    """Base of every error that codemode-server raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    """Stable, machine-readable name of the kind of error."""
+
+
+class SettingsError(CodemodeError):
+    """Raised when the configuration can't be used as it stands."""
+
+    code = "settings"
+
+
+class SandboxUnavailable(CodemodeError):
+    """Raised when no sandbox that the configuration allows can run on this machine."""
+
+    code = "sandbox_unavailable"
+
+
+class LedgerUnavailable(CodemodeError):
+    """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
+
+    code = "ledger_unavailable"
+
+
+class MetaToolError(CodemodeError):
+    """Raised for a bad argument to one of the four tools; the message says what is right."""
+
+    code = "bad_argument"
+
+
+class ExecutionError(CodemodeError):
+    """Raised when a program can't go on, whatever its code does about it."""
+
+    code = "execution"
+
+
+class LimitExceeded(ExecutionError):
+    """Raised when a program passes one of the limits of `upstream.yaml`.
+
+    `setting` is the limit's full name there, for instance `limits.calls`.
+    """
+
+    code = "limit_exceeded"
+
+    def __init__(self, message: str, *, setting: str) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+class SandboxFailed(ExecutionError):
+    """Raised when the sandbox ended without the program having ended."""
+
+    code = "sandbox_failed"
+
+
+class CallError(CodemodeError):
+    """Base of what a program sees as `ToolError`: one call did not succeed, the program goes on."""
+
+    code = "call_failed"
+
+
+class UnknownTool(CallError):
+    """Raised for a server or tool that the catalog doesn't have; names the nearest ones."""
+
+    code = "unknown_tool"
+
+
+class InvalidArguments(CallError):
+    """Raised for arguments that the tool's schema refuses; nothing was sent."""
+
+    code = "invalid_arguments"
+
+
+class CallRefused(CallError):
+    """Raised when the permissions refuse a call; nothing was sent."""
+
+    code = "refused"
+
+
+class UpstreamUnavailable(CallError):
+    """Raised when the tool's server is not connected."""
+
+    code = "unavailable"
+
+
+class CallTimedOut(CallError):
+    """Raised when an upstream did not answer in time; whether it acted is not known."""
+
+    code = "timed_out"
+
+
+class ToolFailed(CallError):
+    """Raised when the upstream answered with an error of its own."""
+
+    code = "tool_failed"

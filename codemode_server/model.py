@@ -1,0 +1,73 @@
+"""Ids and records that several stages share; no I/O of any kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NewType
+
+ExecutionId = NewType("ExecutionId", str)
+"""One `execute_code`, for instance `x7f3a9c21b04`."""
+
+JsonValue = Any
+"""Anything `json.loads` gives."""
+
+JsonSchema = dict[str, Any]
+"""A JSON Schema object as an upstream declared it, unchecked."""
+
+
+class Effect(StrEnum):
+    """What a tool says of itself in its annotations; a claim of the upstream, not a fact."""
+
+    READS = "reads"
+    WRITES = "writes"
+    DESTROYS = "destroys"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool as its upstream declared it."""
+
+    name: str
+    """The upstream's own word for it; the only name that is ever sent to it."""
+    description: str = ""
+    title: str | None = None
+    input_schema: JsonSchema = field(default_factory=dict)
+    output_schema: JsonSchema | None = None
+    effect: Effect = Effect.UNKNOWN
+
+
+class UpstreamState(StrEnum):
+    """An upstream is …"""
+
+    DISABLED = "disabled"  # `enabled: false` in the configuration
+    WAITING = "waiting"  # not tried yet
+    CONNECTING = "connecting"  # process or connection being opened, tools being listed
+    READY = "ready"  # connected; calls go through
+    FAILED = "failed"  # not connected; tried again after a pause
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamListing:
+    """What the catalog is built from: one upstream and the tools it offers, live or from the last run's cache."""
+
+    name: str
+    """The key in `upstream.yaml`."""
+    state: UpstreamState
+    tools: tuple[ToolDefinition, ...] = ()
+    description: str = ""
+    """From `upstream.yaml`, else the first sentence of what the server says of itself."""
+    protocol: str | None = None
+    """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
+    error: str | None = None
+    """Why it is not ready, or None."""
+    problems: tuple[str, ...] = ()
+    """Tools that were left out of the listing because they break the protocol, a line each."""
+
+
+class IsolationLevel(StrEnum):
+    """Where a program ran; stated in every result, trace and record."""
+
+    MICROVM = "microvm"
+    WASM = "wasm"

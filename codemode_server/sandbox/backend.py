@@ -1,0 +1,149 @@
+"""What every sandbox backend promises: run one program, answer its requests, end it at a limit.
+
+A backend knows nothing of tools, policy or MCP. What a program asks of the host goes through a `Door`, the one
+object it is handed; what a program is comes as a `Program`. `run` returns an `Outcome` for whatever the program does
+and raises only for what is not the program's doing (`SandboxFailed`, `SandboxUnavailable`, cancellation).
+
+The guest is hostile: every frame it sends is parsed once, in `frames`, and is believed in nothing but the request
+itself. Who is calling is known from the `Door`, never from a frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from codemode_server.model import ExecutionId, IsolationLevel, JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a call gives back to the program."""
+
+    value: JsonValue
+    encoding: Literal["json", "blocks"] = "json"
+    """`json`: the value itself. `blocks`: a list of `{"type": "json"|"text"|"file", …}`; a file has base64 `data`,
+    `mime_type`, `name` and `uri`. The guest turns a lone block into its value and files into objects with bytes."""
+
+
+class Door(Protocol):
+    """All that a program can reach of the host. Each method may be awaited many times at once."""
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        """Call a tool, both named as in `servers.<server>.<tool>`.
+
+        Raises:
+            CallError: the program sees it as `ToolError` and goes on.
+            ExecutionError: ends the program.
+        """
+
+    async def load(self, module: str) -> dict[str, Any]:
+        """The source of an importable module, by its dotted name.
+
+        `servers` and `servers.<server>` answer `{"kind": "package", "names": [...], "doc": str}`,
+        `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package.
+
+        Raises:
+            UnknownTool: with the nearest names; the program sees it as `ImportError`.
+        """
+
+    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+        """What `search_tools` finds, for programs that search for themselves.
+
+        Raises:
+            MetaToolError: the program sees it as `ValueError`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use; the settings of the same names, checked on the host and, where it can be, in the guest."""
+
+    wall_seconds: float = 60.0
+    upstream_seconds: float = 150.0
+    memory_mb: int = 256
+    output_bytes: int = 8 * 2**20
+    calls: int = 1_000
+    calls_in_flight: int = 16
+    call_bytes: int = 16 * 2**20
+    value_bytes: int = 4 * 2**20
+    workspace_mb: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program to run."""
+
+    execution_id: ExecutionId
+    code: str
+    limits: Limits
+    workspace: Path | None = None
+    """Host folder seen as /workspace, or None for none."""
+
+
+class Ending(StrEnum):
+    """A program …"""
+
+    RETURNED = "returned"  # came to its end; there may be a value
+    RAISED = "raised"  # ended with an exception of its own, or is no Python
+    LIMITED = "limited"  # passed a limit and was ended
+    DIED = "died"  # the sandbox died under it
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramError:
+    """Why a program did not return; text of the guest's making, so untrusted and already bounded."""
+
+    type: str
+    """The exception's name, `SyntaxError`, `ToolError`, or for a limit `LimitExceeded`."""
+    message: str
+    traceback: str = ""
+    """The program's own lines only, as Python prints them; empty where there are none."""
+    line: int | None = None
+    """The line of the program where it happened."""
+    setting: str | None = None
+    """For a limit, its name in `upstream.yaml`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended."""
+
+    ending: Ending
+    value: JsonValue = None
+    value_form: Literal["none", "json", "repr"] = "none"
+    """`none`: the program gave no value. `repr`: it gave one that JSON can't hold, so `value` is its text."""
+    error: ProgramError | None = None
+    stdout: str = ""
+    stderr: str = ""
+    program_ms: float = 0.0
+    """Time of the program itself."""
+    upstream_ms: float = 0.0
+    """Time during which at least one call was on its way."""
+
+
+class SandboxBackend(Protocol):
+    """One technology that can run programs."""
+
+    name: str
+    """As in `sandbox.backend`."""
+    level: IsolationLevel
+
+    async def start(self) -> None:
+        """Make ready: build or find what is needed, boot `sandbox.warm` sandboxes. Called in the background, once.
+
+        Raises:
+            SandboxUnavailable: with the reason and what to do.
+        """
+
+    async def run(self, program: Program, door: Door) -> Outcome:
+        """Run one program in a sandbox that nothing ran in before, and destroy it when cancelled.
+
+        Raises:
+            SandboxUnavailable: no sandbox could be started.
+        """
+
+    async def aclose(self) -> None:
+        """End every sandbox and wait until they are gone."""

@@ -1,22 +1,30 @@
 """The typed settings of one codemode-server, as `upstream.yaml` has them; read once, passed down, never global.
 
-`config_file` finds and reads the file; this module says what may stand in it. The docstring under each field is its
+`config` finds and reads the file; this module says what may stand in it. The docstring under each field is its
 documentation, and goes into the JSON Schema for editors.
+
+No message of a validator holds the value it is about: that may be a secret. Nor does the `repr` of the settings.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ADDRESS = re.compile(r"https?://[^/?#\s]+\S*$")
+_UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Not `use_attribute_docstrings`: it parses the source at each import, 40 ms before the host's handshake.
 
 
 class ToolFilter(_Section):
@@ -30,25 +38,32 @@ class ToolFilter(_Section):
     @field_validator("include", "exclude")
     @classmethod
     def _globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_checked_glob(pattern) for pattern in patterns)
+        for index, pattern in enumerate(patterns):
+            try:
+                _checked_glob(pattern)
+            except ValueError as error:
+                raise _Problem(str(error), index) from None
+        return patterns
 
 
 class ServerSettings(_Section):
     """One upstream MCP server: either `command` (a process over stdio) or `url` (over HTTP)."""
 
     command: str | None = None
-    """The program to start; the server then speaks over its stdin and stdout."""
-    args: tuple[str, ...] = ()
-    """Arguments of `command`."""
-    env: dict[str, str] = {}
+    """The program to start; the server then speaks over its stdin and stdout. With a slash in it, it is relative to the
+    configuration file."""
+    args: tuple[str, ...] = Field(default=(), repr=False)
+    """Arguments of `command`, passed as they stand: no shell reads them, so write `${HOME}` for `~`."""
+    env: dict[str, str] = Field(default={}, repr=False)
     """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …)."""
     cwd: str | None = None
-    """Working directory of `command`; relative to the configuration file."""
-    url: str | None = None
+    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, since hosts
+    start us from anywhere."""
+    url: str | None = Field(default=None, repr=False)
     """Address of a server that runs already."""
     transport: Literal["http", "sse"] = "http"
     """With `url`: `http` is streamable HTTP, `sse` the older HTTP+SSE."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = Field(default={}, repr=False)
     """With `url`: HTTP headers sent with each request, for instance `Authorization`."""
     protocol: Literal["auto", "legacy"] = "auto"
     """`legacy` keeps to the initialize handshake; `auto` tries the newer one first and remembers what works."""
@@ -61,17 +76,56 @@ class ServerSettings(_Section):
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
 
+    @field_validator("command", "cwd")
+    @classmethod
+    def _says_something(cls, text: str | None) -> str | None:
+        if text is not None and not text.strip():
+            raise ValueError("must not be empty")
+        return text
+
+    @field_validator("args")
+    @classmethod
+    def _args_can_be_passed(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        for index, arg in enumerate(args):
+            if "\0" in arg:
+                raise _Problem("holds a NUL character", index)
+        return args
+
+    @field_validator("env")
+    @classmethod
+    def _env_can_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name:
+                raise _Problem("is not the name of an environment variable", name)
+            if "\0" in value:
+                raise _Problem("holds a NUL character", name)
+        return env
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise _Problem("is not the name of an HTTP header", name)
+            if any(character in value for character in "\r\n\0"):
+                raise _Problem("holds a line break, which an HTTP header can't", name)
+        return headers
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: str | None) -> str | None:
+        if url is not None and not _UNEXPANDED.search(url) and not _ADDRESS.match(url):
+            raise ValueError("must begin with http:// or https:// and name a host")
+        return url
+
     @model_validator(mode="after")
     def _either_process_or_address(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("give either `command` (a program to start) or `url` (a server that runs already)")
-        if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError("`url` begins with http:// or https://")
-        only = "command" if self.command is not None else "url"
-        strangers = {"command": ("headers",), "url": ("args", "env", "cwd")}[only]
+        only, strangers = ("command", ("transport", "headers")) if self.command else ("url", ("args", "env", "cwd"))
         for name in strangers:
-            if getattr(self, name):
-                raise ValueError(f"`{name}` has no meaning beside `{only}`")
+            if name in self.model_fields_set and getattr(self, name):
+                raise _Problem(f"has no meaning beside `{only}`", name)
         return self
 
 
@@ -96,12 +150,20 @@ class PermissionRule(_Section):
     reason: str | None = Field(default=None, max_length=300)
     """Told to the program when the rule refuses a call."""
 
+    @field_validator("allow", "deny", "ask")
+    @classmethod
+    def _glob_is_whole(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        if pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1:
+            raise ValueError("is not of the form `server/tool` or `server`")
+        return _checked_glob(pattern)
+
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         given = [name for name in ("allow", "deny", "ask") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("give exactly one of `allow`, `deny`, `ask`")
-        _checked_glob(self.pattern)
         return self
 
     @property
@@ -134,7 +196,8 @@ class LimitSettings(_Section):
     output_bytes: int = Field(default=8 * 2**20, ge=1024)
     """What a program may print, stdout and stderr together, bytes."""
     output_tokens: int = Field(default=6_000, ge=100)
-    """What reaches the model of stdout, stderr and the value, tokens each; the middle is left out. Shortens, ends nothing."""
+    """What reaches the model of stdout, stderr and the value, tokens each; the middle is left out. Shortens, ends
+    nothing."""
     calls: int = Field(default=1_000, ge=0)
     """Calls that one program may make."""
     calls_in_flight: int = Field(default=16, ge=1, le=256)
@@ -154,18 +217,18 @@ class LimitSettings(_Section):
 class LangfuseSettings(_Section):
     """Where traces go if Langfuse is used; the usual LANGFUSE_* environment variables do as well."""
 
-    public_key: str | None = None
+    public_key: str | None = Field(default=None, repr=False)
     """`pk-lf-…`; default: `LANGFUSE_PUBLIC_KEY`."""
-    secret_key: str | None = None
+    secret_key: str | None = Field(default=None, repr=False)
     """`sk-lf-…`; default: `LANGFUSE_SECRET_KEY`."""
-    base_url: str | None = None
+    base_url: str | None = Field(default=None, repr=False)
     """Default: `LANGFUSE_BASE_URL`, else Langfuse's cloud."""
 
 
 class TracingSettings(_Section):
     """OpenTelemetry spans of each program and each call. What they hold of payloads is `state.payloads`."""
 
-    otlp_endpoint: str | None = None
+    otlp_endpoint: str | None = Field(default=None, repr=False)
     """Address of an OTLP/HTTP collector's traces, for instance `http://127.0.0.1:4318/v1/traces`."""
     langfuse: LangfuseSettings = LangfuseSettings()
     """Used when its keys are set; needs the extra `langfuse`."""
@@ -184,7 +247,8 @@ class StateSettings(_Section):
     """What is kept between runs, and where."""
 
     dir: str | None = None
-    """Folder of the database and the workspaces; default: the user's data folder."""
+    """Folder of the database and the workspaces; relative to the configuration file. Default: the user's data
+    folder."""
     customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     """Whose workspace programs see as /workspace."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
@@ -207,8 +271,25 @@ class Settings(_Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `upstream.yaml`, for editors."""
+    """The JSON Schema of `upstream.yaml`, for editors.
+
+    Wider than the settings where the file is: a variable may stand for a number, a number for text.
+    """
     schema = Settings.model_json_schema()
+    for name, definition in [("Settings", schema), *schema["$defs"].items()]:
+        for field, documentation in _field_documentation(name).items():
+            definition["properties"][field]["description"] = documentation
+        definition["properties"] = {field: _as_written(value) for field, value in definition["properties"].items()}
+    server = schema["$defs"]["ServerSettings"]
+    server["oneOf"] = [{"required": ["command"]}, {"required": ["url"]}]
+    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
+    schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
+    schema["properties"]["mcpServers"] = {
+        "description": "Servers in the form that hosts have them; a file of theirs can be pasted here.",
+        "type": "object",
+        "additionalProperties": {"type": "object"},
+    }
+    schema["patternProperties"] = {"^(x-.*|\\$schema)$": {"description": "Ignored; a place for YAML anchors."}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "upstream.yaml of codemode-server",
@@ -216,12 +297,60 @@ def json_schema() -> dict[str, Any]:
     }
 
 
+def _field_documentation(model: str) -> dict[str, str]:
+    """The docstrings under the fields of one model, by field."""
+    import ast
+    import inspect
+    import sys
+    from itertools import pairwise
+
+    module = ast.parse(inspect.getsource(sys.modules[__name__]))
+    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == model)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def _as_written(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one field as the file may have it."""
+    about: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
+    kind: dict[str, Any] = {key: value for key, value in field.items() if key not in ("title", *about)}
+    text = {"type": ["string", "number", "boolean"]}
+    if kind.get("type") in ("number", "integer", "boolean") or "enum" in kind:
+        return {**about, "anyOf": [kind, {"type": "string", "pattern": r"\$\{"}]}
+    if kind.get("additionalProperties") == {"type": "string"}:
+        kind["additionalProperties"] = text
+    elif kind.get("items") == {"type": "string"}:
+        kind["items"] = text
+    if "$ref" in kind or kind.get("type") in ("object", "array"):  # nothing after the colon leaves the default
+        return {**about, "anyOf": [kind, {"type": "null"}]}
+    return {**about, **kind}
+
+
+class _Problem(PydanticCustomError):
+    """A refusal that belongs to one key or item of what is being validated, and is shown there."""
+
+    def __new__(cls, message: str, member: str | int) -> Self:
+        return super().__new__(cls, "problem_within", "{message}", {"message": message, "member": member})
+
+
 def _checked_glob(pattern: str) -> str:
-    """Refuse what `fnmatch` would silently take literally: an unclosed bracket, white space, an empty part."""
-    if pattern != pattern.strip() or any(character.isspace() for character in pattern):
-        raise ValueError(f"glob {pattern!r} contains white space")
-    if pattern.count("[") != pattern.count("]"):
-        raise ValueError(f"glob {pattern!r} has an unclosed bracket")
-    if pattern.startswith("/") or pattern.endswith("/") or "//" in pattern or pattern.count("/") > 1:
-        raise ValueError(f"glob {pattern!r} is not of the form server/tool")
+    """Refuse what `fnmatch` would silently take literally or never match."""
+    if any(character.isspace() for character in pattern):
+        raise ValueError("the glob contains white space")
+    if "{" in pattern or "}" in pattern:
+        raise ValueError("globs know `*`, `?` and `[…]`, no braces; write one glob for each alternative")
+    position = 0
+    while (start := pattern.find("[", position)) >= 0:
+        first = start + 2 if pattern[start + 1 : start + 2] == "!" else start + 1
+        end = pattern.find("]", first + 1)
+        if end < 0:
+            raise ValueError("the glob has an unclosed bracket")
+        for low, high in re.findall(r"(.)-(.)", pattern[first:end]):
+            if low > high:
+                raise ValueError(f"the glob has a range that matches nothing: from {low!r} down to {high!r}")
+        position = end + 1
     return pattern

@@ -1,0 +1,167 @@
+"""A raw `tools/list` answer → tool definitions, one at a time: what is wrong with one tool costs only that tool."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from codemode_server.model import Effect, JsonSchema, ToolDefinition
+from codemode_server.settings import ToolFilter
+from codemode_server.text import clean, clean_line
+
+MAX_PAGES = 200
+MAX_TOOLS = 10_000
+MAX_SCHEMA_CHARACTERS = 512 * 1024
+"""Of a tool's schema as JSON; the largest seen in 2,843 real ones is about 100,000."""
+MAX_DESCRIPTION_CHARACTERS = 32 * 1024
+MAX_NAME_CHARACTERS = 256
+_MAX_PROBLEMS = 100
+_SERVER_DESCRIPTION_CHARACTERS = 200
+
+Page = Callable[[str | None], Awaitable[dict[str, Any]]]
+"""Asks for the page at a cursor."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsFound:
+    """All tools of one server that can be called, and a line for each thing that was wrong."""
+
+    tools: tuple[ToolDefinition, ...]
+    problems: tuple[str, ...]
+
+
+class _Refused(Exception):
+    """What is wrong with a tool."""
+
+
+async def list_tools(page: Page, *, refuse_schema: Callable[[JsonSchema], str | None]) -> ToolsFound:
+    """Ask for every page. `refuse_schema` says what the negotiated protocol forbids in an input schema."""
+    tools: dict[str, ToolDefinition] = {}
+    problems: list[str] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(MAX_PAGES):
+        answer = await page(cursor)
+        listed = answer.get("tools")
+        if not isinstance(listed, list):
+            problems.append(f"tools/list: `tools` is no list but {_kind(listed)}")
+            listed = []
+        for position, raw in enumerate(listed):
+            if len(tools) >= MAX_TOOLS:
+                problems.append(f"tools/list: only the first {MAX_TOOLS} tools are taken")
+                return _found(tools, problems)
+            name = raw.get("name") if isinstance(raw, dict) else None
+            try:
+                tool = _to_definition(raw, refuse_schema, problems)
+                if tool.name in tools:
+                    raise _Refused("its name is there twice; the first one is kept")
+                tools[tool.name] = tool
+            except _Refused as refusal:
+                which = repr(clean_line(name, 80)) if isinstance(name, str) else f"number {position + 1}"
+                problems.append(f"tool {which}: {refusal}")
+        cursor = answer.get("nextCursor")
+        if not isinstance(cursor, str) or not cursor:
+            return _found(tools, problems)
+        if cursor in seen:
+            problems.append("tools/list: the server's pages go round in a circle")
+            return _found(tools, problems)
+        seen.add(cursor)
+    problems.append(f"tools/list: only the first {MAX_PAGES} pages are taken")
+    return _found(tools, problems)
+
+
+def select(tools: tuple[ToolDefinition, ...], wanted: ToolFilter) -> tuple[ToolDefinition, ...]:
+    """Those that `servers.<name>.tools` lets in, by their raw names."""
+    return tuple(
+        tool
+        for tool in tools
+        if any(fnmatchcase(tool.name, glob) for glob in wanted.include)
+        and not any(fnmatchcase(tool.name, glob) for glob in wanted.exclude)
+    )
+
+
+def effect_of(annotations: Any) -> Effect:
+    """What the hints claim. Where a tool says that it writes and not whether it destroys, the specification's default
+    is that it may. Hints that speak of neither (a title, `openWorldHint`) claim nothing."""
+    if not isinstance(annotations, dict):
+        return Effect.UNKNOWN
+    reads, destroys = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
+    if reads is True:
+        return Effect.READS
+    if destroys is True:
+        return Effect.DESTROYS
+    if destroys is False:
+        return Effect.WRITES
+    return Effect.DESTROYS if reads is False else Effect.UNKNOWN
+
+
+def describe_server(description: str | None, instructions: str | None) -> str:
+    """One line on a server: its own description, else the first sentence of its instructions that is no heading."""
+    text = clean(description or "").strip()
+    if not text:
+        paragraphs = [line.strip() for line in clean((instructions or "")[:20_000]).splitlines() if line.strip()]
+        prose = [line for line in paragraphs if not line.startswith(("#", "---", "===", "```", "<"))]
+        text = " ".join(prose or paragraphs).lstrip("#*-> ")
+    first = re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+    return clean_line(first, _SERVER_DESCRIPTION_CHARACTERS)
+
+
+def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]) -> ToolDefinition:
+    if not isinstance(raw, dict):
+        raise _Refused(f"it is no object but {_kind(raw)}")
+    name = raw.get("name")
+    if not isinstance(name, str) or not name or name != clean_line(name, MAX_NAME_CHARACTERS):
+        raise _Refused("its name is missing, too long or has characters that can't be shown")
+    schema = raw.get("inputSchema")
+    if schema is None or (isinstance(schema, dict) and "type" not in schema):
+        # Off schema, and plain all the same: what it would take is an object.
+        problems.append(f'tool {name!r}: its inputSchema does not say `"type": "object"`; taken as if it did')
+        schema = {"type": "object", **(schema or {})}
+    if not isinstance(schema, dict) or schema["type"] != "object":
+        said = f"has type {clean_line(repr(schema['type']), 40)}" if isinstance(schema, dict) else f"is {_kind(schema)}"
+        raise _Refused(f"its inputSchema is no object's schema: it {said}")
+    if not isinstance(schema.get("properties", {}), dict):
+        raise _Refused("the `properties` of its inputSchema are no object")
+    if (reason := refuse_schema(schema)) is not None:
+        raise _Refused(clean_line(reason, 200))
+    output = raw.get("outputSchema")
+    if output is not None and not isinstance(output, dict):
+        problems.append(f"tool {name!r}: its outputSchema is {_kind(output)}; taken as if there were none")
+        output = None
+    _check_size(schema, "inputSchema")
+    if output is not None:
+        _check_size(output, "outputSchema")
+    annotations, title, description = raw.get("annotations"), raw.get("title"), raw.get("description")
+    if not isinstance(title, str) and isinstance(annotations, dict):
+        title = annotations.get("title")
+    return ToolDefinition(
+        name=name,
+        description=clean(description[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(description, str) else "",
+        title=clean_line(title, 200) if isinstance(title, str) else None,
+        input_schema=schema,
+        output_schema=output,
+        effect=effect_of(annotations),
+    )
+
+
+def _check_size(schema: JsonSchema, which: str) -> None:
+    try:
+        size = len(json.dumps(schema))
+    except (RecursionError, ValueError, TypeError):
+        raise _Refused(f"its {which} is nested too deeply") from None
+    if size > MAX_SCHEMA_CHARACTERS:
+        raise _Refused(f"its {which} is longer than {MAX_SCHEMA_CHARACTERS // 1024} KiB")
+
+
+def _found(tools: dict[str, ToolDefinition], problems: list[str]) -> ToolsFound:
+    if len(problems) > _MAX_PROBLEMS:
+        problems = [*problems[:_MAX_PROBLEMS], f"and {len(problems) - _MAX_PROBLEMS} more"]
+    return ToolsFound(tuple(tools.values()), tuple(problems))
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,92 @@
+"""The product's end of the reaper: one small process that ends our children should we die without doing so ourselves.
+
+A host may SIGKILL us; then nothing of ours runs any more, and an upstream that ignores the end of its stdin would live
+for ever in its own session. The kernel closes the reaper's stdin in that case as in every other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM = Path(__file__).with_name("reaper_main.py")
+_LEAVE_S = 1.0
+"""How long the reaper may take to leave when it has nothing left to do."""
+
+
+class Reaper:
+    """Watches process groups. Starts its process with the first of them; there is one for the whole product."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watched: set[int] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """The reaper's own process, or None before the first `watch`."""
+        return self._process.pid if self._process is not None else None
+
+    def watch(self, pgid: int) -> None:
+        """See to it that the group, whose leader was just started, does not outlive us."""
+        self._watched.add(pgid)
+        if not self._tell(f"+{pgid}\n"):
+            self._start()
+
+    def forget(self, pgid: int) -> None:
+        """The group is gone, or no longer ours to end."""
+        self._watched.discard(pgid)
+        self._tell(f"-{pgid}\n")
+
+    async def aclose(self) -> None:
+        """Let the reaper go. What is still watched is ended by it, after we no longer look."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LEAVE_S if not self._watched else 0):
+            while process.poll() is None:  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.005)
+        if process.returncode is None:
+            process.returncode = 0  # it has work left and outlives us on purpose; `Popen` would warn
+
+    def _tell(self, line: str) -> bool:
+        if self._process is None or self._process.stdin is None:
+            return False
+        try:
+            os.write(self._process.stdin.fileno(), line.encode())
+        except OSError:  # it was killed
+            return False
+        return True
+
+    def _start(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            self._process = None
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own file
+                [sys.executable, "-I", "-S", "-E", str(_PROGRAM)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except OSError:
+            logger.warning("no reaper: upstreams may outlive codemode-server if it is killed", exc_info=True)
+            return
+        self._tell("".join(f"+{pgid}\n" for pgid in sorted(self._watched)))

@@ -1,0 +1,258 @@
+"""An upstream as a child process: JSON-RPC lines over its stdin and stdout, and its end.
+
+Ours instead of `mcp.client.stdio`, for what that does not do: lines of many MiB in linear time, a bound on a line, the
+child's stderr kept for the error message (never passed to ours), noise on stdout not taken for an error, and an end
+that fits into the 2 s a host leaves us: stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from codemode_server.text import clean
+from codemode_server.upstream._messages import parse_line
+from codemode_server.upstream.reaper import Reaper
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES = 64 * 2**20
+"""Longest message taken from an upstream."""
+STDERR_BYTES = 8 * 1024
+STDERR_LINES = 50
+EXIT_GRACE_S = 0.5
+"""From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
+_FLUSH_S = 0.1
+_REAP_S = 0.3
+_POLL_S = 0.01
+_WRITE_AHEAD = 256
+"""Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start."""
+
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] | None = None
+    """Beside PATH, HOME, USER and the few others that mcp passes on."""
+    cwd: str | None = None
+
+
+class StdioTransport:
+    """One run of one child. `open` once; afterwards `why_ended` has what is known of its end."""
+
+    def __init__(self, launch: Launch, reaper: Reaper, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._launch = launch
+        self._reaper = reaper
+        self._max_message_bytes = max_message_bytes
+        self._stderr = bytearray()
+        self._is_stopping = False
+        self._left_by_itself = False
+        self._failure: str | None = None
+        self._returncode: int | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[TransportStreams]:
+        """Start the child; on leaving, end it and all of its process group.
+
+        Raises:
+            OSError: it can't be started.
+        """
+        from mcp.client.stdio import get_default_environment
+        from mcp.shared.message import SessionMessage
+
+        process = await anyio.open_process(
+            [self._launch.command, *self._launch.args],
+            env=get_default_environment() | dict(self._launch.env or {}),
+            cwd=self._launch.cwd,
+            start_new_session=True,
+        )
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - pipes are what we asked for
+        # No await from here to the task group: a cancellation between would leave the child to the reaper.
+        self._reaper.watch(process.pid)
+        incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](_WRITE_AHEAD)
+        flushed = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read_stdout, process.stdout, incoming)
+            tasks.start_soon(self._read_stderr, process.stderr)
+            tasks.start_soon(self._write_stdin, process.stdin, outgoing, incoming, flushed)
+            try:
+                yield read_stream, write_stream
+            finally:
+                self._is_stopping = True
+                with anyio.CancelScope(shield=True):
+                    # The reader falls into its drain: a child stuck in a write would never read the end of its stdin.
+                    read_stream.close()
+                    write_stream.close()
+                    with anyio.move_on_after(_FLUSH_S):
+                        await flushed.wait()
+                    await self._stop(process)
+                    for stream in (read_stream, write_stream, incoming, outgoing):
+                        stream.close()
+                tasks.cancel_scope.cancel()
+
+    def why_ended(self) -> str | None:
+        """Why the child's connection ended, with what it said on stderr; None if that was our doing."""
+        if self._failure is not None:
+            return self._failure
+        if not self._left_by_itself:
+            return None
+        code = self._returncode
+        if code is None:
+            said = "closed its stdout"
+        elif code < 0:
+            said = f"was ended by signal {_signal_name(-code)}"
+        else:
+            said = f"exited with code {code}"
+        return said + self.last_words()
+
+    def last_words(self) -> str:
+        """The end of what the child wrote on stderr, as a clause for a message; empty if it wrote nothing."""
+        text = clean(bytes(self._stderr).decode("utf-8", "replace")).strip()
+        return "; its stderr ends with:\n" + "\n".join(text.splitlines()[-STDERR_LINES:]) if text else ""
+
+    async def _read_stdout(
+        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+            async with incoming:
+                with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    await self._deliver_lines(stdout, incoming)
+                    if not self._is_stopping:
+                        self._left_by_itself = self._failure is None
+            async for _ in stdout:  # drained: a child must be able to flush and leave
+                pass
+
+    async def _deliver_lines(
+        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        """Cut stdout into lines. Pieces of a line are kept apart until its end, so its cost is linear in its length."""
+        from mcp.shared.message import SessionMessage
+
+        pieces: list[bytes] = []
+        length = 0
+        async for chunk in stdout:
+            start = 0
+            while (end := chunk.find(b"\n", start)) >= 0:
+                pieces.append(chunk[start:end])
+                line = b"".join(pieces) if len(pieces) > 1 else pieces[0]
+                pieces, length, start = [], 0, end + 1
+                if line.isspace() or not line:
+                    continue
+                messages = parse_line(line)
+                if not messages:
+                    logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, line[:200])
+                for message in messages:
+                    await incoming.send(SessionMessage(message))
+            pieces.append(chunk[start:])
+            length += len(chunk) - start
+            if length > self._max_message_bytes:
+                self._failure = f"sent a message of more than {self._max_message_bytes / 2**20:g} MiB"
+                return
+
+    async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+            async for chunk in stderr:
+                self._stderr += chunk
+                del self._stderr[:-STDERR_BYTES]
+
+    async def _write_stdin(
+        self,
+        stdin: ByteSendStream,
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
+        incoming: MemoryObjectSendStream[SessionMessage | Exception],
+        flushed: anyio.Event,
+    ) -> None:
+        try:
+            async with outgoing:
+                async for item in outgoing:
+                    await stdin.send(_encode(item))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            self._left_by_itself = self._left_by_itself or not self._is_stopping
+            incoming.close()  # the session learns of the end now, not at the timeout of each call
+        finally:
+            flushed.set()
+
+    async def _stop(self, process: Process) -> None:
+        """End the child and its group, every wait bounded, in the order the specification gives."""
+        await _close(process.stdin)
+        await _exits(process, EXIT_GRACE_S)
+        self._returncode = process.returncode
+        if _send(process.pid, signal.SIGTERM):
+            await _group_ends(process, EXIT_GRACE_S)
+            if _send(process.pid, signal.SIGKILL):
+                await _group_ends(process, _REAP_S)
+        if not _send(process.pid, 0):
+            self._reaper.forget(process.pid)
+        elif process.returncode is None:
+            logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._launch.command)
+        await _close(process.stdout)
+        await _close(process.stderr)
+        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection. There is no
+        # public way to it; anyio's Process wraps asyncio's, which has the transport.
+        transport = getattr(getattr(process, "_process", None), "_transport", None)
+        if transport is not None:
+            with contextlib.suppress(PermissionError):
+                transport.close()
+
+
+def _encode(item: SessionMessage) -> bytes:
+    try:
+        return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except ValueError:  # lone surrogates, which only ASCII escapes can carry
+        return json.dumps(item.message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
+
+
+async def _close(stream: AsyncResource | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await stream.aclose()
+
+
+async def _exits(process: Process, seconds: float) -> None:
+    """Wait for the leader. By its return code: `Process.wait` also waits for pipes that grandchildren hold open."""
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(_POLL_S)
+
+
+async def _group_ends(process: Process, seconds: float) -> None:
+    with anyio.move_on_after(seconds):
+        while process.returncode is None or _send(process.pid, 0):  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(_POLL_S)
+
+
+def _send(pgid: int, number: int) -> bool:
+    """Send a signal to a group; whether the group was there."""
+    try:
+        os.killpg(pgid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS says so of zombies
+        return True
+    return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

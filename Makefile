@@ -1,0 +1,45 @@
+# Every target sets up what it needs by itself, from any folder and for any user: make -C /path/to/clone test
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test fast lint types check bench component setup clean
+
+## The main job on real input: three real MCP servers, four tools, one program.
+demo: setup
+	@$(BIN)/python scripts/demo.py
+
+## All tests.
+test: setup
+	@$(BIN)/python -m pytest
+
+## The tests that take no more than seconds.
+fast: setup
+	@$(BIN)/python -m pytest -m "not slow and not network"
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup
+	@$(BIN)/mypy
+
+check: lint types test
+
+## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+## The sandbox's WebAssembly component, from codemode_server/sandbox/guest; done by itself where it is missing or stale.
+component: setup
+
+setup: $(VENV)/.installed
+	@$(BIN)/python -m codemode_server.sandbox.wasm.build --if-stale
+
+$(VENV)/.installed: pyproject.toml scripts/setup.sh
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh
+	@touch "$@"
+
+clean:
+	rm -rf $(VENV) .cache codemode_server/sandbox/wasm/guest.wasm codemode_server/sandbox/wasm/guest.wasm.json

@@ -1,0 +1,63 @@
+"""What one program can reach of the host: calls through the gateway, sources on import, search. The `Door` of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.stubs import stub_source
+from codemode_server.errors import ExecutionError, LedgerUnavailable, UnknownTool
+from codemode_server.execution.skills import Skills
+from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.sandbox.backend import Reply
+
+Search = Callable[[str, str, str | None, int], list[Any]]
+"""query, detail level, server, limit → what `search_tools` gives as structured content."""
+
+
+class ProgramDoor:
+    """Bound to its `Caller`, so nothing that a program sends can make it anybody else."""
+
+    def __init__(
+        self, caller: Caller, *, gateway: Gateway, catalog: Callable[[], Catalog], skills: Skills, search: Search
+    ) -> None:
+        self._caller = caller
+        self._gateway = gateway
+        self._catalog = catalog
+        self._skills = skills
+        self._search = search
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        try:
+            return await self._gateway.call(self._caller, server, tool, arguments)
+        except LedgerUnavailable as error:
+            raise ExecutionError(f"a call could not be recorded, so it was not sent: {error}") from error
+
+    async def load(self, module: str) -> dict[str, Any]:
+        match module.split("."):
+            case ["servers"]:
+                servers = self._catalog().servers
+                return _package([server.name for server in servers], "The upstream servers.")
+            case ["servers", server_name]:
+                server = self._catalog().server(server_name)
+                return _package([tool.name for tool in server.tools], server.description)
+            case ["servers", server_name, tool_name]:
+                return _module(stub_source(self._catalog().tool(server_name, tool_name)))
+            case ["skills"]:
+                return _package(self._skills.names(), "Saved programs.")
+            case ["skills", skill_name]:
+                return _module(self._skills.source(skill_name))
+            case _:
+                raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
+
+    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+        return self._search(query, detail_level, server, limit)
+
+
+def _package(names: list[str], doc: str) -> dict[str, Any]:
+    return {"kind": "package", "names": names, "doc": doc}
+
+
+def _module(source: str) -> dict[str, Any]:
+    return {"kind": "module", "source": source}

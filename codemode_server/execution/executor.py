@@ -1,0 +1,235 @@
+"""The life of an execution: its turn, its run in the sandbox, its settled record."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+from opentelemetry.trace import Span
+
+from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceeded, SandboxFailed, SandboxUnavailable
+from codemode_server.execution.workspace import Workspace
+from codemode_server.gateway.gateway import Caller
+from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
+from codemode_server.gateway.redaction import Payloads, Redactor, payload
+from codemode_server.model import ExecutionId, IsolationLevel
+from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.ladder import Sandbox
+from codemode_server.settings import LimitSettings
+from codemode_server.telemetry import spans
+from codemode_server.tokens import estimate_tokens
+
+logger = logging.getLogger(__name__)
+
+_STATUS = {
+    Ending.RETURNED: ExecutionStatus.SUCCEEDED,
+    Ending.RAISED: ExecutionStatus.FAILED,
+    Ending.LIMITED: ExecutionStatus.LIMITED,
+    Ending.DIED: ExecutionStatus.CRASHED,
+}
+
+
+@dataclass(slots=True)
+class Execution:
+    """One program on its way. `done` is set once it is settled; from then on nothing of it changes."""
+
+    execution_id: ExecutionId
+    code: str
+    limits: Limits
+    caller: Caller
+    status: ExecutionStatus = ExecutionStatus.RUNNING
+    outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
+    level: IsolationLevel | None = None
+    """None if it never got into a sandbox."""
+    milliseconds: float = 0.0
+    """From its request to its settlement, the wait for its turn included."""
+    done: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    def cancel(self) -> None:
+        """End the program and its calls in flight; `done` follows."""
+        self.scope.cancel()
+
+
+class Executor:
+    """Runs programs, `limits.programs` at once; use as an async context manager, which ends those still running."""
+
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox,
+        door: Callable[[Caller], Door],
+        limits: Callable[[], LimitSettings],
+        ledger: Ledger,
+        workspace: Workspace,
+        redactor: Callable[[], Redactor],
+        payloads: Payloads,
+        session_id: str,
+        customer: str,
+    ) -> None:
+        self._sandbox = sandbox
+        self._door = door
+        self._limits = limits
+        self._ledger = ledger
+        self._workspace = workspace
+        self._redactor = redactor
+        self._payloads: Payloads = payloads
+        self._session_id = session_id
+        self._customer = customer
+        self._running = 0
+        self._turn_free = anyio.Condition()
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Executor]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield self
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    def start(self, code: str, *, timeout_s: float | None = None) -> Execution:
+        """Start a program; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
+        if self._tasks is None:
+            raise SandboxUnavailable("codemode-server is shutting down")
+        execution_id = ExecutionId("x" + secrets.token_hex(6))
+        execution = Execution(execution_id, code, _limits(self._limits(), timeout_s), Caller(execution_id))
+        self._tasks.start_soon(self._live, execution, name=execution_id)
+        return execution
+
+    async def _live(self, execution: Execution) -> None:
+        started = time.perf_counter()
+        with spans.tracer().start_as_current_span("execution") as span:
+            try:
+                with execution.scope:
+                    async with self._turn():
+                        await self._run(execution, span)
+                if execution.scope.cancelled_caught:
+                    execution.status = ExecutionStatus.CANCELLED
+            except CodemodeError as error:
+                execution.status, execution.outcome = _not_run(error)
+            except anyio.get_cancelled_exc_class():
+                execution.status = ExecutionStatus.CANCELLED
+                raise
+            except Exception:  # a fault of ours ends this execution, not the others
+                logger.exception("execution %s failed on our side", execution.execution_id)
+                execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
+            finally:
+                execution.milliseconds = (time.perf_counter() - started) * 1e3
+                try:
+                    self._settle(execution, span)
+                finally:
+                    execution.done.set()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """A place among `limits.programs`, waited for at most `limits.queue_seconds`."""
+        limits = self._limits()
+        with anyio.move_on_after(limits.queue_seconds) as patience:
+            async with self._turn_free:
+                while self._running >= limits.programs:
+                    await self._turn_free.wait()
+                self._running += 1
+        if patience.cancelled_caught:
+            raise LimitExceeded(
+                f"{limits.programs} programs are running already, and none ended within {limits.queue_seconds:g} s "
+                "(limits.programs, limits.queue_seconds in upstream.yaml); try again later",
+                setting="limits.programs",
+            )
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._turn_free:
+                    self._running -= 1
+                    self._turn_free.notify()
+
+    async def _run(self, execution: Execution, span: Span) -> None:
+        backend = await self._sandbox.ready()
+        execution.level = backend.level
+        kept = self._kept_code(execution.code)
+        spans.describe(
+            span,
+            "span",
+            codemode__execution_id=execution.execution_id,
+            codemode__isolation=backend.level.value,
+            session__id=self._session_id,
+            user__id=self._customer,
+        )
+        spans.observe_input(span, kept)
+        self._ledger.record_execution_started(
+            ExecutionStart(execution.execution_id, self._session_id, self._customer, backend.level.value, kept)
+        )
+        program = Program(execution.execution_id, execution.code, execution.limits, self._workspace.make())
+        execution.outcome = await backend.run(program, self._door(execution.caller))
+        execution.status = _STATUS[execution.outcome.ending]
+
+    def _settle(self, execution: Execution, span: Span) -> None:
+        outcome, caller = execution.outcome, execution.caller
+        error = outcome.error
+        told = self._redactor().text(f"{error.type}: {error.message}") if error else None
+        if execution.status is ExecutionStatus.CANCELLED:
+            told = "cancelled"
+        spans.describe(
+            span,
+            "span",
+            codemode__status=execution.status.value,
+            codemode__calls=caller.started,
+            codemode__program_ms=outcome.program_ms,
+            codemode__upstream_ms=outcome.upstream_ms,
+            codemode__result_tokens=sum(report.result_tokens for report in caller.reports),
+            codemode__tokens_saved=_tokens_saved(execution),
+        )
+        spans.observe_output(span, payload(outcome.value, self._payloads, self._redactor()))
+        if told is not None:
+            spans.fail(span, execution.status.value, told)
+        if execution.level is not None:
+            try:
+                self._ledger.record_execution_settled(
+                    execution.execution_id, execution.status, told, caller.started, execution.milliseconds
+                )
+            except LedgerUnavailable as unavailable:
+                execution.status, execution.outcome = _not_run(unavailable)
+
+    def _kept_code(self, code: str) -> str | None:
+        if self._payloads == "all":
+            return self._redactor().text(code)
+        digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"sha256 {digest}, {len(code)} characters" if self._payloads == "shapes" else None
+
+
+def _limits(settings: LimitSettings, timeout_s: float | None) -> Limits:
+    return Limits(
+        wall_seconds=timeout_s or settings.wall_seconds,
+        upstream_seconds=settings.upstream_seconds,
+        memory_mb=settings.memory_mb,
+        output_bytes=settings.output_bytes,
+        calls=settings.calls,
+        calls_in_flight=settings.calls_in_flight,
+        call_bytes=settings.call_bytes,
+        value_bytes=settings.value_bytes,
+        workspace_mb=settings.workspace_mb,
+    )
+
+
+def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:
+    """How an execution ended that the host could not run, or not record."""
+    setting = error.setting if isinstance(error, LimitExceeded) else None
+    ending = Ending.LIMITED if setting else Ending.DIED
+    return _STATUS[ending], Outcome(ending, error=ProgramError(type(error).__name__, str(error), setting=setting))
+
+
+def _tokens_saved(execution: Execution) -> int:
+    """What the calls' results would have cost the model, less what the program gave back; an estimate."""
+    outcome = execution.outcome
+    given = estimate_tokens(outcome.stdout) + (estimate_tokens(str(outcome.value)) if outcome.value is not None else 0)
+    return max(0, sum(report.result_tokens for report in execution.caller.reports) - given)

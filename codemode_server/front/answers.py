@@ -1,0 +1,86 @@
+"""What the four meta-tools answer, out of the catalog, the workspace, the skills and the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.search import Ranker, search_tools
+from codemode_server.catalog.tree import list_dir, read_tool
+from codemode_server.errors import MetaToolError
+from codemode_server.execution.executor import Execution, Executor
+from codemode_server.execution.skills import Skills
+from codemode_server.execution.workspace import Workspace
+from codemode_server.front.rendering import render
+from codemode_server.front.server import Progress
+from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.gateway.redaction import Redactor
+from codemode_server.settings import LimitSettings
+
+_HEARTBEAT_SECONDS = 2.0
+"""Between progress notifications while nothing else happens; hosts give up on a silent request."""
+
+
+class Answers:
+    """Implements `front.server.MetaTools`."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        ranker: Callable[[], Ranker],
+        workspace: Workspace,
+        skills: Skills,
+        executor: Executor,
+        limits: Callable[[], LimitSettings],
+        redactor: Callable[[], Redactor],
+        activity: Callable[[], str],
+    ) -> None:
+        self._catalog = catalog
+        self._ranker = ranker
+        self._workspace = workspace
+        self._skills = skills
+        self._executor = executor
+        self._limits = limits
+        self._redactor = redactor
+        self._activity = activity
+
+    async def execute_code(
+        self, code: str, timeout_s: float | None, progress: Progress
+    ) -> tuple[str, dict[str, Any], bool]:
+        limits = self._limits()
+        if timeout_s is not None and timeout_s > limits.wall_seconds:
+            raise MetaToolError(
+                f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (limits.wall_seconds in upstream.yaml)"
+            )
+        execution = self._executor.start(code, timeout_s=timeout_s)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._report, execution, progress)
+                await execution.done.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            execution.cancel()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+                await execution.done.wait()
+        text, content = render(execution, limits.output_tokens, self._redactor())
+        return text, content, execution.status is not ExecutionStatus.SUCCEEDED
+
+    async def _report(self, execution: Execution, progress: Progress) -> None:
+        """Tell the host every now and then that the program lives, and what it did last."""
+        beat = 0
+        while True:
+            beat += 1
+            await progress(beat, self._news(execution))
+            await anyio.sleep(_HEARTBEAT_SECONDS)
+
+    def _news(self, execution: Execution) -> str:
+        if execution.level is None:
+            return self._activity() or "waiting for a sandbox"
+        reports = execution.caller.reports
+        if not reports:
+            return "running"
+        return f"running; {len(reports)} calls done, the last {reports[-1].server}.{reports[-1].tool}"

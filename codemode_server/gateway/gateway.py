@@ -1,0 +1,221 @@
+"""The one way to an upstream: check, judge, record, forward, settle.
+
+`call` is all there is. Nothing in a call's frame says who calls: the `Caller` is bound to the sandbox's channel by the
+executor, and counts its calls. A call that can't be recorded is not sent.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+from opentelemetry.trace import Span
+
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.errors import (
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    InvalidArguments,
+    ToolFailed,
+    UpstreamUnavailable,
+)
+from codemode_server.gateway.arguments import check_arguments
+from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
+from codemode_server.gateway.policy import Names, Verdict, judge
+from codemode_server.gateway.redaction import Payloads, Redactor, payload
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox.backend import Reply
+from codemode_server.settings import PermissionSettings
+from codemode_server.telemetry import spans
+from codemode_server.tokens import estimate_tokens
+
+
+class Upstreams(Protocol):
+    """What the gateway needs of the upstreams."""
+
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        """Call a tool by its raw names.
+
+        Raises:
+            ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """One call, as the model is told of it."""
+
+    seq: int
+    server: str
+    tool: str
+    """Python names, as the program imported them."""
+    status: CallStatus
+    milliseconds: float
+    result_bytes: int = 0
+    result_tokens: int = 0
+    """What the result would have cost the model, estimated."""
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who calls: one execution. Keeps what was called, in order, for the result and the trace."""
+
+    execution_id: ExecutionId
+    started: int = 0
+    reports: list[CallReport] = field(default_factory=list)
+
+    def next_seq(self) -> int:
+        self.started += 1
+        return self.started
+
+
+@dataclass(slots=True)
+class _Sent:
+    """How far a call got."""
+
+    seq: int
+    tool: Tool
+    started_at: float
+    is_recorded: bool = False
+
+
+_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
+    (CallRefused, CallStatus.REFUSED),
+    (InvalidArguments, CallStatus.INVALID),
+    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
+    (CallTimedOut, CallStatus.TIMED_OUT),
+    (ToolFailed, CallStatus.FAILED),
+)
+
+
+class Gateway:
+    """Built once; holds no state of any call."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        upstreams: Upstreams,
+        permissions: Callable[[], PermissionSettings],
+        ledger: Ledger,
+        redactor: Callable[[], Redactor],
+        payloads: Payloads,
+    ) -> None:
+        self._catalog = catalog
+        self._upstreams = upstreams
+        self._permissions = permissions
+        self._ledger = ledger
+        self._redactor = redactor
+        self._payloads: Payloads = payloads
+
+    async def call(self, caller: Caller, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        """Call a tool on behalf of `caller`, named as in `servers.<server>.<tool>`, with raw argument names.
+
+        Raises:
+            CallError: the call did not succeed; the message is for the program.
+            LedgerUnavailable: it could not be recorded, so it was not sent.
+        """
+        found = self._catalog().tool(server, tool)
+        sent = _Sent(caller.next_seq(), found, time.perf_counter())
+        with spans.tracer().start_as_current_span(f"call {found.server_name}.{found.name}") as span:
+            spans.describe(
+                span,
+                "tool",
+                gen_ai__operation__name="execute_tool",
+                gen_ai__tool__name=found.definition.name,
+                codemode__server=found.server_raw_name,
+                codemode__execution_id=caller.execution_id,
+                codemode__seq=sent.seq,
+                codemode__effect=found.effect.value,
+            )
+            try:
+                self._admit(caller, sent, span, arguments)
+                reply = await self._forward(sent, arguments)
+            except CallError as error:
+                message = self._redactor().text(str(error))
+                self._settle(caller, sent, span, _status_of(error), error=message)
+                raise type(error)(message) from error
+            except anyio.get_cancelled_exc_class():
+                self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
+                raise
+            self._settle(caller, sent, span, CallStatus.SUCCEEDED, reply=reply)
+            return reply
+
+    def _admit(self, caller: Caller, sent: _Sent, span: Span, arguments: dict[str, Any]) -> None:
+        """Judge, record and check; what comes back from here without an error may be sent."""
+        verdict = self._judge(sent.tool)
+        kept = payload(arguments, self._payloads, self._redactor())
+        spans.observe_input(span, kept)
+        spans.describe(span, "tool", codemode__verdict=verdict.answer, codemode__verdict_reason=verdict.reason)
+        self._ledger.record_call_started(
+            CallStart(
+                execution_id=caller.execution_id,
+                seq=sent.seq,
+                server=sent.tool.server_raw_name,
+                tool=sent.tool.definition.name,
+                verdict=verdict.answer,
+                reason=verdict.reason,
+                arguments=kept,
+            )
+        )
+        sent.is_recorded = True
+        if not verdict.lets_through:
+            raise CallRefused(_refusal(sent.tool, verdict))
+        check_arguments(sent.tool, arguments)
+
+    async def _forward(self, sent: _Sent, arguments: dict[str, Any]) -> Reply:
+        reply = await self._upstreams.call_tool(sent.tool.server_raw_name, sent.tool.definition.name, arguments)
+        return Reply(self._redactor().value(reply.value), reply.encoding)
+
+    def _judge(self, tool: Tool) -> Verdict:
+        return judge(
+            self._permissions(),
+            Names(tool.server_raw_name, tool.server_name),
+            Names(tool.definition.name, tool.name),
+        )
+
+    def _settle(
+        self,
+        caller: Caller,
+        sent: _Sent,
+        span: Span,
+        status: CallStatus,
+        *,
+        reply: Reply | None = None,
+        error: str | None = None,
+    ) -> None:
+        result = json.dumps(reply.value, ensure_ascii=False) if reply else ""
+        size = len(result.encode("utf-8", "surrogatepass"))
+        tokens = estimate_tokens(result)
+        milliseconds = (time.perf_counter() - sent.started_at) * 1e3
+        caller.reports.append(
+            CallReport(sent.seq, sent.tool.server_name, sent.tool.name, status, milliseconds, size, tokens, error)
+        )
+        kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
+        spans.describe(span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens)
+        spans.observe_output(span, kept)
+        if error is not None:
+            spans.fail(span, status.value, error)
+        if sent.is_recorded:
+            self._ledger.record_call_settled(
+                caller.execution_id, sent.seq, status, milliseconds, size, kept, error
+            )
+
+
+def _status_of(error: CallError) -> CallStatus:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
+
+
+def _refusal(tool: Tool, verdict: Verdict) -> str:
+    if verdict.answer == "ask":
+        return (
+            f"{tool.path} needs a person's approval, and asking for it is not possible yet, so the call was refused "
+            f"({verdict.reason}). Do not try again; tell the user."
+        )
+    return f"{tool.path} is not permitted: {verdict.reason}. Do not try again; tell the user."

@@ -1,0 +1,54 @@
+"""What the permissions say about one call; pure.
+
+The first rule that matches decides, else the default. A rule is matched against the names as the upstream has them
+and as Python has them, so neither spelling slips past a `deny`. `ask` needs a person, who can't be asked yet: it
+refuses, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from codemode_server.settings import PermissionRule, PermissionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A server or a tool under the two names it has."""
+
+    raw: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one call; never without its reason."""
+
+    answer: Literal["allow", "deny", "ask"]
+    reason: str
+
+    @property
+    def lets_through(self) -> bool:
+        return self.answer == "allow"
+
+
+def judge(permissions: PermissionSettings, server: Names, tool: Names) -> Verdict:
+    """The verdict on a call of `tool` on `server`."""
+    for number, rule in enumerate(permissions.rules, start=1):
+        if _matches(rule.pattern, server, tool):
+            return Verdict(rule.answer, _reason(rule, number))
+    return Verdict(permissions.default, f"permissions.default is {permissions.default!r}")
+
+
+def _matches(pattern: str, server: Names, tool: Names) -> bool:
+    server_glob, _, tool_glob = pattern.partition("/")
+    return any(fnmatchcase(name, server_glob) for name in (server.raw, server.python)) and any(
+        fnmatchcase(name, tool_glob or "*") for name in (tool.raw, tool.python)
+    )
+
+
+def _reason(rule: PermissionRule, number: int) -> str:
+    said = f"rule {number} of permissions.rules ({rule.answer}: {rule.pattern})"
+    return f"{said}: {rule.reason}" if rule.reason else said

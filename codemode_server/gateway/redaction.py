@@ -1,0 +1,69 @@
+"""What may be stored, traced or handed on: text without the configured secrets, and shapes in place of values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from codemode_server.model import JsonValue
+
+MASK = "***"
+_MAX_SHAPE_KEYS = 40
+_MAX_SHAPE_DEPTH = 6
+
+Payloads = Literal["all", "shapes", "none"]
+
+
+class Redactor:
+    """Replaces the secrets of the configuration wherever they turn up.
+
+    A secret is known by its value, plain and as JSON escapes it. What an upstream makes of it (base64, a hash) can't
+    be known and is not found.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        spellings = {spelling for secret in secrets for spelling in (secret, json.dumps(secret)[1:-1]) if spelling}
+        longest_first = sorted(spellings, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def text(self, text: str) -> str:
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """The same JSON value with every string in it, keys too, redacted; the value itself where there is no secret."""
+        if self._pattern is None:
+            return value
+        text = json.dumps(value, ensure_ascii=False)
+        redacted = self._pattern.sub(MASK, text)
+        return value if redacted == text else json.loads(redacted)
+
+
+def payload(value: JsonValue, keep: Payloads, redactor: Redactor, limit_bytes: int = 65_536) -> str | None:
+    """`value` as a record or trace may hold it: JSON text, a shape, or nothing."""
+    if keep == "none":
+        return None
+    if keep == "shapes":
+        return json.dumps(shape(value))
+    text = redactor.text(json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= limit_bytes else text[:limit_bytes] + f"… ({len(text)} characters)"
+
+
+def shape(value: JsonValue, depth: int = 0) -> Any:
+    """Types, keys and lengths of a JSON value; never a value of it.
+
+    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`.
+    """
+    if isinstance(value, dict):
+        if depth >= _MAX_SHAPE_DEPTH:
+            return f"dict of {len(value)}"
+        shown = {str(key): shape(item, depth + 1) for key, item in list(value.items())[:_MAX_SHAPE_KEYS]}
+        return shown if len(value) <= _MAX_SHAPE_KEYS else shown | {"…": f"{len(value) - _MAX_SHAPE_KEYS} more keys"}
+    if isinstance(value, list):
+        if not value or depth >= _MAX_SHAPE_DEPTH:
+            return f"list of {len(value)}"
+        return [f"{len(value)} x", shape(value[0], depth + 1)]
+    if isinstance(value, str):
+        return f"str of {len(value)}"
+    return "None" if value is None else type(value).__name__

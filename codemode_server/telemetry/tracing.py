@@ -1,0 +1,98 @@
+"""Where the spans go: sets up OpenTelemetry's SDK with the exporters that the settings name, and flushes them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.settings import TracingSettings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+logger = logging.getLogger(__name__)
+
+_OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+class Tracing:
+    """The exporters of one product. A failure in here is logged and goes no further."""
+
+    def __init__(self) -> None:
+        self._shutdowns: list[Any] = []
+
+    def start(
+        self,
+        settings: TracingSettings,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        langfuse_exporter: SpanExporter | None = None,
+    ) -> list[str]:
+        """Set up what is configured; gives the names of the exporters in use.
+
+        Imports the SDK, so call it off the event loop and after the host's handshake. `langfuse_exporter` takes the
+        place of Langfuse's own connection, for tests.
+        """
+        names: list[str] = []
+        if settings.otlp_endpoint or any(environment.get(name) for name in _OTLP_VARIABLES):
+            self._start_otlp(settings)
+            names.append("otlp")
+        langfuse = _langfuse_arguments(settings, environment)
+        if langfuse is not None and self._start_langfuse(langfuse, langfuse_exporter):
+            names.append("langfuse")
+        return names
+
+    def shutdown(self) -> None:
+        """Send what is still queued; waits for the exporters a bounded time."""
+        for shutdown in self._shutdowns:
+            try:
+                shutdown()
+            except Exception:  # telemetry never decides
+                logger.exception("an exporter of traces did not shut down")
+        self._shutdowns.clear()
+
+    def _start_otlp(self, settings: TracingSettings) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        provider = _provider(settings.service_name)
+        exporter = OTLPSpanExporter(endpoint=settings.otlp_endpoint, timeout=5)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._shutdowns.append(lambda: provider.force_flush(3_000))
+
+    def _start_langfuse(self, arguments: dict[str, Any], exporter: SpanExporter | None) -> bool:
+        try:
+            from langfuse import Langfuse
+        except ImportError:
+            logger.warning("Langfuse keys are set, but the extra is not installed: pip install 'codemode-server[langfuse]'")
+            return False
+        # Its default filter drops mcp's own client spans, and with them the parent of what upstreams send.
+        client = Langfuse(**arguments, span_exporter=exporter, should_export_span=lambda _span: True)
+        self._shutdowns.append(client.shutdown)
+        return True
+
+
+def _provider(service_name: str) -> Any:
+    """The process's tracer provider, made if there is none yet (Langfuse adds itself to one that is there)."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+
+    current = trace.get_tracer_provider()
+    if isinstance(current, TracerProvider):
+        return current
+    provider = TracerProvider(resource=Resource.create({"service.name": service_name}))
+    trace.set_tracer_provider(provider)
+    return provider
+
+
+def _langfuse_arguments(settings: TracingSettings, environment: Mapping[str, str]) -> dict[str, Any] | None:
+    given = settings.langfuse
+    public = given.public_key or environment.get("LANGFUSE_PUBLIC_KEY")
+    secret = given.secret_key or environment.get("LANGFUSE_SECRET_KEY")
+    if not public or not secret:
+        return None
+    base_url = given.base_url or environment.get("LANGFUSE_BASE_URL") or environment.get("LANGFUSE_HOST")
+    return {"public_key": public, "secret_key": secret} | ({"base_url": base_url} if base_url else {})

@@ -1,0 +1,38 @@
+"""How many tokens a text costs a model: an estimate, since vocabularies are megabytes and differ by model.
+
+Fitted to OpenAI's o200k on tool definitions, JSON rows, Python and prose; `make bench` prints how far off it is
+against the real vocabulary. Long texts are sampled, so the cost stays under a millisecond.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PIECES = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9\x00-\x7f]|[^\sA-Za-z0-9]+|\n[ \t]*")
+_SAMPLE = 8_192
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of `text`, within about a tenth for JSON, code and prose in Latin letters."""
+    if len(text) <= 3 * _SAMPLE:
+        return _count(text)
+    middle = len(text) // 2
+    parts = (text[:_SAMPLE], text[middle : middle + _SAMPLE], text[-_SAMPLE:])
+    return round(sum(_count(part) for part in parts) * len(text) / (3 * _SAMPLE))
+
+
+def _count(text: str) -> int:
+    total = 0.0
+    for piece in _PIECES.findall(text):
+        first = piece[0]
+        if first.isascii() and first.isalpha():
+            total += 1 if len(piece) <= 8 else 1 + (len(piece) - 8) / 6
+        elif first.isdigit() and first.isascii():
+            total += (len(piece) + 2) // 3
+        elif first == "\n":
+            total += 0.6
+        elif first.isascii():
+            total += max(0.75, len(piece) / 2.6)
+        else:
+            total += 0.6
+    return round(total * 1.08)

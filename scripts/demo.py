@@ -1,0 +1,297 @@
+"""The main job on real input, as a person would see it: `make demo`.
+
+Three real MCP servers from PyPI, each in an environment of its own (their pins conflict); the product started as a
+host starts it, over stdio; the way a model goes: list, search, read, execute. Then what was traced, and what it cost
+in tokens against plain MCP. Nothing is faked: the collector that receives the traces is the one part of our own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import venv
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client, StdioServerParameters
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from codemode_server.tokens import estimate_tokens
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / ".cache" / "demo"
+
+UPSTREAMS = {
+    "git": ("mcp-server-git", ["mcp-server-git==2026.10.19"]),
+    "time": ("mcp-server-time", ["mcp-server-time==2026.10.19"]),
+    "orders": ("mcp-server-sqlite", ["mcp-server-sqlite==2025.4.25", "mcp<2"]),
+}
+
+PROGRAM = """\
+import asyncio, re
+from collections import Counter
+from servers.git import git_log, git_show
+from servers.orders import read_query
+from servers.time import get_current_time
+
+log = git_log(repo_path={repository!r}, max_count=500)
+commits = re.findall(r"^Commit: (\\w+)", log, re.M)
+diffs = await asyncio.gather(*[git_show(repo_path={repository!r}, revision=c) for c in commits])
+added = Counter()
+for diff in diffs:
+    name = None
+    for line in diff.splitlines():
+        if line.startswith("+++ b/"): name = line[6:]
+        elif line.startswith("+") and name: added[name] += 1
+
+rows = read_query(query="SELECT * FROM orders")
+late = [r for r in rows if r["status"] == "pending" and r["amount"] > 950]
+late.sort(key=lambda r: -r["amount"])
+
+print("as of", get_current_time(timezone="Europe/Berlin")["datetime"])
+print(len(commits), "commits,", sum(map(len, diffs)), "characters of diffs; most lines went to", added.most_common(1)[0])
+print(len(rows), "orders,", len(late), "pending above 950, together", round(sum(r["amount"] for r in late), 2))
+late[:2]
+"""
+
+
+def main() -> None:
+    try:
+        commands = {name: _installed(name, *spec) for name, spec in UPSTREAMS.items()}
+        repository = _repository()
+        database = _orders()
+        with _Collector() as collector:
+            config = _configuration(commands, repository, database, collector.address)
+            anyio.run(_demo, config, commands, repository, database, collector)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"demo: {' '.join(map(str, error.cmd))} failed\n{error.stderr or ''}")
+
+
+async def _demo(
+    config: Path, commands: dict[str, list[str]], repository: Path, database: Path, collector: _Collector
+) -> None:
+    program = PROGRAM.format(repository=str(repository))
+    seen = 0
+    host = StdioServerParameters(
+        command=sys.executable, args=["-m", "codemode_server", "--config", str(config)], env={"LANG": "C.UTF-8"}
+    )
+    async with Client(host) as client:
+        tools = (await client.list_tools()).tools
+        shown = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
+        instructions = client.instructions or ""
+        seen += estimate_tokens(shown + instructions)
+        _heading("1. The host connects: what the model has in its context from now on")
+        print(f"   {', '.join(tool.name for tool in tools)}: {estimate_tokens(shown + instructions)} tokens")
+        await _until_ready(client)
+        steps: tuple[tuple[str, str, dict[str, Any]], ...] = (
+            ("2. The model looks around", "list_dir", {"path": "/servers"}),
+            ("3. … searches", "search_tools", {"query": "commit history and diffs", "limit": 3}),
+            ("4. … reads what it needs", "read_tool", {"path": "servers/git/git_log.py, servers/orders/read_query.py"}),
+            ("5. … and writes one program", "execute_code", {"code": program}),
+        )
+        for heading, tool, arguments in steps:
+            _heading(heading)
+            print(_indented(f"{tool}({_arguments(arguments)})"))
+            result = await client.call_tool(tool, arguments, read_timeout_seconds=180)
+            text = "\n".join(getattr(block, "text", "") for block in result.content)
+            if result.is_error:
+                sys.exit(f"demo: {tool} failed:\n{text}")
+            print(_indented(text, "   │ "))
+            seen += estimate_tokens(json.dumps(arguments)) + estimate_tokens(text)
+    _heading("6. What was traced beneath it (OpenTelemetry, from the product's own exporter)")
+    collector.print_tree("execution")
+    _heading("7. Tokens through the model (estimated)")
+    await _compare(seen, commands, repository, database, collector)
+
+
+async def _until_ready(client: Client) -> None:
+    """A person would not notice; a script is faster than three servers start."""
+    with anyio.fail_after(60):
+        while True:
+            text = str((await client.call_tool("list_dir", {"path": "/servers"})).content)
+            if not any(state in text for state in ("waiting", "connecting")):
+                return
+            await anyio.sleep(0.2)
+
+
+async def _compare(
+    seen: int, commands: dict[str, list[str]], repository: Path, database: Path, collector: _Collector
+) -> None:
+    definitions = 0
+    for name, command in commands.items():
+        arguments = _upstream_arguments(name, repository, database)
+        async with Client(StdioServerParameters(command=command[0], args=arguments)) as upstream:
+            for tool in (await upstream.list_tools()).tools:
+                definitions += estimate_tokens(
+                    json.dumps({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema})
+                )
+    results = collector.total("codemode.result_tokens", "execution")
+    print(f"   plain MCP: {definitions:>9,} of tool definitions + {results:,} of results = {definitions + results:,}")
+    print(f"   here:      {seen:>9,} all in all, {(1 - seen / (definitions + results)):.1%} less")
+
+
+def _installed(name: str, script: str, requirements: list[str]) -> list[str]:
+    """The command of an upstream, installed into an environment of its own if it is not yet."""
+    folder = WORK / name
+    done = folder / ".installed"
+    wanted = " ".join(requirements)
+    if not done.exists() or done.read_text() != wanted:
+        print(f"installing {wanted} (once)", file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True, symlinks=os.name == "posix")
+        subprocess.run(
+            [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
+            check=True,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        done.write_text(wanted)
+    return [str(folder / "bin" / script)]
+
+
+def _repository() -> Path:
+    """The project's own history; where there is none (an unpacked archive), one is made from the tree."""
+    inside = subprocess.run(
+        ["git", "-C", ROOT, "log", "-1"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    if inside.returncode == 0:
+        return ROOT
+    made = WORK / "repository"
+    if not (made / ".git").exists():
+        shutil.copytree(ROOT / "codemode_server", made / "codemode_server", dirs_exist_ok=True)
+        author = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
+        for arguments in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "The project, without its history"]):
+            subprocess.run(["git", "-C", made, *arguments], check=True, stderr=subprocess.PIPE, text=True)
+    return made
+
+
+def _orders() -> Path:
+    """A database with 10,000 orders, the same each time."""
+    path = WORK / "orders.db"
+    path.unlink(missing_ok=True)
+    numbers = random.Random(7)
+    rows = [
+        (i, f"customer{numbers.randrange(900):03}@example.com", numbers.choice(["pending", "paid", "shipped"]),
+         round(numbers.uniform(5, 1000), 2), f"2026-{numbers.randrange(1, 13):02}-{numbers.randrange(1, 29):02}")
+        for i in range(1, 10_001)
+    ]  # fmt: skip
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, customer TEXT, status TEXT, amount REAL, day TEXT)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
+    connection.close()
+    return path
+
+
+def _upstream_arguments(name: str, repository: Path, database: Path) -> list[str]:
+    return {
+        "git": ["--repository", str(repository)],
+        "time": ["--local-timezone", "UTC"],
+        "orders": ["--db-path", str(database)],
+    }[name]
+
+
+def _configuration(commands: dict[str, list[str]], repository: Path, database: Path, collector: str) -> Path:
+    path = WORK / "upstream.yaml"
+    servers = {
+        name: {"command": command[0], "args": _upstream_arguments(name, repository, database)}
+        for name, command in commands.items()
+    }
+    settings = {
+        "servers": servers,
+        "permissions": {"rules": [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]},
+        "tracing": {"otlp_endpoint": collector},
+        "state": {"dir": str(WORK / "state")},
+    }
+    path.write_text(json.dumps(settings, indent=2))
+    return path
+
+
+class _Collector:
+    """A collector of OTLP/HTTP traces on loopback, as small as can be."""
+
+    def __enter__(self) -> _Collector:
+        spans = self.spans = list[Span]()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                request = ExportTraceServiceRequest()
+                request.ParseFromString(body)
+                for resource in request.resource_spans:
+                    for scope in resource.scope_spans:
+                        spans.extend(scope.spans)
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.address = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def total(self, attribute: str, name: str) -> int:
+        return sum(
+            pair.value.int_value
+            for span in self.spans
+            if span.name == name
+            for pair in span.attributes
+            if pair.key == attribute
+        )
+
+    def print_tree(self, root: str, children_shown: int = 6) -> None:
+        def show(span: Span, depth: int) -> None:
+            told = {pair.key: pair.value for pair in span.attributes}
+            milliseconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
+            verdict = f" · {told['codemode.verdict'].string_value}" if "codemode.verdict" in told else ""
+            tokens = f" · {told['codemode.result_tokens'].int_value:,} tokens" if "codemode.result_tokens" in told else ""
+            print(f"   {'  ' * depth}└ {span.name} · {milliseconds:.1f} ms{verdict}{tokens}")
+            children = sorted(
+                (child for child in self.spans if child.parent_span_id == span.span_id),
+                key=lambda child: child.start_time_unix_nano,
+            )
+            for child in children[:children_shown]:
+                show(child, depth + 1)
+            if len(children) > children_shown:
+                print(f"   {'  ' * (depth + 1)}… and {len(children) - children_shown} more like these")
+
+        for span in self.spans:
+            if span.name == root:
+                show(span, 0)
+
+
+def _heading(text: str) -> None:
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
+
+
+def _arguments(arguments: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}=…\n{value.rstrip()}\n" if name == "code" else f"{name}={value!r}" for name, value in arguments.items()
+    )
+
+
+def _indented(text: str, prefix: str = "   ") -> str:
+    return "\n".join(prefix + line for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    WORK.mkdir(parents=True, exist_ok=True)
+    main()

@@ -11,10 +11,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+def _not_a_claim(value: object) -> object:
+    """Python counts True as 1; a person who writes `timeout: yes` means something else."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")  # noqa: TRY004 - pydantic takes ValueError only
+    return value
+
+
+Number = Annotated[int, BeforeValidator(_not_a_claim)]
+Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ADDRESS = re.compile(r"https?://[^/?#\s]+\S*$")
@@ -134,7 +143,7 @@ class SandboxSettings(_Section):
 
     backend: Literal["auto", "wasm"] = "auto"
     """`auto` takes the strongest that works here; `wasm` is CPython inside WebAssembly, which works everywhere."""
-    warm: int = Field(default=1, ge=0, le=16)
+    warm: Number = Field(default=1, ge=0, le=16)
     """Sandboxes kept ready, each used for one program (about 45 MB each)."""
 
 
@@ -191,26 +200,26 @@ class LimitSettings(_Section):
     """Time of the program itself: all of it during which no call is on its way to an upstream."""
     upstream_seconds: Seconds = 150.0
     """Time during which at least one call is on its way; counted apart from `wall_seconds`."""
-    memory_mb: int = Field(default=256, ge=64, le=4096)
+    memory_mb: Number = Field(default=256, ge=64, le=4096)
     """Memory of the program, MiB."""
-    output_bytes: int = Field(default=8 * 2**20, ge=1024)
+    output_bytes: Number = Field(default=8 * 2**20, ge=1024)
     """What a program may print, stdout and stderr together, bytes."""
-    output_tokens: int = Field(default=6_000, ge=100)
+    output_tokens: Number = Field(default=6_000, ge=100)
     """What reaches the model of stdout, stderr and the value, tokens each; the middle is left out. Shortens, ends
     nothing."""
-    calls: int = Field(default=1_000, ge=0)
+    calls: Number = Field(default=1_000, ge=0)
     """Calls that one program may make."""
-    calls_in_flight: int = Field(default=16, ge=1, le=256)
+    calls_in_flight: Number = Field(default=16, ge=1, le=256)
     """Calls of one program on their way at once; more wait for their turn."""
-    call_bytes: int = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
+    call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
     """Size of one call's arguments, and of its result, as JSON, bytes."""
-    value_bytes: int = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
+    value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
     """Size of the value a program returns, as JSON, bytes."""
-    programs: int = Field(default=4, ge=1, le=64)
+    programs: Number = Field(default=4, ge=1, le=64)
     """Programs that run at once; more wait for `queue_seconds`."""
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
-    workspace_mb: int = Field(default=256, ge=1)
+    workspace_mb: Number = Field(default=256, ge=1)
     """Files under /workspace, MiB; and, apart from them, under /tmp."""
 
 
@@ -276,10 +285,12 @@ def json_schema() -> dict[str, Any]:
     Wider than the settings where the file is: a variable may stand for a number, a number for text.
     """
     schema = Settings.model_json_schema()
-    for name, definition in [("Settings", schema), *schema["$defs"].items()]:
-        for field, documentation in _field_documentation(name).items():
+    for model, definition in [("Settings", schema), *schema["$defs"].items()]:
+        for field, documentation in _field_documentation(model).items():
             definition["properties"][field]["description"] = documentation
-        definition["properties"] = {field: _as_written(value) for field, value in definition["properties"].items()}
+        definition.pop("title", None)
+        properties: dict[str, Any] = definition["properties"]
+        definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
     server["oneOf"] = [{"required": ["command"]}, {"required": ["url"]}]
     schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
@@ -293,7 +304,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "upstream.yaml of codemode-server",
-        **{key: value for key, value in schema.items() if key != "title"},
+        **schema,
     }
 
 
@@ -314,9 +325,12 @@ def _field_documentation(model: str) -> dict[str, str]:
     }
 
 
-def _as_written(field: dict[str, Any]) -> dict[str, Any]:
+def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of one field as the file may have it."""
     about: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
+    if "$ref" in field:
+        about = {"description": definitions[field["$ref"].rpartition("/")[2]]["description"]} | about
+        about.pop("default", None)
     kind: dict[str, Any] = {key: value for key, value in field.items() if key not in ("title", *about)}
     text = {"type": ["string", "number", "boolean"]}
     if kind.get("type") in ("number", "integer", "boolean") or "enum" in kind:

@@ -1,0 +1,235 @@
+"""A tree of the file against the typed settings; what pydantic refuses, told with line and key and no value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from codemode_server.config.document import Node
+from codemode_server.config.problems import Problem, Problems, joined, nearest
+from codemode_server.settings import (
+    LangfuseSettings,
+    LimitSettings,
+    PermissionRule,
+    PermissionSettings,
+    SandboxSettings,
+    SearchSettings,
+    ServerSettings,
+    Settings,
+    StateSettings,
+    ToolFilter,
+    TracingSettings,
+)
+
+Place: TypeAlias = tuple[str | int, ...]
+
+_NOTHING_IS_EMPTY = frozenset(
+    {*Settings.model_fields, "langfuse", "tools", "rules", "args", "env", "headers", "include", "exclude"}
+)
+"""Keys after which nothing may stand: all of their lines are commented out, say."""
+_AS_WRITTEN = frozenset({"args", "env", "headers"})
+"""Where text is meant whatever it looks like: `PORT: 8080` is the text "8080", `DEBUG: yes` is "yes"."""
+_OTHERWISE_CALLED = {
+    "type": "transport",
+    "disabled": "enabled",
+    "environment": "env",
+    "cmd": "command",
+    "workdir": "cwd",
+    "working_dir": "cwd",
+    "endpoint": "url",
+    "address": "url",
+    "upstreams": "servers",
+    "policy": "permissions",
+    "policies": "permissions",
+}
+
+
+def check(tree: Node, problems: Problems, excused: Iterable[Place] = ()) -> Settings | None:
+    """The settings; or none, and problems have been added.
+
+    `excused` are the places that are known to be wrong already: nothing more is said of them, and nothing of what
+    follows from them.
+    """
+    try:
+        return Settings.model_validate(plain(tree))
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+    excused = tuple(excused)
+    for detail in details:
+        place = _place(detail)
+        if not any(_one_holds_the_other(place, other) for other in excused):
+            problem = _problem(tree, place, detail)
+            problems.add(problem.line, problem.where, problem.message)
+    return None
+
+
+def plain(node: Node, path: Place = ()) -> Any:
+    """The tree as plain data, as pydantic takes it."""
+    if isinstance(node.value, dict):
+        return {
+            name: plain(child, (*path, name))
+            for name, child in node.value.items()
+            if not (child.value is None and name in _NOTHING_IS_EMPTY and not _is_as_written(path))
+        }
+    if isinstance(node.value, list):
+        return [plain(child, (*path, index)) for index, child in enumerate(node.value)]
+    if node.value is not None and _is_as_written(path):
+        return node.text
+    if node.value is None and path[:1] == ("servers",) and len(path) == 2:
+        return {}
+    return node.value
+
+
+def find(tree: Node, path: Sequence[str | int]) -> Node:
+    """The node at `path`, or the nearest above it that there is."""
+    node = tree
+    for step in path:
+        members: dict[str | int, Node] = {**node.entries}
+        if isinstance(node.value, list):
+            members |= enumerate(node.value)
+        if step not in members:
+            break
+        node = members[step]
+    return node
+
+
+def _is_as_written(path: Place) -> bool:
+    return len(path) >= 3 and path[0] == "servers" and path[2] in _AS_WRITTEN
+
+
+def _place(detail: ErrorDetails) -> Place:
+    place = tuple(step for step in detail["loc"] if step != "[key]")
+    member = detail.get("ctx", {}).get("member") if detail["type"] == "problem_within" else None
+    return place if member is None else (*place, member)
+
+
+def _one_holds_the_other(one: Place, other: Place) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _problem(tree: Node, place: Place, detail: ErrorDetails) -> Problem:
+    node = find(tree, place)
+    where = node.where
+    if detail["type"] == "extra_forbidden":
+        return Problem(node.line, where, _unknown_key(place))
+    if detail["type"] == "missing":
+        where = joined(where, str(place[-1]))
+    if "[key]" in detail["loc"]:
+        message = "a server's name is up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit"
+        return Problem(node.line, where, message)
+    return Problem(node.line, where, _message(detail, node, place))
+
+
+def _unknown_key(place: Place) -> str:
+    name = str(place[-1])
+    known = _known_keys(place[:-1])
+    meant = _OTHERWISE_CALLED.get(name)
+    if meant not in known:
+        meant = nearest(name, known)
+    if meant is not None:
+        return f"unknown key; did you mean {meant!r}?"
+    if len(place) == 1 and name == "mcpServers":
+        return "unknown key"
+    return f"unknown key; there are {', '.join(known)}"
+
+
+def _known_keys(section: Place) -> tuple[str, ...]:
+    """The keys that a section may have."""
+    in_servers = section[:1] == ("servers",)
+    shape = tuple(
+        "*" if in_servers and index == 1 else 0 if isinstance(step, int) else step for index, step in enumerate(section)
+    )
+    return tuple(_SECTIONS[shape].model_fields) if shape in _SECTIONS else ()
+
+
+_SECTIONS: dict[Place, type[Any]] = {
+    (): Settings,
+    ("servers", "*"): ServerSettings,
+    ("servers", "*", "tools"): ToolFilter,
+    ("sandbox",): SandboxSettings,
+    ("permissions",): PermissionSettings,
+    ("permissions", "rules", 0): PermissionRule,
+    ("limits",): LimitSettings,
+    ("tracing",): TracingSettings,
+    ("tracing", "langfuse"): LangfuseSettings,
+    ("search",): SearchSettings,
+    ("state",): StateSettings,
+}
+
+
+def _kind(node: Node) -> str:
+    match node.value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _text_expected(node: Node) -> str:
+    if isinstance(node.value, (bool, int, float)):
+        return f"must be text, not {_kind(node)}; put it in quotes"
+    if node.value is None:
+        return 'must be text, and nothing stands here; write "" if it is empty, `"~"` for a tilde'
+    return f"must be text, not {_kind(node)}"
+
+
+def _one_of(node: Node, context: dict[str, Any], place: Place) -> str:
+    expected = str(context["expected"])
+    names = [name.strip("'") for name in expected.replace(" or ", ", ").split(", ")]
+    if place[-1] == "transport" and node.text.casefold() == "stdio":
+        return "leave it away for a `command`, which is always stdio; with `url` it is one of 'http', 'sse'"
+    meant = nearest(node.text, names)
+    return f"must be one of {', '.join(map(repr, names))}" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+_Sentence: TypeAlias = Callable[[Node, dict[str, Any], Place], str]
+
+_SENTENCES: dict[str, _Sentence] = {
+    "string_type": lambda node, context, place: _text_expected(node),
+    "string_too_long": lambda node, context, place: f"is too long: at most {context['max_length']} characters",
+    "string_too_short": lambda node, context, place: "must not be empty",
+    "string_pattern_mismatch": lambda node, context, place: (
+        "must be up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit"
+    ),
+    "bool_type": lambda node, context, place: f"must be true or false, not {_kind(node)}",
+    "bool_parsing": lambda node, context, place: f"must be true or false, not {_kind(node)}",
+    "int_type": lambda node, context, place: f"must be a whole number, not {_kind(node)}",
+    "int_parsing": lambda node, context, place: f"must be a whole number, not {_kind(node)}",
+    "int_from_float": lambda node, context, place: "must be a whole number",
+    "int_parsing_size": lambda node, context, place: "is too large",
+    "float_type": lambda node, context, place: f"must be a number, not {_kind(node)}",
+    "float_parsing": lambda node, context, place: f"must be a number, not {_kind(node)}",
+    "finite_number": lambda node, context, place: "must be a finite number",
+    "greater_than": lambda node, context, place: f"must be more than {context['gt']:g}",
+    "greater_than_equal": lambda node, context, place: f"must be at least {context['ge']}",
+    "less_than": lambda node, context, place: f"must be less than {context['lt']:g}",
+    "less_than_equal": lambda node, context, place: f"must be at most {context['le']:.0f}",
+    "literal_error": _one_of,
+    "tuple_type": lambda node, context, place: f"must be a list, not {_kind(node)}; write `- ` before each item",
+    "list_type": lambda node, context, place: f"must be a list, not {_kind(node)}; write `- ` before each item",
+    "dict_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}; write `key: value` lines",
+    "model_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}; write `key: value` lines",
+    "model_attributes_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}",
+    "value_error": lambda node, context, place: str(context["error"]),
+    "problem_within": lambda node, context, place: str(context["message"]),
+    "missing": lambda node, context, place: "is missing",
+}
+
+
+def _message(detail: ErrorDetails, node: Node, place: Place) -> str:
+    sentence = _SENTENCES.get(detail["type"])
+    if sentence is None:  # pydantic's own message may hold the value
+        return f"can't be used here ({detail['type']})"
+    return sentence(node, detail.get("ctx", {}), place)

@@ -1,0 +1,144 @@
+"""What was understood of a configuration, for `config check`. Secrets are `***`; of `env` and `headers` only names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel
+
+from codemode_server.config.loading import LoadedSettings
+from codemode_server.config.secrecy import looks_secret, named_arguments
+from codemode_server.settings import ServerSettings
+
+MASK = "***"
+
+
+def describe(loaded: LoadedSettings) -> str:
+    """A page of text: the file, each server, what differs from the defaults, and the warnings."""
+    settings = loaded.settings
+    lines = [f"file: {loaded.path or 'none'}"]
+    if loaded.path:
+        lines.append(f"relative paths: from {loaded.base_dir}")
+    if loaded.expanded_from:
+        lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
+    lines += ["", f"servers: {len(settings.servers) or 'none'}"]
+    for name, server in settings.servers.items():
+        lines += _server(name, server, loaded)
+    lines += ["", f"permissions: what no rule matches is {_PAST[settings.permissions.default]}"]
+    for number, rule in enumerate(settings.permissions.rules, start=1):
+        lines.append(f"  {number}. {rule.answer} {rule.pattern}" + (f" ({rule.reason})" if rule.reason else ""))
+    lines += ["", *_section("limits", settings.limits, all_of_it=False)]
+    lines += _section("sandbox", settings.sandbox)
+    lines += _tracing(loaded)
+    lines += _section("search", settings.search)
+    lines += _section("state", settings.state)
+    warnings = [*loaded.warnings, *_missing_programs(loaded)]
+    if warnings:
+        lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
+    return "\n".join(masked(line, loaded) for line in lines) + "\n"
+
+
+def masked(text: str, loaded: LoadedSettings) -> str:
+    """`text` without the secrets of the configuration."""
+    for secret in sorted(loaded.secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+_PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for (refused, until a person can be asked)"}
+
+
+def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterator[str]:
+    kind = "stdio" if server.command is not None else server.transport
+    yield f"  {name} ({kind}{'' if server.enabled else ', disabled'})"
+    if server.description:
+        yield f"    {server.description}"
+    if server.command is not None:
+        yield f"    command: {_command_line(server, loaded)}"
+        yield f"    cwd: {server.cwd}"
+    if server.url is not None:
+        yield f"    url: {_address(server.url, loaded)}"
+    if server.env:
+        yield f"    env: {', '.join(server.env)}"
+    if server.headers:
+        yield f"    headers: {', '.join(server.headers)}"
+    yield f"    timeout: {server.timeout:g} s" + (", protocol: legacy" if server.protocol == "legacy" else "")
+    tools = server.tools
+    if tools.include != ("*",) or tools.exclude:
+        excluded = f", without {' '.join(tools.exclude)}" if tools.exclude else ""
+        yield f"    tools: {' '.join(tools.include) or 'none'}{excluded}"
+
+
+def _command_line(server: ServerSettings, loaded: LoadedSettings) -> str:
+    hidden = {value for name, value in named_arguments(server.args) if name and looks_secret(name)}
+    words = [shlex.quote(server.command or "")]
+    for arg in server.args:
+        shown = _without_short(arg, loaded)
+        for value in hidden:
+            shown = MASK if arg == value else re.sub(rf"(?<=[=:\s]){re.escape(value)}$", MASK, shown)
+        shown = masked(shown, loaded)
+        words.append(shown if MASK in shown and " " not in shown else shlex.quote(shown))
+    return " ".join(words)
+
+
+def _address(address: str, loaded: LoadedSettings) -> str:
+    """An address without its user, and without parameters whose names look secret."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return MASK
+    shown = re.sub(r"(?<=://)[^/@?#]*@", f"{MASK}@", address)
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if looks_secret(name) or value in loaded.short_secrets:
+            shown = re.sub(rf"(?<=[?&]){re.escape(name)}=[^&#]*", f"{name}={MASK}", shown)
+    return _without_short(shown, loaded)
+
+
+def _without_short(text: str, loaded: LoadedSettings) -> str:
+    for secret in loaded.short_secrets:
+        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", MASK, text)
+    return text
+
+
+def _section(name: str, section: BaseModel, *, all_of_it: bool = True) -> Iterator[str]:
+    defaults = type(section)()
+    shown = {
+        field: value
+        for field, value in section
+        if value is not None and (all_of_it or value != getattr(defaults, field))
+    }
+    if not shown:
+        yield f"{name}: defaults"
+        return
+    yield f"{name}: {', '.join(f'{field} {_number(value)}' for field, value in shown.items())}"
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _tracing(loaded: LoadedSettings) -> Iterator[str]:
+    tracing = loaded.settings.tracing
+    to = [f"OTLP at {_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
+    if tracing.langfuse.public_key and tracing.langfuse.secret_key:
+        base_url = tracing.langfuse.base_url
+        to.append("Langfuse" + (f" at {_address(base_url, loaded)}" if base_url else ""))
+    yield f"tracing: {' and '.join(to) or 'kept here only'}, as {tracing.service_name}"
+
+
+def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
+    for name, server in loaded.settings.servers.items():
+        if server.enabled and server.command and shutil.which(server.command, path=server.env.get("PATH")) is None:
+            yield f"servers.{name}.command: {server.command!r} is not found, or can't be run; install it or give its path"
+        if server.enabled and server.cwd and not _is_folder(server.cwd):
+            yield f"servers.{name}.cwd: there is no folder {server.cwd}"
+
+
+def _is_folder(path: str) -> bool:
+    from pathlib import Path
+
+    return Path(path).is_dir()

@@ -1,0 +1,133 @@
+"""`${VAR}` and `${VAR:-default}` in one string; `$$` is a literal `$`.
+
+Works on strings after the file has been parsed, and what a variable holds is not looked at again: a value can't inject
+keys, nor name other variables. As in a shell, `:-` stands in for a variable that is unset or empty.
+
+`.env` beside the file has the same form as everywhere (`NAME=value`); what the environment has goes before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from codemode_server.config.document import MAX_BYTES
+
+_NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+_OF_HOSTS = re.compile(r"(?:input|command|config):|workspaceFolder|pathSeparator|extensionPath")
+_FROM_HOSTS = {"userHome": "HOME"}
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What became of one string."""
+
+    text: str
+    used: tuple[tuple[str, str], ...] = ()
+    """Variables and their values; a default that stood in for one is not among them."""
+    defaulted: tuple[tuple[str, str], ...] = ()
+    """Variables and the defaults that stood in for them."""
+
+
+class NotExpandable(Exception):
+    """Raised when a string can't be expanded; the message says why and holds no value."""
+
+
+def expand(text: str, variables: Mapping[str, str]) -> Expansion:
+    """`text` with its variables filled in."""
+    if "$" not in text:
+        return Expansion(text)
+    parts: list[str] = []
+    used: list[tuple[str, str]] = []
+    defaulted: list[tuple[str, str]] = []
+    unset: list[str] = []
+    position = 0
+    while (dollar := text.find("$", position)) >= 0:
+        parts.append(text[position:dollar])
+        following = text[dollar + 1 : dollar + 2]
+        if following == "$":
+            parts.append("$")
+            position = dollar + 2
+        elif following != "{":
+            parts.append("$")
+            position = dollar + 1
+        else:
+            end = _closing_brace(text, dollar + 2)
+            name, default = _reference(text[dollar + 2 : end])
+            value = variables.get(name)
+            if value is not None and (value or default is None):
+                used.append((name, value))
+                parts.append(value)
+            elif default is not None:
+                inner = expand(default, variables)
+                used += inner.used
+                defaulted += [*inner.defaulted, (name, inner.text)]
+                parts.append(inner.text)
+            else:
+                unset.append(name)
+            position = end + 1
+    if unset:
+        raise NotExpandable(_unset_sentence(unset))
+    return Expansion("".join(parts) + text[position:], tuple(used), tuple(defaulted))
+
+
+def read_dotenv(path: Path, warnings: list[str], name: str) -> dict[str, str]:
+    """The variables of a `.env` file, values as they stand; none if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        warnings.append(f"{name}: can't be read, so its variables are not known: {reason}")
+        return {}
+    if len(content) > MAX_BYTES:
+        warnings.append(f"{name}: is larger than 1 MiB, so it is not read")
+        return {}
+    from io import StringIO
+
+    from dotenv.parser import parse_stream
+
+    variables: dict[str, str] = {}
+    for binding in parse_stream(StringIO(text)):
+        if binding.error:
+            warnings.append(f"{name}:{binding.original.line}: not of the form NAME=value; left out")
+        elif binding.key is not None and binding.value is not None:
+            variables[binding.key] = binding.value
+    return variables
+
+
+def _closing_brace(text: str, start: int) -> int:
+    depth = 1
+    for match in re.finditer(r"\$\$|\$\{|\}", text[start:]):
+        depth += {"${": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return start + match.start()
+    raise NotExpandable("a `${` is not closed by `}`; write `$${` if it is meant literally")
+
+
+def _reference(inside: str) -> tuple[str, str | None]:
+    if inside in _FROM_HOSTS:
+        return _FROM_HOSTS[inside], None
+    name, separator, default = inside.partition(":-")
+    match = _NAME.fullmatch(name)
+    if match:
+        return match[1], default if separator else None
+    if _OF_HOSTS.match(inside):
+        raise NotExpandable(
+            "this `${…}` is filled in by the host the entry was written for; put the value in an environment variable "
+            "and write ${NAME}"
+        )
+    raise NotExpandable("a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally")
+
+
+def _unset_sentence(unset: list[str]) -> str:
+    names = list(dict.fromkeys(unset))
+    if len(names) == 1:
+        there_is = f"; set it in the environment or in .env beside the file, or write ${{{names[0]}:-default}}"
+        return f"{names[0]} is not set{there_is}"
+    return f"{', '.join(names)} are not set; set them in the environment or in .env beside the file"

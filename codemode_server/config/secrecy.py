@@ -1,0 +1,232 @@
+"""Which values of a configuration must never be seen: in logs, traces, errors, stubs, results or the sandbox.
+
+Whatever came out of a variable into a server's `env`, `headers`, `args` or `url`; and what is written there under a
+name that looks like a secret's: of a variable, a header, a flag, a parameter, a cookie. Of addresses, the user's part
+too, and a long segment of letters and digits, which some services use as a key.
+
+A secret is masked wherever it occurs, so what is no secret must not get in here, or results are mangled:
+
+- nothing shorter than 6 characters, and no word that everybody uses (`localhost`, `production`, `password`);
+- no plain number, unless it is named as a secret and not as a quantity (`API_PIN`, but not `MAX_TOKENS`);
+- no file's path and no address without credentials in it, where its name does not look like a secret's, or looks like
+  that of a place (`TOKEN_FILE`);
+- nothing from variables that say who and where we are (`HOME`, `USER`, `LANG`).
+
+Secrets that are too short for that are known apart, for masking where they stand: in the lines of `describe`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from codemode_server.settings import ServerSettings
+
+MIN_LENGTH = 6
+
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|passphrase|pwd|credential|cookie|session|bearer|auth|signature|private|\bpass\b|\bpw\b|\bpin\b"
+    r"|\bpat\b|\bjwt\b|\bdsn\b|\bsig\b|\bkeys?\b|apikey|accesskey"
+)
+_NO_SECRET_NAME = re.compile(
+    r"author(?!i[sz])|public key|keyboard|keyword|key (?:name|type|prefix|size|id)|token (?:type|limit)|cookie name"
+    r"|(?:auth|session) (?:mode|type|method|scheme|flow|name|enabled|server)"
+)
+_PLACE_NAME = re.compile(r"\b(?:file|path|dir|folder|home|url|uri|endpoint|host|cert|credential)s?$")
+_QUANTITY_NAME = re.compile(
+    r"(?:^|[_ -])(?:max|min|limit|timeout|ttl|count|size|length|port|seconds|minutes|expiry|budget)"
+)
+_INNOCENT_VARIABLES = re.compile(
+    r"HOME|USER|LOGNAME|USERNAME|PATH|PWD|SHELL|LANG|LC_\w+|TERM|TZ|TMP|TEMP|TMPDIR|HOSTNAME|DISPLAY|XDG_\w+"
+)
+# fmt: off
+_COMMON = frozenset({
+    "admin", "administrator", "always", "anonymous", "application/json", "basic", "bearer", "boolean", "c.utf-8",
+    "change-me", "changeme", "critical", "default", "development", "disabled", "dummy", "en_us.utf-8", "enabled",
+    "eu-central-1", "eu-west-1", "example", "external", "global", "internal", "latest", "legacy", "localhost",
+    "mariadb", "master", "mongodb", "mysql", "no-auth", "noauth", "not-set", "notset", "number", "optional",
+    "passwd", "password", "placeholder", "postgres", "postgresql", "private", "production", "public", "read-only",
+    "read-write", "readonly", "redis", "required", "secret", "secrets", "stable", "staging", "standard", "strict",
+    "string", "testing", "text/event-stream", "text/plain", "undefined", "unknown", "us-east-1", "us-west-2",
+    "username", "utf-8", "verbose", "warning", "your-api-key", "your-token",
+})
+# fmt: on
+_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
+_FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,24}(?::\d+)?|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[a-z-]+:\d+", re.IGNORECASE)
+_KEY_IN_PATH = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
+_SCHEME = re.compile(r"(?:bearer|basic|token|apikey|digest|negotiate)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
+_FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:[=:](.*))?", re.DOTALL)
+_PAIR = re.compile(r"([A-Za-z_][\w-]*)(=|:\s*)(.+)", re.DOTALL)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether what has this name is a secret: `GITHUB_TOKEN`, `X-Api-Key`, `clientSecret`."""
+    return bool(_SECRET_NAME.search(_NO_SECRET_NAME.sub("", _words(name))))
+
+
+@dataclass(slots=True)
+class Secrets:
+    """The secrets of one configuration, as they are found."""
+
+    values: set[str] = field(default_factory=set)
+    short: set[str] = field(default_factory=set)
+    """Too short or too common to be masked everywhere."""
+
+    def add_server(self, server: ServerSettings) -> None:
+        """What is written in a server's settings under a name that looks secret."""
+        for name, value in server.env.items():
+            self._add_named(name, value)
+        for name, value in server.headers.items():
+            self._add_named(name, value)
+        self._add_arguments(server.args)
+        if server.url is not None:
+            self._add_address(server.url)
+
+    def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
+        """What a variable put into a server's settings, under `key` there; or what stands in the file in its place."""
+        if looks_secret(variable) or looks_secret(key):
+            self._add_named(variable if looks_secret(variable) else key, value)
+        elif not is_default and not _INNOCENT_VARIABLES.fullmatch(variable):
+            self._add_unnamed(value)
+
+    def add_named(self, value: str | None) -> None:
+        """A value that is a secret by what it is for."""
+        if value:
+            self._add_named("secret", value)
+
+    def add_address(self, address: str | None) -> None:
+        if address:
+            self._add_address(address)
+
+    def _add_named(self, name: str, value: str) -> None:
+        if not looks_secret(name):
+            self._add_within(value)
+            return
+        words = _words(name)
+        if _PLACE_NAME.search(words) or _FILE_NAME.fullmatch(value):
+            self._add_unnamed(value)
+            return
+        if value.strip().isdigit() and _QUANTITY_NAME.search(words):
+            return
+        self._add(value)
+        scheme = _SCHEME.fullmatch(value.strip())
+        if scheme:
+            self._add(scheme[1])
+            self._add_basic(value)
+        if "cookie" in words:
+            for cookie in value.split(";"):
+                self._add(cookie.partition("=")[2])
+        self._add_within(value)
+
+    def _add_unnamed(self, value: str) -> None:
+        """A value that may be anything."""
+        text = value.strip()
+        if _ADDRESS.fullmatch(text):
+            self._add_address(text)
+        elif not (_PATH.fullmatch(text) or _HOST.fullmatch(text) or _is_number(text)):
+            self._add(value)
+            scheme = _SCHEME.fullmatch(text)
+            if scheme:
+                self._add(scheme[1])
+                self._add_basic(text)
+
+    def _add_within(self, value: str) -> None:
+        """Credentials within a text that is no secret as a whole."""
+        for address in _ADDRESS.findall(value):
+            self._add_address(address)
+
+    def _add_arguments(self, args: Iterable[str]) -> None:
+        for name, value in named_arguments(args):
+            if name and looks_secret(name):
+                self._add_named(name, value)
+            else:
+                self._add_within(value)
+
+    def _add_address(self, address: str) -> None:
+        try:
+            parts = urlsplit(address)
+            password, user = parts.password, parts.username
+        except ValueError:
+            self._add(address)
+            return
+        for value in (password, user if password is None else None):
+            if value:
+                self._add(value)
+                self._add(unquote(value))
+        if password is not None and user:
+            self._add(f"{user}:{password}")
+        for query in (parts.query, parts.fragment):
+            for name, value in parse_qsl(query):
+                if looks_secret(name):
+                    self._add(value)
+                    self._add(quote(value, safe=""))
+        for segment in parts.path.split("/"):
+            if _KEY_IN_PATH.fullmatch(segment):
+                self._add(segment)
+
+    def _add_basic(self, value: str) -> None:
+        kind, _, encoded = value.strip().partition(" ")
+        if kind.casefold() != "basic":
+            return
+        import base64
+        import binascii
+
+        try:
+            decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return
+        self._add(decoded)
+        self._add(decoded.partition(":")[2])
+
+    def _add(self, value: str) -> None:
+        text = value.strip()
+        if not text:
+            return
+        if len(text) < MIN_LENGTH or text.casefold() in _COMMON:
+            self.short.add(text)
+            return
+        self.values.add(text)
+        for line in text.splitlines():  # a private key shows up line by line in logs
+            if len(line.strip()) >= 20 and not line.startswith("-----"):
+                self.values.add(line.strip())
+
+
+def named_arguments(args: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The values among arguments with the names they are given under; the name is empty where there is none.
+
+    Knows `--token X`, `--token=X`, `-e TOKEN=X`, `TOKEN=X` and `--header "Authorization: X"`.
+    """
+    pending = ""
+    for arg in args:
+        flag = _FLAG.fullmatch(arg)
+        if flag and not (pending and looks_secret(pending) and not arg.startswith("--")):
+            pending = flag[1]
+            if flag[2] is not None:
+                yield _inner(pending, flag[2])
+                pending = ""
+            continue
+        yield _inner(pending, arg)
+        pending = ""
+
+
+def _inner(name: str, value: str) -> tuple[str, str]:
+    """`-e TOKEN=X` is X under the name TOKEN."""
+    if looks_secret(name):
+        return name, value
+    pair = _PAIR.fullmatch(value)
+    if pair and not pair[3].startswith("//"):
+        return pair[1], pair[3]
+    return name, value
+
+
+def _words(name: str) -> str:
+    """`GITHUB_TOKEN`, `github-token` and `githubToken` are all `github token`."""
+    return re.sub(r"[^a-z0-9]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).casefold())
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[+-]?\d+(?:[.,]\d+)*", text))

@@ -9,6 +9,8 @@ Modules, in the order in which data flows: `document` (text → tree with lines)
 it), and on what was loaded `description` and `watching`. `problems` is what they all report to.
 """
 
+from codemode_server.config.description import describe
 from codemode_server.config.loading import LoadedSettings, load
+from codemode_server.config.watching import changes
 
-__all__ = ["LoadedSettings", "load"]
+__all__ = ["LoadedSettings", "changes", "describe", "load"]

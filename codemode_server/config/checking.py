@@ -87,9 +87,8 @@ def find(tree: Node, path: Sequence[str | int]) -> Node:
     """The node at `path`, or the nearest above it that there is."""
     node = tree
     for step in path:
-        members: dict[str | int, Node] = {**node.entries}
-        if isinstance(node.value, list):
-            members |= enumerate(node.value)
+        members: dict[str | int, Node] = {}
+        members |= enumerate(node.value) if isinstance(node.value, list) else node.entries.items()
         if step not in members:
             break
         node = members[step]

@@ -132,8 +132,10 @@ def _tracing(loaded: LoadedSettings) -> Iterator[str]:
 
 def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
     for name, server in loaded.settings.servers.items():
-        if server.enabled and server.command and shutil.which(server.command, path=server.env.get("PATH")) is None:
-            yield f"servers.{name}.command: {server.command!r} is not found, or can't be run; install it or give its path"
+        path = server.env.get("PATH")
+        if server.enabled and server.command and shutil.which(server.command, path=path) is None:
+            found = f"{server.command!r} is not found or can't be run"
+            yield f"servers.{name}.command: {found}; install it or give its path"
         if server.enabled and server.cwd and not _is_folder(server.cwd):
             yield f"servers.{name}.cwd: there is no folder {server.cwd}"
 

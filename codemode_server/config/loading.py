@@ -17,8 +17,8 @@ from pathlib import Path
 from codemode_server.config import checking, hosts
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
-from codemode_server.config.problems import Problems, nearest
-from codemode_server.config.secrecy import Secrets
+from codemode_server.config.problems import Problems, nearest, printable
+from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.errors import SettingsError
 from codemode_server.settings import LangfuseSettings, ServerSettings, Settings
 
@@ -191,7 +191,8 @@ def _one_form(tree: Node, problems: Problems, warnings: list[str], *, is_json: b
         for key in others:
             del members[key]
         if others:
-            warnings.append(f"{problems.name}: ignored, since it concerns other programs only: {', '.join(others)}")
+            names = ", ".join(repr(printable(key)) for key in others[:8]) + (" …" if len(others) > 8 else "")
+            warnings.append(f"{problems.name}: ignored, since it concerns other programs only: {names}")
     if ours is not None and not isinstance(ours.value, (dict, type(None))):
         del members["servers"]
     elif servers:
@@ -250,8 +251,9 @@ class _Reading:
             return node
         for variable, value in (*expansion.used, *expansion.defaulted):
             self.used.add(variable)
-            if len(place) >= 3 and place[0] == "servers" and place[2] in _MAY_BE_SECRET:
-                key = str(place[-1])
+            in_server = len(place) >= 3 and place[0] == "servers"
+            if (in_server and place[2] in _MAY_BE_SECRET) or looks_secret(variable):
+                key = str(place[-1]) if in_server else ""
                 is_default = (variable, value) in expansion.defaulted
                 self.secrets.add_variable(variable, key, value, is_default=is_default)
         return node if expansion.text == node.value else node.with_value(expansion.text)

@@ -58,6 +58,9 @@ class Problems:
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The one of `known` that `name` was probably meant to be."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
+    for folded, candidate in by_folded.items():
+        if len(name) > 2 and folded.startswith(f"{name.casefold()}_"):  # `memory` for `memory_mb`
+            return candidate
     matches = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 

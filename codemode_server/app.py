@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -131,9 +131,9 @@ class App:
             gateway=self.gateway,
             catalog=self.catalog,
             skills=skills,
-            search=lambda query, level, server, limit: search_tools(
-                self.catalog(), self.ranker, query, level, server, limit
-            ).content,
+            search=lambda query, level, server, limit: (
+                search_tools(self.catalog(), self.ranker, query, level, server, limit).content
+            ),
         )
 
     def _listings_changed(self) -> None:

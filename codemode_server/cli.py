@@ -98,5 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     sync = commands.add_parser("sync", parents=[config], help="write the tree of stubs for people and editors")
     sync.add_argument("folder", type=Path, nargs="?", default=Path("servers"), help="default: ./servers")
     for command in (state, sync):
-        command.add_argument("--wait", type=float, default=30.0, metavar="SECONDS", help="for the upstreams; default 30")
+        command.add_argument(
+            "--wait", type=float, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"
+        )
     return parser

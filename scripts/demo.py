@@ -150,7 +150,15 @@ def _installed(name: str, script: str, requirements: list[str]) -> list[str]:
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True, symlinks=os.name == "posix")
         subprocess.run(
-            [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
+            [
+                folder / "bin" / "python",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                *requirements,
+            ],
             check=True,
             stderr=subprocess.PIPE,
             text=True,
@@ -262,7 +270,9 @@ class _Collector:
             told = {pair.key: pair.value for pair in span.attributes}
             milliseconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
             verdict = f" · {told['codemode.verdict'].string_value}" if "codemode.verdict" in told else ""
-            tokens = f" · {told['codemode.result_tokens'].int_value:,} tokens" if "codemode.result_tokens" in told else ""
+            tokens = (
+                f" · {told['codemode.result_tokens'].int_value:,} tokens" if "codemode.result_tokens" in told else ""
+            )
             print(f"   {'  ' * depth}└ {span.name} · {milliseconds:.1f} ms{verdict}{tokens}")
             children = sorted(
                 (child for child in self.spans if child.parent_span_id == span.span_id),

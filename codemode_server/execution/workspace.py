@@ -51,7 +51,8 @@ class Workspace:
         descriptor = self._open(parts, os.O_RDONLY | os.O_DIRECTORY)
         try:
             entries = []
-            for name in sorted(os.listdir(descriptor))[:_MAX_LISTED]:
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208 - by descriptor, so nothing can be swapped meanwhile
+            for name in names[:_MAX_LISTED]:
                 with suppress(OSError):
                     status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                     is_folder = stat.S_ISDIR(status.st_mode)
@@ -72,7 +73,9 @@ class Workspace:
             if not stat.S_ISREG(status.st_mode):
                 raise MetaToolError(f"{_shown(parts)} is no file; list it with list_dir")
             if status.st_size > _MAX_READ_BYTES:
-                raise MetaToolError(f"{_shown(parts)} has {status.st_size} bytes; read it in a program and return what matters")
+                raise MetaToolError(
+                    f"{_shown(parts)} has {status.st_size} bytes; read it in a program and return what matters"
+                )
             content = file.read(_MAX_READ_BYTES)
         try:
             return content.decode()
@@ -88,7 +91,9 @@ class Workspace:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             for number, part in enumerate(parts, start=1):
                 is_last = number == len(parts)
-                step = os.open(part, (flags if is_last else os.O_RDONLY | os.O_DIRECTORY) | os.O_NOFOLLOW, dir_fd=descriptor)
+                step = os.open(
+                    part, (flags if is_last else os.O_RDONLY | os.O_DIRECTORY) | os.O_NOFOLLOW, dir_fd=descriptor
+                )
                 os.close(descriptor)
                 descriptor = step
         except OSError:

@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.search import Ranker, search_tools
-from codemode_server.catalog.tree import list_dir, read_tool
+from codemode_server.catalog.search import Ranker
 from codemode_server.errors import MetaToolError
 from codemode_server.execution.executor import Execution, Executor
 from codemode_server.execution.skills import Skills

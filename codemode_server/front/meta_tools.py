@@ -1,4 +1,4 @@
-"""The four meta-tools as the host lists them: names, texts, arguments, results. Every word here costs every user tokens.
+"""The four meta-tools as the host lists them: names, texts, arguments, results. Every word costs every user tokens.
 
 All of it, with the instructions, stays under 1,200 tokens; a test counts them.
 """
@@ -28,7 +28,9 @@ class ListDirArguments(_Arguments):
 
 
 class ReadToolArguments(_Arguments):
-    path: Annotated[str, Field(description="e.g. servers/github/create_issue.py; several separated by commas; :10-40 for lines")]
+    path: Annotated[
+        str, Field(description="e.g. servers/github/create_issue.py; several separated by commas; :10-40 for lines")
+    ]
 
 
 class SearchToolsArguments(_Arguments):
@@ -40,7 +42,9 @@ class SearchToolsArguments(_Arguments):
 
 class ExecuteCodeArguments(_Arguments):
     code: Annotated[str, Field(min_length=1)]
-    timeout: Annotated[float | None, Field(gt=0, description="Seconds of its own time, below the configured limit")] = None
+    timeout: Annotated[float | None, Field(gt=0, description="Seconds of its own time, below the configured limit")] = (
+        None
+    )
 
 
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

@@ -133,9 +133,7 @@ def _checked(name: str, arguments: dict[str, Any]) -> object:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        takes = ", ".join(
-            field + ("" if info.is_required() else "?") for field, info in model.model_fields.items()
-        )
+        takes = ", ".join(field + ("" if info.is_required() else "?") for field, info in model.model_fields.items())
         problems = "; ".join(_problem(detail, list(model.model_fields)) for detail in error.errors())
         raise MetaToolError(f"{name}: {problems}. It takes {takes}.") from error
 

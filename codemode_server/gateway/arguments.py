@@ -29,14 +29,14 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
     try:
         size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArguments(f"{tool.path}: the arguments are no JSON: {error}") from error
+        raise InvalidArguments(f"{tool.server}.{tool.name}: the arguments are no JSON: {error}") from error
     problems = _unknown_and_missing(tool, arguments)
     if not problems and size <= _MAX_CHECKED_BYTES:
         problems = _schema_problems(tool, arguments)
     if problems:
         told = "; ".join(problems[:_MAX_TOLD])
         more = f" (and {len(problems) - _MAX_TOLD} more)" if len(problems) > _MAX_TOLD else ""
-        raise InvalidArguments(f"{tool.path}: {told}{more}. {_takes(tool)}")
+        raise InvalidArguments(f"{tool.server}.{tool.name}: {told}{more}. {_takes(tool)}")
     return size
 
 

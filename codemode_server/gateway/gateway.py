@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import anyio
 from opentelemetry.trace import Span
 
-from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.errors import (
     CallError,
     CallRefused,
@@ -80,6 +80,7 @@ class _Sent:
     """How far a call got."""
 
     seq: int
+    server: Server
     tool: Tool
     started_at: float
     is_recorded: bool = False
@@ -121,15 +122,16 @@ class Gateway:
             CallError: the call did not succeed; the message is for the program.
             LedgerUnavailable: it could not be recorded, so it was not sent.
         """
-        found = self._catalog().tool(server, tool)
-        sent = _Sent(caller.next_seq(), found, time.perf_counter())
-        with spans.tracer().start_as_current_span(f"call {found.server_name}.{found.name}") as span:
+        found_server = self._catalog().server(server)
+        found = found_server.tool(tool)
+        sent = _Sent(caller.next_seq(), found_server, found, time.perf_counter())
+        with spans.tracer().start_as_current_span(f"call {found.server}.{found.name}") as span:
             spans.describe(
                 span,
                 "tool",
                 gen_ai__operation__name="execute_tool",
-                gen_ai__tool__name=found.definition.name,
-                codemode__server=found.server_raw_name,
+                gen_ai__tool__name=found.raw_name,
+                codemode__server=found_server.raw_name,
                 codemode__execution_id=caller.execution_id,
                 codemode__seq=sent.seq,
                 codemode__effect=found.effect.value,
@@ -149,7 +151,7 @@ class Gateway:
 
     def _admit(self, caller: Caller, sent: _Sent, span: Span, arguments: dict[str, Any]) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
-        verdict = self._judge(sent.tool)
+        verdict = self._judge(sent.server, sent.tool)
         kept = payload(arguments, self._payloads, self._redactor())
         spans.observe_input(span, kept)
         spans.describe(span, "tool", codemode__verdict=verdict.answer, codemode__verdict_reason=verdict.reason)
@@ -157,8 +159,8 @@ class Gateway:
             CallStart(
                 execution_id=caller.execution_id,
                 seq=sent.seq,
-                server=sent.tool.server_raw_name,
-                tool=sent.tool.definition.name,
+                server=sent.server.raw_name,
+                tool=sent.tool.raw_name,
                 verdict=verdict.answer,
                 reason=verdict.reason,
                 arguments=kept,
@@ -170,15 +172,11 @@ class Gateway:
         check_arguments(sent.tool, arguments)
 
     async def _forward(self, sent: _Sent, arguments: dict[str, Any]) -> Reply:
-        reply = await self._upstreams.call_tool(sent.tool.server_raw_name, sent.tool.definition.name, arguments)
+        reply = await self._upstreams.call_tool(sent.server.raw_name, sent.tool.raw_name, arguments)
         return Reply(self._redactor().value(reply.value), reply.encoding)
 
-    def _judge(self, tool: Tool) -> Verdict:
-        return judge(
-            self._permissions(),
-            Names(tool.server_raw_name, tool.server_name),
-            Names(tool.definition.name, tool.name),
-        )
+    def _judge(self, server: Server, tool: Tool) -> Verdict:
+        return judge(self._permissions(), Names(server.raw_name, server.name), Names(tool.raw_name, tool.name))
 
     def _settle(
         self,
@@ -195,17 +193,17 @@ class Gateway:
         tokens = estimate_tokens(result)
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
         caller.reports.append(
-            CallReport(sent.seq, sent.tool.server_name, sent.tool.name, status, milliseconds, size, tokens, error)
+            CallReport(sent.seq, sent.tool.server, sent.tool.name, status, milliseconds, size, tokens, error)
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
-        spans.describe(span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens)
+        spans.describe(
+            span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens
+        )
         spans.observe_output(span, kept)
         if error is not None:
             spans.fail(span, status.value, error)
         if sent.is_recorded:
-            self._ledger.record_call_settled(
-                caller.execution_id, sent.seq, status, milliseconds, size, kept, error
-            )
+            self._ledger.record_call_settled(caller.execution_id, sent.seq, status, milliseconds, size, kept, error)
 
 
 def _status_of(error: CallError) -> CallStatus:
@@ -215,7 +213,7 @@ def _status_of(error: CallError) -> CallStatus:
 def _refusal(tool: Tool, verdict: Verdict) -> str:
     if verdict.answer == "ask":
         return (
-            f"{tool.path} needs a person's approval, and asking for it is not possible yet, so the call was refused "
-            f"({verdict.reason}). Do not try again; tell the user."
+            f"{tool.server}.{tool.name} needs a person's approval, and asking for it is not possible yet, "
+            f"so the call was refused ({verdict.reason}). Do not try again; tell the user."
         )
-    return f"{tool.path} is not permitted: {verdict.reason}. Do not try again; tell the user."
+    return f"{tool.server}.{tool.name} is not permitted: {verdict.reason}. Do not try again; tell the user."

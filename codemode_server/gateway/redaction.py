@@ -32,12 +32,21 @@ class Redactor:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def value(self, value: JsonValue) -> JsonValue:
-        """The same JSON value with every string in it, keys too, redacted; the value itself where there is no secret."""
-        if self._pattern is None:
+        """The same JSON value with the secrets in its strings replaced; the very same object where there are none."""
+        if self._pattern is None or not self._pattern.search(json.dumps(value, ensure_ascii=False)):
             return value
-        text = json.dumps(value, ensure_ascii=False)
-        redacted = self._pattern.sub(MASK, text)
-        return value if redacted == text else json.loads(redacted)
+        return self._walked(value)
+
+    def _walked(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self._walked(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._walked(item) for item in value]
+        # A secret of digits may come back as a number.
+        is_secret = not isinstance(value, bool | None) and self._pattern and self._pattern.fullmatch(str(value))
+        return MASK if is_secret else value
 
 
 def payload(value: JsonValue, keep: Payloads, redactor: Redactor, limit_bytes: int = 65_536) -> str | None:

@@ -66,7 +66,9 @@ class Tracing:
         try:
             from langfuse import Langfuse
         except ImportError:
-            logger.warning("Langfuse keys are set, but the extra is not installed: pip install 'codemode-server[langfuse]'")
+            logger.warning(
+                "Langfuse keys are set, but the extra is not installed: pip install 'codemode-server[langfuse]'"
+            )
             return False
         # Its default filter drops mcp's own client spans, and with them the parent of what upstreams send.
         client = Langfuse(**arguments, span_exporter=exporter, should_export_span=lambda _span: True)

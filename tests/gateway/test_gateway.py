@@ -1,0 +1,224 @@
+"""The one door, with a real ledger on SQLite; the upstreams are the test's own and write down what reaches them.
+
+For every refusal the proof is that nothing reached the upstream, and that the ledger says so.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.errors import (
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    InvalidArguments,
+    LedgerUnavailable,
+    ToolFailed,
+    UnknownTool,
+    UpstreamUnavailable,
+)
+from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.ledger import CallStatus, ExecutionStart
+from codemode_server.gateway.redaction import Payloads, Redactor
+from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.sandbox.backend import Reply
+from codemode_server.settings import PermissionSettings
+from codemode_server.storage.database import Database
+from codemode_server.storage.ledger_store import LedgerStore
+
+SECRET = "ghp_0123456789abcdef"
+TOOLS = (
+    ToolDefinition(
+        "create-issue",
+        input_schema={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+    ),
+    ToolDefinition("delete_repo", input_schema={"type": "object", "properties": {}}),
+)
+
+
+@dataclass
+class RecordingUpstreams:
+    """Answers as told, and keeps what it was sent."""
+
+    answer: Any = None
+    reached: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    entered: anyio.Event = field(default_factory=anyio.Event)
+
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        self.reached.append((server, tool, arguments))
+        self.entered.set()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer is anyio.sleep_forever:
+            await anyio.sleep_forever()
+        return Reply(self.answer)
+
+
+@dataclass
+class Door:
+    """A gateway and what stands behind it."""
+
+    gateway: Gateway
+    upstreams: RecordingUpstreams
+    database: Database
+    caller: Caller
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        return (await self.gateway.call(self.caller, "github", tool, arguments)).value
+
+    def recorded(self) -> list[tuple[Any, ...]]:
+        with self.database.use() as connection:
+            return connection.execute("SELECT seq, tool, verdict, status, error FROM calls ORDER BY seq").fetchall()
+
+    def dump(self) -> str:
+        with self.database.use() as connection:
+            return "\n".join(connection.iterdump())
+
+
+def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> Door:
+    database = Database(tmp_path)
+    ledger = LedgerStore(database)
+    caller = Caller(ExecutionId("x1"))
+    ledger.record_execution_started(ExecutionStart(caller.execution_id, "s1", "default", "wasm", None))
+    upstreams = RecordingUpstreams(answer)
+    catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
+    gateway = Gateway(
+        catalog=lambda: catalog,
+        upstreams=upstreams,
+        permissions=lambda: PermissionSettings.model_validate(permissions),
+        ledger=ledger,
+        redactor=lambda: Redactor([SECRET]),
+        payloads=payloads,
+    )
+    return Door(gateway, upstreams, database, caller)
+
+
+class TestACallThatIsAllowed:
+    async def test_reaches_the_upstream_under_its_own_names_and_is_settled(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"number": 7})
+        assert await it.call("create_issue", {"title": "Bug"}) == {"number": 7}
+        assert it.upstreams.reached == [("github", "create-issue", {"title": "Bug"})]
+        assert it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
+
+    async def test_is_reported_to_its_caller_with_size_and_tokens(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"number": 7})
+        await it.call("create_issue", {"title": "Bug"})
+        (report,) = it.caller.reports
+        assert (report.server, report.tool, report.status) == ("github", "create_issue", CallStatus.SUCCEEDED)
+        assert report.result_bytes == len('{"number": 7}')
+        assert report.result_tokens > 0
+
+    async def test_is_recorded_as_started_while_it_is_on_its_way(self, tmp_path: Path) -> None:
+        """What a killed product leaves behind: a call that was sent and never settled is one of unknown outcome."""
+        it = door(tmp_path, answer=anyio.sleep_forever)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.call, "create_issue", {"title": "Bug"})
+            with anyio.fail_after(5):
+                await it.upstreams.entered.wait()
+            assert it.recorded() == [(1, "create-issue", "allow", "started", None)]
+            tasks.cancel_scope.cancel()
+        assert it.recorded()[0][3] == "cancelled"
+
+
+class TestACallThatIsNotPermitted:
+    async def test_is_refused_recorded_and_never_sent(self, tmp_path: Path) -> None:
+        it = door(tmp_path, rules=[{"deny": "github/delete_*", "reason": "too final"}])
+        with pytest.raises(CallRefused, match="github.delete_repo is not permitted: .*too final"):
+            await it.call("delete_repo", {})
+        assert it.upstreams.reached == []
+        assert it.recorded()[0][:4] == (1, "delete_repo", "deny", "refused")
+
+    async def test_is_refused_as_well_if_a_person_would_have_to_be_asked_and_says_so(self, tmp_path: Path) -> None:
+        it = door(tmp_path, default="ask")
+        with pytest.raises(CallRefused, match="needs a person's approval"):
+            await it.call("create_issue", {"title": "Bug"})
+        assert it.upstreams.reached == []
+        assert it.recorded()[0][2:4] == ("ask", "refused")
+
+    async def test_tells_nothing_of_the_arguments_it_would_have_taken(self, tmp_path: Path) -> None:
+        """The verdict comes before the check, so a refused tool can't be explored."""
+        it = door(tmp_path, default="deny")
+        with pytest.raises(CallRefused):
+            await it.call("create_issue", {"nonsense": 1})
+
+
+class TestACallWithWrongArguments:
+    async def test_is_answered_with_what_is_right_and_never_sent(self, tmp_path: Path) -> None:
+        it = door(tmp_path)
+        with pytest.raises(InvalidArguments, match="'title' is required"):
+            await it.call("create_issue", {})
+        assert it.upstreams.reached == []
+        assert it.recorded()[0][3] == "invalid"
+
+    async def test_of_an_unknown_tool_names_the_nearest_and_is_never_sent(self, tmp_path: Path) -> None:
+        it = door(tmp_path)
+        with pytest.raises(UnknownTool, match="create_issue"):
+            await it.call("create_isue", {"title": "Bug"})
+        assert it.upstreams.reached == []
+
+
+class TestACallThatTheUpstreamFails:
+    @pytest.mark.parametrize(
+        ("error", "status"),
+        [
+            (ToolFailed("boom"), "failed"),
+            (CallTimedOut("no answer"), "timed_out"),
+            (UpstreamUnavailable("gone"), "unavailable"),
+        ],
+    )
+    async def test_raises_the_same_error_and_is_settled_as_such(
+        self, tmp_path: Path, error: CallError, status: str
+    ) -> None:
+        it = door(tmp_path, answer=error)
+        with pytest.raises(type(error), match=str(error)):
+            await it.call("create_issue", {"title": "Bug"})
+        assert it.recorded()[0][3:] == (status, str(error))
+
+
+class TestAConfiguredSecret:
+    async def test_never_reaches_the_program_in_a_result(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"env": [f"TOKEN={SECRET}"]})
+        assert await it.call("create_issue", {"title": "Bug"}) == {"env": ["TOKEN=***"]}
+
+    async def test_never_reaches_the_program_in_an_error(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=ToolFailed(f"401 for {SECRET}"))
+        with pytest.raises(ToolFailed, match=r"401 for \*\*\*"):
+            await it.call("create_issue", {"title": "Bug"})
+
+    async def test_is_nowhere_in_the_record_even_if_payloads_are_kept(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=f"echo {SECRET}", payloads="all")
+        await it.call("create_issue", {"title": f"Bug {SECRET}"})
+        dump = it.dump()
+        assert "echo ***" in dump, "control: payloads are in the record at all"
+        assert SECRET not in dump
+
+
+class TestTheRecord:
+    async def test_keeps_shapes_only_unless_told_otherwise(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"name": "Ann Example"}, payloads="shapes")
+        await it.call("create_issue", {"title": "Private"})
+        assert "Ann Example" not in it.dump()
+        assert "Private" not in it.dump()
+        assert "str of 11" in it.dump()
+
+    async def test_comes_first_so_a_call_that_cannot_be_recorded_is_not_sent(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=1)
+        assert await it.call("create_issue", {"title": "control"}) == 1
+        it.database.close()
+        with pytest.raises(LedgerUnavailable, match="state.dir"):
+            await it.call("create_issue", {"title": "Bug"})
+        assert len(it.upstreams.reached) == 1
+
+    async def test_can_be_read_by_another_process_meanwhile(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=1)
+        await it.call("create_issue", {"title": "Bug"})
+        other = sqlite3.connect(it.database.path)
+        assert other.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+        other.close()

@@ -1,0 +1,63 @@
+"""Secrets are replaced wherever they stand; shapes tell types and sizes and never a value."""
+
+from __future__ import annotations
+
+import json
+
+from codemode_server.gateway.redaction import Redactor, payload, shape
+
+SECRET = 'ghp_"quoted"\\token'
+
+
+class TestASecret:
+    redactor = Redactor([SECRET, "12345678"])
+
+    def test_is_replaced_in_text(self) -> None:
+        assert self.redactor.text(f"Bearer {SECRET}!") == "Bearer ***!"
+
+    def test_is_replaced_in_text_that_is_json_already(self) -> None:
+        assert SECRET not in json.loads(self.redactor.text(json.dumps({"auth": SECRET})))["auth"]
+
+    def test_is_replaced_in_keys_and_values_at_any_depth(self) -> None:
+        assert self.redactor.value({"a": [{SECRET: f"x{SECRET}"}]}) == {"a": [{"***": "x***"}]}
+
+    def test_of_digits_is_replaced_where_it_comes_back_as_a_number_and_leaves_longer_numbers_alone(self) -> None:
+        assert self.redactor.value({"pin": 12345678, "id": 9123456780}) == {"pin": "***", "id": 9123456780}
+
+    def test_that_contains_another_is_replaced_whole(self) -> None:
+        assert Redactor(["abcdef", "abcdefghij"]).text("abcdefghij") == "***"
+
+
+def test_a_value_without_secrets_is_handed_on_as_it_is() -> None:
+    value = {"rows": [1, 2]}
+    assert Redactor(["unrelated"]).value(value) is value
+
+
+class TestAShape:
+    def test_has_types_keys_and_lengths(self) -> None:
+        value = {"rows": [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}], "next": None, "ok": True}
+        assert shape(value) == {"rows": ["2 x", {"id": "int", "name": "str of 3"}], "next": "None", "ok": "bool"}
+
+    def test_of_something_nested_without_end_is_bounded(self) -> None:
+        value: object = "leaf"
+        for _ in range(500):
+            value = [value]
+        assert len(json.dumps(shape(value))) < 200
+
+    def test_of_many_keys_is_bounded(self) -> None:
+        assert len(shape({str(number): number for number in range(10_000)})) == 41
+
+
+class TestAKeptPayload:
+    def test_is_nothing_if_nothing_is_kept(self) -> None:
+        assert payload({"a": "secret data"}, "none", Redactor()) is None
+
+    def test_is_a_shape_without_values(self) -> None:
+        kept = payload({"a": "secret data"}, "shapes", Redactor())
+        assert kept == '{"a": "str of 11"}'
+
+    def test_is_redacted_and_bounded_if_all_is_kept(self) -> None:
+        kept = payload({"a": "hunter22" + "x" * 100_000}, "all", Redactor(["hunter22"]))
+        assert kept is not None
+        assert "hunter22" not in kept
+        assert len(kept) < 70_000

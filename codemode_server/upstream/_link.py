@@ -9,8 +9,7 @@ to it only through `_absorb_tool_listing`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -19,17 +18,20 @@ from codemode_server.model import JsonSchema, ToolDefinition
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from mcp.client._transport import TransportStreams
-    from mcp.client.session import ClientSession, IncomingMessage
+    from mcp.client.session import ClientSession, MessageHandlerFnT
     from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Told of a call's progress: how far, of how much, and a message."""
+
+class Progress(Protocol):
+    """Told of a call's progress: how far, of how much, and a message."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class Link:
     """A session before or after its negotiation. Enter `session` to run it; `lost` is set when it has ended."""
 
-    def __init__(self, streams: TransportStreams, on_message: Callable[[IncomingMessage], Awaitable[None]]) -> None:
+    def __init__(self, streams: TransportStreams, on_message: MessageHandlerFnT) -> None:
         import mcp_types as types
         from mcp.client.session import ClientSession
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher

@@ -43,18 +43,19 @@ async def negotiate(link: Link, *, legacy: bool, probe_s: float) -> bool:
         await session.initialize()
         return True
     probe, handshake = _Answer(), _Answer()
+    is_answered = True
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_probe, session, probe)
         with anyio.move_on_after(probe_s):
             await probe.given.wait()
-        is_ignored = not probe.given.is_set()
-        if is_ignored:
-            tasks.start_soon(_shake_hands, session, handshake, probe)
+        if not probe.given.is_set():
+            tasks.start_soon(_shake_hands, session, handshake, probe, probe_s)
             await _first_good(probe, handshake)
+            is_answered = probe.given.is_set()
         tasks.cancel_scope.cancel()
-    if session.protocol_version is not None:  # the handshake was first
-        return is_ignored and not probe.given.is_set()
-    if probe.error is not None and link.lost.is_set():
+    if handshake.result is not None:
+        return not is_answered
+    if link.lost.is_set():
         raise ProbeEndedConnection from probe.error
     if handshake.error is not None and probe.result is None:
         raise handshake.error
@@ -78,33 +79,31 @@ async def _probe(session: ClientSession, answer: _Answer) -> None:
         answer.given.set()
 
 
-async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer) -> None:
+async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer, patience_s: float) -> None:
+    """A refusal is not final at once: a modern server refuses the handshake, and answers the probe."""
     from mcp.shared.exceptions import MCPError
-    from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 
     try:
         answer.result = await session.initialize()
-    except MCPError as error:
-        if error.code == UNSUPPORTED_PROTOCOL_VERSION:
-            await probe.given.wait()  # the server is modern, and has the probe before this
-            return
-        answer.error = error
-    except (RuntimeError, ValueError) as error:
+    except (MCPError, RuntimeError, ValueError) as error:
+        with anyio.move_on_after(patience_s):
+            await probe.given.wait()
         answer.error = error
     answer.given.set()
 
 
 async def _first_good(probe: _Answer, handshake: _Answer) -> None:
-    """Wait until one of the two succeeded or both failed."""
+    """Wait until the probe succeeded or the handshake has an answer of either kind."""
     async with anyio.create_task_group() as tasks:
 
-        async def wait_for(this: _Answer, other: _Answer) -> None:
-            await this.given.wait()
-            if this.error is None or other.given.is_set():
+        async def wait_for_probe() -> None:
+            await probe.given.wait()
+            if probe.error is None:
                 tasks.cancel_scope.cancel()
 
-        tasks.start_soon(wait_for, probe, handshake)
-        tasks.start_soon(wait_for, handshake, probe)
+        tasks.start_soon(wait_for_probe)
+        await handshake.given.wait()
+        tasks.cancel_scope.cancel()
 
 
 async def _adopt_or_shake_hands(session: ClientSession, discovered: Any) -> None:

@@ -1,0 +1,92 @@
+"""Errors of a connection → one text that says what happened, with no secret of the settings in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from codemode_server.errors import CallError, ToolFailed, UpstreamUnavailable
+from codemode_server.settings import ServerSettings
+from codemode_server.upstream.http import HttpTransport, origin
+from codemode_server.upstream.results import error_text
+from codemode_server.upstream.stdio import StdioTransport
+
+_SECRET_NAME = re.compile(r"key|token|secret|pass|auth|cred|cookie|session|private|signature|dsn|conn", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+_HTTP_REFUSAL = "Server returned an error response"
+"""mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
+
+
+class SessionExpired(Exception):
+    """Raised when an HTTP server no longer knows the session: it was restarted. Nothing was done."""
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The error itself, out of the groups that task groups wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def why_not_connected(
+    error: BaseException, settings: ServerSettings, transport: StdioTransport | HttpTransport, refused: list[str]
+) -> str:
+    """Why an upstream is not connected; `refused` are the HTTP errors there were."""
+    cause = first_cause(error)
+    known, words = transport.why_ended(), transport.last_words()
+    if known is not None:
+        text = known
+    elif isinstance(cause, TimeoutError):
+        text = f"did not get through the handshake and tools/list in time{words}"
+    elif isinstance(cause, FileNotFoundError | NotADirectoryError) and settings.cwd and cause.filename == settings.cwd:
+        text = f"can't be started: there is no folder {settings.cwd!r}"
+    elif isinstance(cause, FileNotFoundError) and settings.command is not None:
+        text = f"can't be started: there is no program {settings.command!r}"
+    elif isinstance(cause, OSError) and settings.command is not None:
+        text = f"can't be started: {cause.strerror or cause}"
+    elif settings.url is not None and refused and (hasattr(cause, "code") or hasattr(cause, "response")):
+        text = f"{origin(settings.url)} answered with HTTP {refused[-1]}"
+    elif settings.url is not None and not hasattr(cause, "code"):
+        text = f"{origin(settings.url)} can't be reached: {str(cause) or type(cause).__name__}"
+    else:
+        text = f"{str(cause) or type(cause).__name__}{words}"
+    return error_text(without_secrets(text, settings))
+
+
+def without_secrets(text: str, settings: ServerSettings) -> str:
+    for secret in sorted(_secrets(settings), key=len, reverse=True):
+        text = text.replace(secret, "[secret]")
+    return text
+
+
+def call_error(error: Any, server: str, tool: str, *, is_lost: bool, refused: list[str]) -> CallError:
+    """An `MCPError` that answered a call, as the program is to see it.
+
+    Raises:
+        SessionExpired: connect again and repeat the call.
+    """
+    from mcp_types import CONNECTION_CLOSED
+
+    message = str(error.message)
+    status = refused[-1] if refused else ""
+    is_unknown_session = status.startswith(("400", "404")) and ("session" in message or "initialized" in message)
+    if is_unknown_session or (status.startswith("404") and message == "Session terminated"):
+        raise SessionExpired
+    if is_lost or error.code == CONNECTION_CLOSED:
+        return UpstreamUnavailable(
+            f"the connection to server {server!r} ended during the call; whether tool {tool!r} acted is not known"
+        )
+    if status and message in (_HTTP_REFUSAL, "Not Found"):
+        return UpstreamUnavailable(f"server {server!r} answered with HTTP {status}")
+    if isinstance(error.data, str) and error.data:
+        message = f"{message}: {error.data}"
+    return ToolFailed(error_text(message) or f"tool {tool!r} failed with code {error.code} and no message")
+
+
+def _secrets(settings: ServerSettings) -> Iterator[str]:
+    named = [value for name, value in settings.env.items() if _SECRET_NAME.search(name)]
+    for value in (*named, *settings.headers.values()):
+        for part in {value, value.rpartition(" ")[2]}:  # `Bearer …`: the token may be said alone
+            if len(part) >= _SHORTEST_SECRET:
+                yield part

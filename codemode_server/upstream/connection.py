@@ -1,0 +1,383 @@
+"""One upstream: its owner task connects it, lists its tools, keeps the list fresh, and connects it again.
+
+The owner enters and leaves everything in one task, as anyio's scopes demand. Calls come from other tasks and share its
+`Link`; they never touch the life of the connection but by `_nudge` (try again now) and `Link.lost` (this one is dead).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from anyio.abc import TaskStatus
+
+from codemode_server.errors import CallTimedOut, UpstreamUnavailable
+from codemode_server.model import UpstreamListing, UpstreamState
+from codemode_server.settings import ServerSettings
+from codemode_server.upstream._failures import SessionExpired, call_error, first_cause, why_not_connected
+from codemode_server.upstream._link import Link, Progress
+from codemode_server.upstream._listing import ToolsFound, describe_server, list_tools, select
+from codemode_server.upstream._negotiation import ProbeEndedConnection, negotiate
+from codemode_server.upstream.cache import CachedListing, ListingCache, fingerprint
+from codemode_server.upstream.http import HttpTransport, refusals
+from codemode_server.upstream.reaper import Reaper
+from codemode_server.upstream.stdio import Launch, StdioTransport
+
+if TYPE_CHECKING:
+    from mcp.client.session import IncomingMessage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How long what may take, seconds. The defaults are for real servers; tests shorten them."""
+
+    probe_s: float = 3.0
+    """For the newer protocol's probe, before the handshake is sent beside it."""
+    connect_s: float = 90.0
+    """From the start to the list of tools. `npx` and `uvx` download on their first run; nobody waits for it."""
+    list_s: float = 60.0
+    call_wait_s: float = 30.0
+    """How long a call waits for a server that is starting."""
+    nudge_every_s: float = 5.0
+    """A call to a server that is down tries it again at once, this often at most."""
+    backoff_first_s: float = 1.0
+    backoff_most_s: float = 60.0
+    healthy_s: float = 30.0
+    """After so long a connection the pauses begin anew."""
+    slot_s: float = 1.5
+    """How long a starting server keeps others from starting."""
+    debounce_s: float = 0.1
+    """A server that changes its tools often says so often."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What all connections of a pool share."""
+
+    cache: ListingCache
+    reaper: Reaper
+    on_change: Callable[[], None]
+    timings: Timings = field(default_factory=Timings)
+    slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
+    """Processes that start at the same moment."""
+
+
+class Connection:
+    """One upstream, from its cached listing on. `run` is its owner task."""
+
+    def __init__(self, name: str, settings: ServerSettings, surroundings: Surroundings) -> None:
+        self.name = name
+        self._settings = settings
+        self._around = surroundings
+        self._timings = surroundings.timings
+        self._fingerprint = fingerprint(settings)
+        self._found = surroundings.cache.get(name, self._fingerprint) or CachedListing()
+        self._verdict: Literal["auto", "legacy"] = self._found.verdict
+        self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
+        self._error: str | None = None
+        self._protocol: str | None = None
+        self._link: Link | None = None
+        self._changed = anyio.Event()
+        self._nudge = anyio.Event()
+        self._nudged_at = -math.inf
+        self._relist = anyio.Event()
+        self._connected_at = math.inf
+        self._listing = self._build_listing()
+
+    @property
+    def listing(self) -> UpstreamListing:
+        """The upstream as it stands: its state now, its tools of now or of the last time."""
+        return self._listing
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known if the upstream can be reached."""
+        return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
+
+    def adjust(self, settings: ServerSettings) -> bool:
+        """Take settings that need no new connection (`timeout`, `tools`, `description`); False if these do."""
+        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "description")}
+        if self._settings.model_copy(update=taken) != settings:
+            return False
+        if self._settings != settings:
+            self._settings = settings
+            self._publish()
+        return True
+
+    async def run(self) -> None:
+        """Connect and serve, again and again, until cancelled. A failure of whatever kind is this upstream's own."""
+        if not self._settings.enabled:
+            return
+        pause_s = self._timings.backoff_first_s
+        try:
+            while True:
+                self._connected_at = math.inf
+                try:
+                    await self._connect_and_serve()
+                except Exception as error:  # whatever an upstream does must not reach the others
+                    cause = first_cause(error)
+                    logger.info("upstream %r: %s", self.name, self._error or cause)
+                    logger.debug("upstream %r", self.name, exc_info=error)
+                self._link = None
+                self._protocol = None
+                self._set_state(UpstreamState.FAILED)
+                if anyio.current_time() - self._connected_at >= self._timings.healthy_s:
+                    pause_s = self._timings.backoff_first_s
+                with anyio.move_on_after(pause_s * random.uniform(0.7, 1.3)):  # noqa: S311 - spreads restarts
+                    await self._nudge.wait()
+                self._nudge = anyio.Event()
+                pause_s = min(pause_s * 2, self._timings.backoff_most_s)
+        finally:
+            self._link = None
+            self._protocol = None
+            self._set_state(UpstreamState.WAITING)
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool by its raw name and return its result as it came. Cancelling this cancels it at the server.
+
+        Raises:
+            UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
+            CallTimedOut: no answer in `timeout_s` (default: the server's `timeout`), waiting for its start not counted.
+            ToolFailed: the upstream answered with a protocol error. (`isError` is for `results` to see.)
+        """
+        for _ in range(2):
+            link = await self._ready_link()
+            try:
+                return await self._send(link, tool, arguments, timeout_s or self._settings.timeout, progress)
+            except SessionExpired:
+                link.lost.set()
+        raise UpstreamUnavailable(f"server {self.name!r} keeps forgetting its sessions; nothing was called")
+
+    async def _send(
+        self, link: Link, tool: str, arguments: dict[str, Any], timeout_s: float, progress: Progress | None
+    ) -> dict[str, Any]:
+        from mcp.shared.exceptions import MCPError
+
+        refused: list[str] = []
+        token = refusals.set(refused)
+        try:
+            with anyio.move_on_after(timeout_s):
+                return await link.request("tools/call", {"name": tool, "arguments": arguments}, progress)
+        except MCPError as error:
+            failure = call_error(error, self.name, tool, is_lost=link.lost.is_set(), refused=refused)
+            if error.message == "Connection closed":  # mcp's word for its own end, whatever the transport
+                link.lost.set()
+            raise failure from error
+        finally:
+            refusals.reset(token)
+        raise CallTimedOut(
+            f"server {self.name!r} did not answer within {timeout_s:g} s (servers.{self.name}.timeout);"
+            f" whether tool {tool!r} acted is not known"
+        )
+
+    async def _ready_link(self) -> Link:
+        """The open link, after waiting a while for one that is being opened, or opened again because of us."""
+        with anyio.move_on_after(self._timings.call_wait_s):
+            while True:
+                if self._link is not None and not self._link.lost.is_set():
+                    return self._link
+                if self._state is UpstreamState.DISABLED:
+                    raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
+                if self._state is UpstreamState.FAILED:
+                    if anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
+                        raise UpstreamUnavailable(f"server {self.name!r} is not connected: {self._error}")
+                    self._nudged_at = anyio.current_time()
+                    self._nudge.set()
+                await self._changed.wait()
+        raise UpstreamUnavailable(
+            f"server {self.name!r} is still starting after {self._timings.call_wait_s:g} s; try again later"
+        )
+
+    async def _connect_and_serve(self) -> None:
+        """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
+        is_legacy = self._settings.protocol == "legacy" or self._verdict == "legacy"
+        try:
+            await self._serve_once(legacy=is_legacy)
+        except Exception as error:
+            if isinstance(first_cause(error), ProbeEndedConnection):
+                await self._serve_once(legacy=True)
+                return
+            if self._connected_at is math.inf:
+                # What was remembered, or assumed, did not work: the other way the next time.
+                is_unanswered = isinstance(first_cause(error), TimeoutError) and self._settings.command is not None
+                self._verdict = "legacy" if is_unanswered and not is_legacy else "auto"
+            raise
+
+    async def _serve_once(self, *, legacy: bool) -> None:
+        transport = self._transport()
+        is_started = anyio.Event()
+        refused: list[str] = []
+        refusals.set(refused)  # the owner's own context: nobody else's
+        try:
+            async with anyio.create_task_group() as slot:
+                if self._settings.command is not None:
+                    await slot.start(self._hold_slot, is_started)
+                self._set_state(UpstreamState.CONNECTING)
+                try:
+                    async with transport.open() as streams:
+                        link = Link(streams, self._on_message)
+                        async with link.session:
+                            await self._serve(link, is_started, legacy=legacy)
+                finally:
+                    is_started.set()
+            self._error = transport.why_ended() or "the connection ended"
+        except Exception as error:
+            self._error = why_not_connected(error, self._settings, transport, refused)
+            raise
+
+    async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(self._timings.connect_s):
+                handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
+                self._relist = anyio.Event()
+                if link.is_modern:
+                    tasks.start_soon(self._listen, link)  # before the listing, so that no change falls between
+                found = await self._list(link)
+            is_started.set()
+            self._take(found, link, "legacy" if handshake_at_once else "auto")
+            self._link = link
+            self._protocol = link.session.protocol_version
+            self._error = None
+            self._connected_at = anyio.current_time()
+            self._set_state(UpstreamState.READY)
+            tasks.start_soon(self._keep_list_fresh, link)
+            await link.lost.wait()
+            tasks.cancel_scope.cancel()
+
+    def _transport(self) -> StdioTransport | HttpTransport:
+        settings = self._settings
+        if settings.url is not None:
+            return HttpTransport(settings.url, settings.transport, settings.headers)
+        launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
+        return StdioTransport(launch, self._around.reaper)
+
+    async def _hold_slot(
+        self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with self._around.slots:
+            task_status.started()
+            with anyio.move_on_after(self._timings.slot_s):
+                await is_started.wait()
+
+    async def _list(self, link: Link) -> ToolsFound:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import METHOD_NOT_FOUND
+
+        async def page(cursor: str | None) -> dict[str, Any]:
+            try:
+                return await link.request("tools/list", {} if cursor is None else {"cursor": cursor})
+            except MCPError as error:
+                if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
+                    return {"tools": []}
+                raise
+
+        found = await list_tools(page, refuse_schema=link.refuse_schema)
+        link.remember(found.tools)
+        return found
+
+    def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
+        """Keep what was listed, for now and for the next run."""
+        server = link.session.server_info
+        version = server.version if server is not None else None
+        if self._found.verdict == "legacy" and self._found.server_version != version:
+            verdict = "auto"  # another version may have learnt the newer protocol
+        if self._settings.protocol == "legacy":
+            verdict = "auto"  # a setting, nothing that was found out
+        self._verdict = verdict
+        self._found = CachedListing(
+            tools=found.tools,
+            description=describe_server(getattr(server, "description", None), link.session.instructions),
+            protocol=link.session.protocol_version,
+            verdict=verdict,
+            server_version=version,
+            problems=found.problems,
+            stored_at=time.time(),
+        )
+        self._around.cache.put(self.name, self._fingerprint, self._found)
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._relist.set()
+
+    async def _keep_list_fresh(self, link: Link) -> None:
+        from mcp.shared.exceptions import MCPError
+
+        while True:
+            await self._relist.wait()
+            await anyio.sleep(self._timings.debounce_s)
+            self._relist = anyio.Event()
+            try:
+                with anyio.fail_after(self._timings.list_s):
+                    found = await self._list(link)
+            except (MCPError, TimeoutError) as error:
+                logger.info("upstream %r: its changed tools can't be listed: %s", self.name, error)
+                continue
+            before = self._found
+            self._take(found, link, self._verdict)
+            if replace(self._found, stored_at=0) != replace(before, stored_at=0):
+                self._publish()
+
+    async def _listen(self, link: Link) -> None:
+        """Hold the 2026-07-28 stream of changes open, if the server has one."""
+        from mcp.client.subscriptions import SubscriptionLost, listen
+        from mcp.shared.exceptions import MCPError
+
+        pause_s = self._timings.backoff_first_s
+        while True:
+            try:
+                with anyio.move_on_after(self._timings.list_s) as patience:
+                    async with listen(link.session, tools_list_changed=True) as changes:
+                        patience.deadline = math.inf
+                        async for _ in changes:
+                            self._relist.set()
+                if patience.cancelled_caught:
+                    return
+            except MCPError as error:
+                logger.debug("upstream %r does not tell of changed tools: %s", self.name, error)
+                return
+            except SubscriptionLost:
+                logger.debug("upstream %r ended its stream of changes", self.name)
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, self._timings.backoff_most_s)
+            self._relist.set()  # nothing is repeated that happened meanwhile
+
+    def _set_state(self, state: UpstreamState) -> None:
+        self._state = state
+        self._publish()
+
+    def _publish(self) -> None:
+        listing = self._build_listing()
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+        if listing != self._listing:
+            self._listing = listing
+            self._around.on_change()
+
+    def _build_listing(self) -> UpstreamListing:
+        is_disabled = self._state is UpstreamState.DISABLED
+        return UpstreamListing(
+            name=self.name,
+            state=self._state,
+            tools=() if is_disabled else select(self._found.tools, self._settings.tools),
+            description=self._settings.description or self._found.description,
+            protocol=self._protocol,
+            error=self._error if self._state is UpstreamState.FAILED else None,
+            problems=() if is_disabled else self._found.problems,
+        )

@@ -1,0 +1,161 @@
+"""All upstreams at once: starts, stops and restarts their connections, and finds the one a call is for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from codemode_server.errors import UnknownTool
+from codemode_server.model import UpstreamListing
+from codemode_server.sandbox.backend import Reply
+from codemode_server.settings import ServerSettings
+from codemode_server.upstream._link import Progress
+from codemode_server.upstream.cache import ListingCache
+from codemode_server.upstream.connection import Connection, Surroundings, Timings
+from codemode_server.upstream.reaper import Reaper
+from codemode_server.upstream.results import to_reply
+
+
+@dataclass(slots=True)
+class _Owner:
+    """A connection's running owner task."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class UpstreamPool:
+    """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
+
+    `on_change` is called after any change of what `listings` gives, on the event loop; it has to be quick.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerSettings],
+        cache: ListingCache,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        timings: Timings | None = None,
+    ) -> None:
+        self._on_change = on_change
+        self._reaper = Reaper()
+        self._around = Surroundings(cache, self._reaper, self._changed, timings or Timings())
+        self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
+        self._owners: dict[str, _Owner] = {}
+        self._tasks: TaskGroup | None = None
+        self._is_connecting = False
+        self._any_change = anyio.Event()
+        self._reconfiguring = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[UpstreamPool]:
+        """Own the connections while this is entered; on leaving, end all of them at the same time."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                try:
+                    yield self
+                finally:
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        finally:
+            await self._reaper.aclose()
+
+    def connect(self) -> None:
+        """Start to connect every upstream, in the background. Called once the host has its handshake."""
+        self._is_connecting = True
+        for name in self._connections:
+            self._start(name)
+
+    def listings(self) -> tuple[UpstreamListing, ...]:
+        """Every upstream as it stands, in the order of the settings; one not ready has its tools of last time."""
+        return tuple(connection.listing for connection in self._connections.values())
+
+    async def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+    ) -> Reply:
+        """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
+
+        Raises:
+            UnknownTool: no such server.
+            ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
+        """
+        return to_reply(await self.call_raw(server, tool, arguments, timeout_s=timeout_s, progress=progress))
+
+    async def call_raw(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
+        connection = self._connections.get(server)
+        if connection is None:
+            raise UnknownTool(f"no server {server!r}; there are {', '.join(map(repr, self._connections)) or 'none'}")
+        return await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
+
+    async def reconfigure(self, servers: Mapping[str, ServerSettings]) -> None:
+        """Go over to other settings: stop what is gone, start what is new, restart only what has to be.
+
+        Returns when what had to be stopped is stopped; new connections are made in the background.
+        """
+        async with self._reconfiguring:
+            before = self._connections
+            kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}
+            stopped = [name for name in before if name not in kept]
+            async with anyio.create_task_group() as stopping:
+                for name in stopped:
+                    stopping.start_soon(self._stop, name)
+            self._connections = {
+                name: kept.get(name) or Connection(name, settings, self._around) for name, settings in servers.items()
+            }
+            if self._is_connecting:
+                for name in servers:
+                    self._start(name)
+        self._changed()
+
+    async def wait_settled(self, timeout_s: float) -> bool:
+        """Wait until it is known of every upstream whether it can be reached; False if that took too long."""
+        with anyio.move_on_after(timeout_s):
+            while not all(connection.is_settled for connection in self._connections.values()):
+                await self._any_change.wait()
+            return True
+        return False
+
+    def _start(self, name: str) -> None:
+        if self._tasks is not None and name not in self._owners:
+            self._owners[name] = _Owner()
+            self._tasks.start_soon(self._own, self._connections[name], self._owners[name], name=f"upstream {name}")
+
+    async def _own(self, connection: Connection, owner: _Owner) -> None:
+        try:
+            with owner.scope:
+                await connection.run()
+        finally:
+            owner.ended.set()
+
+    async def _stop(self, name: str) -> None:
+        owner = self._owners.pop(name, None)
+        if owner is not None:
+            owner.scope.cancel()
+            await owner.ended.wait()
+
+    def _changed(self) -> None:
+        changed, self._any_change = self._any_change, anyio.Event()
+        changed.set()
+        self._on_change()

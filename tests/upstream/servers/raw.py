@@ -1,0 +1,137 @@
+"""Old, odd and hostile servers over stdio, by hand: `raw.py KIND [FILE]`. Standard library only, so quick to start.
+
+FILE: a log of the methods received, or what the kind says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+KIND = sys.argv[1]
+FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+OBJECT = {"type": "object"}
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request: dict[str, Any], result: Any) -> None:
+    say({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def refuse(request: dict[str, Any], message: str, code: int = -32601) -> None:
+    say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
+
+
+def tools(cursor: str | None) -> dict[str, Any]:
+    plain = {"name": "a", "inputSchema": OBJECT}
+    if KIND == "off_schema":
+        return {
+            "tools": [
+                plain,
+                {"name": "loose", "inputSchema": {}},
+                {"name": "list_out", "inputSchema": OBJECT, "outputSchema": {"type": "array"}},
+                {"name": "wrong", "inputSchema": {"type": "array"}},
+                {"name": "text", "inputSchema": "none"},
+                {"inputSchema": OBJECT},
+                {"name": "a", "inputSchema": OBJECT, "description": "again"},
+                "what",
+                {"name": "huge", "inputSchema": {"type": "object", "description": "x" * 600_000}},
+            ]
+        }
+    if KIND == "pages":
+        number = int(cursor or 0)
+        page: dict[str, Any] = {"tools": [{"name": f"t{number}", "inputSchema": OBJECT}]}
+        return page | ({"nextCursor": str(number + 1)} if number < 2 else {})
+    if KIND == "endless_pages":
+        return {"tools": [plain | {"name": f"t{cursor or 0}"}], "nextCursor": str(int(cursor or 0) + 1)}
+    if KIND == "promising":
+        return {"tools": [plain | {"outputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}}}]}
+    return {"tools": [plain]}
+
+
+def call(request: dict[str, Any]) -> None:
+    if KIND == "never":
+        return
+    if KIND == "crash":
+        if FILE is not None and not FILE.exists():
+            FILE.touch()
+            sys.exit(3)
+        answer(request, {"content": [{"type": "text", "text": "back"}]})
+    elif KIND == "odd_content":
+        answer(request, {"content": [{"type": "weird", "x": 1}]})
+    elif KIND == "no_content":
+        answer(request, {"foo": 1})
+    elif KIND == "null_result":
+        answer(request, None)
+    elif KIND == "huge_line":
+        size = int(request["params"]["arguments"]["mib"]) * 2**20
+        answer(request, {"content": [{"type": "text", "text": "x" * size}]})
+    elif KIND == "surrogate":
+        line = '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}'
+        sys.stdout.write(line % json.dumps(request["id"]) + "\n")
+        sys.stdout.flush()
+    elif KIND == "refusing":
+        refuse(request, "no \x1b[31mway\x1b[0m " + "x" * 10_000, code=-32000)
+    elif KIND == "environment":
+        answer(request, {"content": [], "structuredContent": dict(os.environ)})
+    else:
+        answer(request, {"content": [{"type": "text", "text": "ok"}], "extra": 1})
+
+
+def main() -> None:
+    if KIND == "exits":
+        sys.stderr.write("fatal: no API key; got PROBE_KEY=" + os.environ.get("PROBE_KEY", "") + "\n")
+        sys.exit(2)
+    if KIND == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = subprocess.Popen(
+            [sys.executable, "-c", "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"],
+        )
+        if FILE is not None:
+            FILE.with_suffix(".part").write_text(f"{os.getpid()} {child.pid}")
+            FILE.with_suffix(".part").rename(FILE)
+    if KIND == "noisy":
+        print("Server starting... this is not JSON")
+        print('{"level": "info", "msg": "nor is this JSON-RPC"}')
+        print(json.dumps({"jsonrpc": "2.0", "id": 99, "method": "log", "params": {"message": "hello"}}), flush=True)
+    if KIND == "shouting":
+        sys.stderr.write("noise\n" * 200_000)
+        sys.stderr.flush()
+    if KIND == "slow":
+        while FILE is not None and not FILE.exists():
+            time.sleep(0.01)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method = message.get("method", "")
+        if FILE is not None and KIND not in ("crash", "slow", "stubborn"):
+            with FILE.open("a") as file:
+                file.write(method + "\n")
+        if method == "initialize":
+            capabilities = {"tools": {"listChanged": True}}
+            info = {"name": "raw", "version": os.environ.get("RAW_VERSION", "1")}
+            answer(message, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
+        elif method == "tools/list":
+            answer(message, tools((message.get("params") or {}).get("cursor")))
+        elif method == "tools/call":
+            call(message)
+        elif "id" in message and method:
+            if KIND in ("deaf", "stubborn"):
+                continue
+            if KIND == "dies_at_probe":
+                sys.exit(1)
+            refuse(message, "nope")
+    if KIND == "stubborn":
+        time.sleep(600)
+
+
+main()

@@ -1,0 +1,230 @@
+"""The immutable snapshot of servers and tools that everything else reads; a change gives a new one.
+
+Built from what upstreams list, without looking into schemas: parameters, stubs and hashes come when they are first
+asked for, and pass on to the next snapshot with every listing that did not change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from codemode_server.catalog.naming import server_names, tool_names
+from codemode_server.catalog.parameters import Parameter, parameters_of
+from codemode_server.catalog.stubs import Stub, stub_of
+from codemode_server.catalog.untrusted import one_line
+from codemode_server.errors import UnknownTool
+from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+
+_NEAREST = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """One tool of one server."""
+
+    server: str
+    """The Python name of its server."""
+    name: str
+    """Its Python name."""
+    definition: ToolDefinition
+
+    @property
+    def raw_name(self) -> str:
+        return self.definition.name
+
+    @property
+    def effect(self) -> Effect:
+        return self.definition.effect
+
+    @property
+    def path(self) -> str:
+        return f"/servers/{self.server}/{self.name}.py"
+
+    @property
+    def import_line(self) -> str:
+        return f"from servers.{self.server} import {self.name}"
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """In the order of the signature."""
+        return parameters_of(self.definition.input_schema)
+
+    @cached_property
+    def stub(self) -> Stub:
+        return stub_of(self.server, self.name, self.definition, self.parameters)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Changes with anything the upstream says of the tool."""
+        it = self.definition
+        try:
+            schemas = json.dumps([it.input_schema, it.output_schema], default=str)
+        except (RecursionError, ValueError, TypeError):
+            schemas = "unreadable"  # nested beyond reason: its stub says Any there in any case
+        said = "\0".join((self.server, self.name, it.name, it.description, it.title or "", it.effect, schemas))
+        return hashlib.sha256(said.encode(errors="surrogatepass")).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """One upstream as programs see it."""
+
+    name: str
+    """The Python name: the package `servers.<name>`."""
+    listing: UpstreamListing
+    tools: tuple[Tool, ...]
+    """In the order of the listing."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def raw_name(self) -> str:
+        return self.listing.name
+
+    @property
+    def state(self) -> UpstreamState:
+        return self.listing.state
+
+    @property
+    def description(self) -> str:
+        return self.listing.description
+
+    @property
+    def protocol(self) -> str | None:
+        return self.listing.protocol
+
+    @property
+    def error(self) -> str | None:
+        return self.listing.error
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a call may go through: it is ready, or will be connected by the first call."""
+        return self.state not in (UpstreamState.FAILED, UpstreamState.DISABLED)
+
+    @cached_property
+    def digest(self) -> bytes:
+        said = hashlib.sha256(f"{self.name}\0{self.raw_name}\0{self.description}".encode(errors="surrogatepass"))
+        for tool in self.tools:
+            said.update(tool.digest)
+        return said.digest()
+
+    @cached_property
+    def by_name(self) -> dict[str, Tool]:
+        """By Python name and by raw name; where one tool's is another's, the Python name."""
+        return {tool.raw_name: tool for tool in self.tools} | {tool.name: tool for tool in self.tools}
+
+    def tool(self, name: str) -> Tool:
+        """The tool of this Python or raw name.
+
+        Raises:
+            UnknownTool: with the nearest names.
+        """
+        found = self.by_name.get(name)
+        if found is None:
+            if not self.tools:
+                raise UnknownTool(f"servers.{self.name} has no tools{_why(self)}")
+            near = nearest(name, (tool.name for tool in self.tools))
+            raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """All servers, sorted by Python name, and their tools."""
+
+    servers: tuple[Server, ...] = ()
+
+    @classmethod
+    def build(cls, listings: Iterable[UpstreamListing], previous: Catalog | None = None) -> Catalog:
+        """The snapshot of these listings; what did not change is taken over from `previous`."""
+        by_raw = {listing.name: listing for listing in listings}
+        names = server_names(by_raw)
+        known = {server.raw_name: server for server in previous.servers} if previous else {}
+        servers = [_server(names[raw], listing, known.get(raw)) for raw, listing in by_raw.items()]
+        return cls(tuple(sorted(servers, key=lambda server: server.name)))
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of what programs are written against: names, tools, schemas; not whether servers are connected."""
+        return hashlib.sha256(b"".join(server.digest for server in self.servers)).hexdigest()[:16]
+
+    @cached_property
+    def by_name(self) -> dict[str, Server]:
+        """By Python name and by raw name; where one server's is another's, the Python name."""
+        raw = {server.raw_name: server for server in self.servers}
+        return raw | {server.name: server for server in self.servers}
+
+    @property
+    def tool_count(self) -> int:
+        return sum(len(server.tools) for server in self.servers)
+
+    def tools(self) -> Iterator[Tool]:
+        """Every tool, by server."""
+        for server in self.servers:
+            yield from server.tools
+
+    def server(self, name: str) -> Server:
+        """The server of this Python or raw name.
+
+        Raises:
+            UnknownTool: with the nearest names.
+        """
+        found = self.by_name.get(name)
+        if found is None:
+            if not self.servers:
+                raise UnknownTool(f"no server {shown(name)}; none is configured")
+            raise UnknownTool(f"no server {shown(name)}; {nearest(name, (server.name for server in self.servers))}")
+        return found
+
+    def tool(self, server: str, tool: str) -> Tool:
+        """The tool of these Python or raw names.
+
+        Raises:
+            UnknownTool: with the nearest names.
+        """
+        return self.server(server).tool(tool)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`nearest: a, b`, or all there are when they are few, for a message to the model."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name[:100], names, n=_NEAREST, cutoff=0.5)
+    if not close:
+        wanted = set(name.lower().split("_"))
+        close = [candidate for candidate in names if wanted & set(candidate.lower().split("_"))][:_NEAREST]
+    if close:
+        return f"nearest: {', '.join(close)}"
+    return f"there are: {', '.join(names)}" if len(names) <= 12 else "search_tools finds tools by what they do"
+
+
+def shown(name: str) -> str:
+    """A name that someone gave, quoted and bounded, for a message."""
+    return f'"{one_line(name, 80)}"'
+
+
+def _server(name: str, listing: UpstreamListing, previous: Server | None) -> Server:
+    if previous is not None and previous.name == name and previous.listing is listing:
+        return previous
+    definitions: dict[str, ToolDefinition] = {}
+    problems = list(listing.problems)
+    for definition in listing.tools:
+        if definition.name in definitions:
+            problems.append(f"{shown(definition.name)} is listed twice; the first is used")
+        definitions.setdefault(definition.name, definition)
+    names = tool_names(definitions)
+    known = previous.by_name if previous is not None and previous.name == name else {}
+    tools = []
+    for raw, definition in definitions.items():
+        old = known.get(names[raw])
+        is_same = old is not None and old.name == names[raw] and old.definition is definition
+        tools.append(old if old is not None and is_same else Tool(name, names[raw], definition))
+    return Server(name, listing, tuple(tools), tuple(problems))
+
+
+def _why(server: Server) -> str:
+    return f": it is {server.state}" + (f" ({one_line(server.error, 200)})" if server.error else "")

@@ -1,0 +1,75 @@
+"""An input schema → the parameters of a Python function, in the order of its signature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.catalog.json_schema import SchemaReader, branches_of, kinds_of, properties_of, required_of
+from codemode_server.catalog.naming import parameter_names
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool."""
+
+    name: str
+    """As Python has it."""
+    raw_name: str
+    """As the upstream has it."""
+    is_required: bool
+    accepts_object: bool
+    """Whether a dict may be meant for it, so that `f({…})` can be read in two ways."""
+    schema: Any
+    """What the upstream says of it; untrusted."""
+
+
+def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
+    """Required ones first, each group in the order of the schema; by position they are taken in this order."""
+    reader = SchemaReader(input_schema)
+    declared, required = _declared(reader, input_schema)
+    names = parameter_names(declared)
+    parameters = [
+        Parameter(names[raw], raw, raw in required, _accepts_object(reader, schema), schema)
+        for raw, schema in declared.items()
+    ]
+    parameters.sort(key=lambda parameter: not parameter.is_required)
+    return tuple(parameters)
+
+
+def takes_any_arguments(input_schema: object) -> bool:
+    """Whether the tool says that it takes arguments without saying which."""
+    flat = SchemaReader(input_schema).flat(input_schema)
+    more = flat.get("additionalProperties")
+    return not properties_of(flat) and (more is True or isinstance(more, dict))
+
+
+def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any], set[str]]:
+    """The properties and which are required; of alternatives all properties, and what each of them requires."""
+    flat = reader.flat(input_schema)
+    declared, required = dict(properties_of(flat)), set(required_of(flat))
+    branches = [reader.flat(branch) for branch in branches_of(flat)]
+    for branch in branches:
+        for name, schema in properties_of(branch).items():
+            declared.setdefault(name, schema)
+    if branches:
+        required |= set.intersection(*(set(required_of(branch)) for branch in branches))
+    for name in required_of(flat):  # required and described nowhere: real, and without it the upstream refuses
+        declared.setdefault(name, {})
+    return {name: schema for name, schema in declared.items() if isinstance(name, str)}, required
+
+
+def _accepts_object(reader: SchemaReader, schema: object, depth: int = 0) -> bool:
+    flat = reader.flat(schema)
+    if not flat or depth > 4:
+        return True
+    if "enum" in flat or "const" in flat:
+        return any(isinstance(value, dict) for value in (flat.get("enum") or [])) or isinstance(flat.get("const"), dict)
+    kinds = kinds_of(flat)
+    if kinds:
+        return "object" in kinds or any(kind not in _NOT_OBJECTS for kind in kinds)
+    branches = branches_of(flat)
+    return not branches or any(_accepts_object(reader, branch, depth + 1) for branch in branches[:20])
+
+
+_NOT_OBJECTS = frozenset({"string", "integer", "number", "boolean", "array", "null"})

@@ -1,0 +1,400 @@
+"""JSON Schema → Python types as a stub writes them: `Literal`, `list`, `dict`, `TypedDict`, `|`.
+
+A type says what may be passed, as narrowly as Python's can; what they can't say stands beside it as a note. Depth and
+size are bounded: beyond the bounds a part is `Any`. Nothing of the schema becomes source text but checked identifiers
+and literals.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeGuard
+
+from codemode_server.catalog.json_schema import (
+    Flat,
+    SchemaReader,
+    branches_of,
+    is_mere_reference,
+    kinds_of,
+    properties_of,
+    required_of,
+)
+from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
+from codemode_server.catalog.untrusted import literal, one_line
+
+MOST_LITERALS = 100
+"""Values of an enum that are spelt out; of a larger one the type is given and the count noted."""
+_LITERAL_CHARACTERS = 3_000
+_MOST_NODES = 3_000
+"""Parts of one tool's schemas that are read; the largest real tool has about a thousand."""
+_DEEPEST = 12
+_COMMENT_CHARACTERS = 300
+_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+_TYPE_NAMES = frozenset({"str", "int", "float", "bool", "list", "dict"}) | STUB_NAMES
+
+Scalar = str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class PyType:
+    """A union of types, as its members."""
+
+    names: tuple[str, ...] = ()
+    literals: tuple[Scalar, ...] = ()
+    is_nullable: bool = False
+    classes: frozenset[str] = frozenset()
+    """The TypedDicts that occur in `names`."""
+
+    def __str__(self) -> str:
+        parts = list(self.names)
+        if "Any" in parts:
+            return "Any"
+        if self.literals:
+            parts.insert(0, f"Literal[{', '.join(literal(value) for value in self.literals)}]")
+        if self.is_nullable:
+            parts.append("None")
+        return " | ".join(parts) or "Any"
+
+    def takes(self, value: object) -> bool:
+        """Whether a type checker takes this scalar for one of the type; the default of a parameter has to be."""
+        if value is None:
+            return self.is_nullable or "Any" in self.names
+        if not isinstance(value, Scalar | float) or (isinstance(value, float) and not math.isfinite(value)):
+            return False
+        if any(type(value) is type(known) and value == known for known in self.literals):
+            return True
+        kind = type(value).__name__
+        return kind in self.names or "Any" in self.names or (kind == "int" and "float" in self.names)
+
+
+ANY = PyType(names=("Any",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    key: str
+    type: PyType
+    is_required: bool
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    name: str
+    fields: tuple[_Field, ...]
+    comment: str
+
+    def source(self, known: frozenset[str], taken: frozenset[str]) -> str:
+        """Its definition; references to classes that are not `known` yet are quoted."""
+        total = "" if any(field.is_required for field in self.fields) else ", total=False"
+        rows = [(field, _quoted(field, known, needs_mark=not total)) for field in self.fields]
+        head = f"  # {self.comment}" if self.comment else ""
+        if all(is_plain_identifier(field.key) and field.key not in taken for field in self.fields):
+            lines = [f"class {self.name}(TypedDict{total}):{head}"]
+            lines += [f"    {field.key}: {text}{_comment(field)}" for field, text in rows]
+            return "\n".join(lines)
+        # Keys that are no identifiers, or that would hide a type from the lines below them.
+        lines = [f'{self.name} = TypedDict("{self.name}", {{{head}']
+        lines += [f"    {literal(field.key)}: {text},{_comment(field)}" for field, text in rows]
+        return "\n".join([*lines, f"}}{total})"])
+
+
+class TypeWriter:
+    """Writes the types of one module; the TypedDicts they need gather in it."""
+
+    def __init__(self, root: object, reserved: Iterable[str] = ()) -> None:
+        self._reader = SchemaReader(root)
+        self._names = {*STUB_NAMES, *KEYWORDS, *reserved}
+        self._classes: list[_Class] = []
+        self._by_content: dict[tuple[object, ...], PyType] = {}
+        self._by_reference: dict[str, PyType] = {}
+        self._nodes = _MOST_NODES
+
+    def read(self, root: object) -> None:
+        """Go on with another root schema, whose references are its own."""
+        self._reader = SchemaReader(root)
+        self._by_reference = {}
+
+    def flat(self, schema: object) -> Flat:
+        return self._reader.flat(schema)
+
+    def classes_source(self) -> list[str]:
+        """The TypedDicts, each after those it needs wherever that is possible."""
+        names = [found.name for found in self._classes]
+        taken = _TYPE_NAMES | frozenset(names)
+        return [found.source(frozenset(names[:place]), taken) for place, found in enumerate(self._classes)]
+
+    def type_of(self, schema: object, hint: str, depth: int = 0) -> PyType:
+        """The type of a schema; `hint` is what a TypedDict for it would be named after."""
+        self._nodes -= 1
+        if self._nodes < 0 or depth > _DEEPEST or not isinstance(schema, dict):
+            return ANY
+        if is_mere_reference(schema):
+            return self._referenced(schema, depth)
+        return self._typed(self._reader.flat(schema), hint, depth)
+
+    def _referenced(self, schema: Flat, depth: int) -> PyType:
+        reference = schema["$ref"]
+        if reference not in self._by_reference:
+            hint = reference.rsplit("/", 1)[-1]
+            flat = self._reader.flat({"$ref": reference})
+            # What a recursive reference finds while its target is being read: the class to come, or no type at all.
+            self._by_reference[reference] = ANY
+            if _is_record(flat):
+                name = self._unused_name(hint)
+                self._by_reference[reference] = PyType(names=(name,), classes=frozenset({name}))
+                self._by_reference[reference] = self._record(flat, name, depth)
+            else:
+                self._by_reference[reference] = self._typed(flat, hint, depth)
+        return self._by_reference[reference]
+
+    def _typed(self, flat: Flat, hint: str, depth: int) -> PyType:
+        nullable = PyType(is_nullable=True) if flat.get("nullable") is True else PyType()
+        values = enum_of(flat)
+        if values:
+            return union(_literals(values), nullable)
+        kinds = kinds_of(flat)
+        branches = [branch for branch in branches_of(flat) if _says_a_type(branch)]
+        if branches and not properties_of(flat) and not set(kinds) & {*_SCALARS, "array"}:
+            found = union(*(self.type_of(branch, self._branch_hint(branch, hint), depth + 1) for branch in branches))
+            return union(found, nullable)
+        if not kinds:
+            return ANY
+        return union(*(self._of_kind(kind, flat, hint, depth) for kind in kinds), nullable)
+
+    def _branch_hint(self, branch: object, hint: str) -> str:
+        title = branch.get("title") if isinstance(branch, dict) else None
+        return title if isinstance(title, str) and 0 < len(title) <= 40 else hint
+
+    def _of_kind(self, kind: str, flat: Flat, hint: str, depth: int) -> PyType:
+        if kind == "null":
+            return PyType(is_nullable=True)
+        if kind == "array":
+            return self._array(flat, hint, depth)
+        if kind == "object":
+            return self._object(flat, hint, depth)
+        return PyType(names=(_SCALARS[kind],)) if kind in _SCALARS else ANY
+
+    def _array(self, flat: Flat, hint: str, depth: int) -> PyType:
+        """A list; JSON has no tuples, and a result would not be one, so the members of a tuple are its union."""
+        members = [member for member in (tuple_of(flat) or [flat.get("items")]) if member is not False]
+        item = union(*(self.type_of(member, _singular(hint), depth + 1) for member in members))
+        return PyType(names=(f"list[{item}]",), classes=item.classes)
+
+    def _object(self, flat: Flat, hint: str, depth: int) -> PyType:
+        if _is_record(flat):
+            return self._record(flat, self._unused_name(hint), depth)
+        patterns = flat.get("patternProperties")
+        members = list(patterns.values()) if isinstance(patterns, dict) else []
+        if isinstance(flat.get("additionalProperties"), dict):
+            members.append(flat["additionalProperties"])
+        item = union(*(self.type_of(member, _singular(hint), depth + 1) for member in members))
+        return PyType(names=(f"dict[str, {item}]",), classes=item.classes)
+
+    def _record(self, flat: Flat, name: str, depth: int) -> PyType:
+        """A TypedDict, or one that was written before and says the same."""
+        self._names.add(name)
+        required = set(required_of(flat))
+        fields = []
+        for key, schema in _record_properties(flat, self._reader).items():
+            if self._nodes < 0 or not _is_sendable(key):
+                continue
+            found = self.type_of(schema, key, depth + 1)
+            fields.append(_Field(key, found, key in required, self.note(schema, found, _COMMENT_CHARACTERS)))
+        more = flat.get("additionalProperties")
+        comment = "other keys are allowed" if more is True or (isinstance(more, dict) and not more) else ""
+        if isinstance(more, dict) and more:
+            comment = f"other keys: {self.type_of(more, name, depth + 1)}"
+        content = (tuple(fields), comment)
+        known = self._by_content.get(content)
+        if known is not None:
+            self._names.discard(name)
+            return known
+        self._classes.append(_Class(name, tuple(fields), comment))
+        self._by_content[content] = PyType(names=(name,), classes=frozenset({name}))
+        return self._by_content[content]
+
+    def note(self, schema: object, found: PyType, limit: int) -> str:
+        """What a person would say of a value beside its type: description and constraints, on one line."""
+        flat = self._reader.flat(schema)
+        said = one_line(flat.get("description"), limit)
+        facts = [fact for fact in _facts(_sole_branch(flat, self._reader), found, said) if not _is_said(fact, said)]
+        return f"{said} [{'; '.join(facts)}]".lstrip() if facts else said
+
+    def _unused_name(self, hint: str) -> str:
+        base = "".join(word[:1].upper() + word[1:] for word in words(hint))[:40]
+        if not base.isidentifier() or not is_plain_identifier(base):
+            base = f"Item{base}" if is_plain_identifier(f"Item{base}") else "Item"
+        if base not in self._names:
+            return base
+        return next(name for name in (f"{base}{number}" for number in count(2)) if name not in self._names)
+
+
+def union(*types: PyType) -> PyType:
+    """One of several; `Any` takes all in, `float` takes `int` in."""
+    names = list(dict.fromkeys(name for member in types for name in member.names))
+    if "Any" in names or not any(member.names or member.literals or member.is_nullable for member in types):
+        return ANY
+    if "float" in names and "int" in names:
+        names.remove("int")
+    literals = {(type(value), value): value for member in types for value in member.literals}
+    return PyType(
+        names=tuple(names),
+        literals=tuple(literals.values()),
+        is_nullable=any(member.is_nullable for member in types),
+        classes=frozenset().union(*(member.classes for member in types)),
+    )
+
+
+def enum_of(flat: Flat) -> list[Any]:
+    """The values that alone are allowed, none if any is."""
+    if "const" in flat:
+        return [flat["const"]]
+    found = flat.get("enum")
+    return found if isinstance(found, list) else []
+
+
+def tuple_of(flat: Flat) -> list[Any]:
+    """The schemas of an array's items by place, as drafts before and after 2020-12 write them."""
+    for key in ("prefixItems", "items"):
+        found = flat.get(key)
+        if isinstance(found, list) and found:
+            return found[:50]
+    return []
+
+
+def _literals(values: list[Any]) -> PyType:
+    """The values themselves, or the types of values that are too many or that `Literal` can't hold."""
+    spelt = [value for value in values if isinstance(value, Scalar) and _is_sendable(value)]
+    is_nullable = None in values
+    size = sum(len(value) if isinstance(value, str) else 4 for value in spelt)
+    if len(spelt) + is_nullable == len(values) and len(spelt) <= MOST_LITERALS and size <= _LITERAL_CHARACTERS:
+        return union(PyType(literals=tuple(spelt), is_nullable=is_nullable))
+    kinds = {str: "str", bool: "bool", int: "int", float: "float", dict: "dict[str, Any]", list: "list[Any]"}
+    names = dict.fromkeys(kinds.get(type(value), "Any") for value in values if value is not None)
+    return union(PyType(names=tuple(names), is_nullable=is_nullable))
+
+
+def _is_record(flat: Flat) -> bool:
+    """Whether it is an object with known keys and nothing else."""
+    return bool(properties_of(flat)) and kinds_of(flat) == ["object"] and not enum_of(flat)
+
+
+def _record_properties(flat: Flat, reader: SchemaReader) -> dict[str, Any]:
+    """Its own properties, then those that one of its alternatives adds."""
+    found = dict(properties_of(flat))
+    for branch in branches_of(flat):
+        for key, schema in properties_of(reader.flat(branch)).items():
+            found.setdefault(key, schema)
+    return found
+
+
+def _says_a_type(branch: object) -> bool:
+    """False for a branch that only constrains, such as `{"required": ["a"]}`."""
+    return isinstance(branch, bool) or (
+        isinstance(branch, dict) and (not branch or not branch.keys().isdisjoint(_TYPING_KEYS))
+    )
+
+
+_TYPING_KEYS = {"$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems"} | {
+    "properties",
+    "additionalProperties",
+    "patternProperties",
+}
+
+
+def _sole_branch(flat: Flat, reader: SchemaReader) -> Flat:
+    """For `X | null`, which is how many generators say "optional": the constraints of X."""
+    branches = [branch for branch in branches_of(flat) if branch != {"type": "null"}]
+    return {**reader.flat(branches[0]), **flat} if len(branches) == 1 else flat
+
+
+def _facts(flat: Flat, found: PyType, said: str) -> Iterable[str]:
+    """Constraints that the type does not express and the description does not repeat."""
+    values = enum_of(flat)
+    if values and not found.literals and found != PyType(is_nullable=True):
+        yield f"one of {len(values):,} values, such as {one_line(literal(values[:3]), 80)}"
+    yield from _bounds(flat)
+    for key, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "keys")):
+        yield from _sizes(flat.get(f"min{key}"), flat.get(f"max{key}"), unit)
+    pattern = flat.get("pattern")
+    if isinstance(pattern, str) and pattern not in said and len(pattern) <= 100:
+        yield f"pattern {one_line(pattern, 100)}"
+    for key in ("format", "contentEncoding"):
+        name = flat.get(key)
+        if isinstance(name, str) and re.fullmatch(r"[a-z0-9-]{2,20}", name) and name not in said.lower():
+            yield name
+    places = [kinds_of(part) if isinstance(part, dict) else [] for part in tuple_of(flat)]
+    if len(places) > 1:
+        yield f"by place: {', '.join(one_line(kinds[0], 20) if kinds else 'any' for kinds in places)}"
+    if flat.get("deprecated") is True:
+        yield "deprecated"
+
+
+def _is_said(fact: str, said: str) -> bool:
+    """Whether the description has the numbers of a bound already."""
+    numbers = re.findall(r"-?\d+(?:\.\d+)?", fact)
+    is_bound = re.match(r"[-\d<>]|at (?:most|least)", fact) is not None
+    return is_bound and all(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said) for number in numbers)
+
+
+def _bounds(flat: Flat) -> Iterable[str]:
+    low, high = flat.get("minimum"), flat.get("maximum")
+    if _is_number(low) and _is_number(high):
+        if abs(high) < 2**53 - 1:  # generators write the largest safe integer where there is no bound
+            yield f"{low}..{high}"
+        elif abs(low) < 2**53 - 1:
+            yield f">= {low}"
+    elif _is_number(low) and abs(low) < 2**53 - 1:
+        yield f">= {low}"
+    elif _is_number(high) and abs(high) < 2**53 - 1:
+        yield f"<= {high}"
+    for key, sign in (("exclusiveMinimum", ">"), ("exclusiveMaximum", "<"), ("multipleOf", "multiple of")):
+        value = flat.get(key)
+        if _is_number(value) and abs(value) < 2**53 - 1:
+            yield f"{sign} {value}"
+
+
+def _sizes(least: object, most: object, unit: str) -> Iterable[str]:
+    has_least, has_most = _is_number(least) and least not in (0, 1), _is_number(most)
+    if has_least and has_most:
+        yield f"{least} {unit}" if least == most else f"{least}..{most} {unit}"
+    elif has_most:
+        yield f"at most {most} {unit}"
+    elif has_least:
+        yield f"at least {least} {unit}"
+    elif least == 1 and unit != "characters":
+        yield f"at least 1 of {unit}"
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and len(str(value)) < 24
+
+
+def _is_sendable(value: object) -> bool:
+    """False for text with a lone surrogate, which JSON can escape and UTF-8 can't carry."""
+    return not isinstance(value, str) or value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _singular(word: str) -> str:
+    for ending, single in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")):
+        if word.lower().endswith(ending) and len(word) > len(ending) + 1:
+            return word[: -len(ending)] + single
+    if word.lower().endswith("s") and not word.lower().endswith(("ss", "us", "is")) and len(word) > 2:
+        return word[:-1]
+    return word
+
+
+def _quoted(field: _Field, known: frozenset[str], *, needs_mark: bool) -> str:
+    text = str(field.type)
+    if not field.type.classes <= known:
+        text = literal(text)
+    return f"NotRequired[{text}]" if needs_mark and not field.is_required else text
+
+
+def _comment(field: _Field) -> str:
+    return f"  # {field.comment}" if field.comment else ""

@@ -1,0 +1,196 @@
+"""One tool → the source of its module: what the model reads, what a type checker reads, and what the sandbox executes.
+
+The function has no body; the decorator `tool` knows from its arguments which tool is meant, and what its parameters
+are called upstream. All text of the upstream stands in docstrings, comments and literals, cleaned by `untrusted`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from codemode_server.catalog.json_schema import properties_of, required_of
+from codemode_server.catalog.parameters import Parameter, takes_any_arguments
+from codemode_server.catalog.schema_types import PyType, TypeWriter
+from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
+from codemode_server.model import Effect, ToolDefinition
+
+DESCRIPTION_CHARACTERS = 8_000
+_NOTE_CHARACTERS = 1_500
+_DEFAULT_CHARACTERS = 80
+_SIGNATURE_CHARACTERS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """The module of one tool."""
+
+    source: str
+    signature: str
+    """On one line and bounded, for a list of search results."""
+
+
+def stub_of(server: str, name: str, definition: ToolDefinition, parameters: tuple[Parameter, ...]) -> Stub:
+    """The stub of one tool; `server` and `name` are the Python names."""
+    writer = TypeWriter(definition.input_schema, reserved=(name,))
+    arguments = [_Argument.of(parameter, writer) for parameter in parameters]
+    if not parameters and takes_any_arguments(definition.input_schema):
+        declared = "**arguments: Any"
+    else:
+        declared = ", ".join(argument.declaration for argument in arguments)
+    returned = _returned(name, definition, writer)
+    decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned}:"
+    classes = writer.classes_source()
+    head = f"{_head(server, name, definition)}\nfrom servers import tool{_typing_import([*classes, decorated])}"
+    blocks = [head, *classes, f"{decorated}\n{_documentation(definition, arguments)}"]
+    return Stub(source="\n\n".join(blocks) + "\n", signature=_signature(name, declared, arguments, returned))
+
+
+def servers_package_source() -> str:
+    """`servers/__init__.py` as people and type checkers see it; in a sandbox another takes its place."""
+    return _SERVERS_PACKAGE
+
+
+def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
+    """`servers/<server>/__init__.py`: its tools under one roof."""
+    doc = one_line(f"{raw_name} · {description}" if description else raw_name, 500)
+    lines = [f"from .{name} import {name} as {name}" for name in sorted(names)]
+    return "\n".join([docstring(doc), *lines, ""])
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    declaration: str
+    short: str
+    note: str
+
+    @classmethod
+    def of(cls, parameter: Parameter, writer: TypeWriter) -> _Argument:
+        found = writer.type_of(parameter.schema, parameter.raw_name)
+        default, extra = _default(parameter, found, writer)
+        note = writer.note(parameter.schema, found, _NOTE_CHARACTERS)
+        note = f"{note} [default {extra}]".lstrip() if extra and extra not in note else note
+        name, raw = parameter.name, one_line(parameter.raw_name, 200)
+        # Where only the separators differ the decorator says it well enough: Azure and Twilio have 1,800 such.
+        label = name if re.sub(r"\W", "_", raw) == name else f'{name} ("{raw}")'
+        return cls(
+            declaration=f"{name}: {found}{f' = {default}' if default else ''}",
+            short=f"{name}=..." if default else name,
+            note=f"{label}: {note}" if note else "",
+        )
+
+
+def _default(parameter: Parameter, found: PyType, writer: TypeWriter) -> tuple[str, str]:
+    """The default in the signature, and what has to be said of it elsewhere."""
+    declared = writer.flat(parameter.schema).get("default")
+    if isinstance(declared, float) and declared.is_integer() and "float" not in found.names:
+        declared = int(declared)
+    if declared is None:
+        return ("" if parameter.is_required else "None" if _declares_null(parameter, found, writer) else "..."), ""
+    shown = literal(declared) if isinstance(declared, str | int | float) else one_line(literal(declared), 200)
+    if found.takes(declared) and len(shown) <= _DEFAULT_CHARACTERS and not parameter.is_required:
+        return shown, ""
+    empty = declared in ("", [], {}) and not parameter.is_required
+    return ("" if parameter.is_required else "..."), "" if empty else one_line(shown, 200)
+
+
+def _declares_null(parameter: Parameter, found: PyType, writer: TypeWriter) -> bool:
+    return "default" in writer.flat(parameter.schema) and found.takes(None)
+
+
+def _returned(name: str, definition: ToolDefinition, writer: TypeWriter) -> PyType:
+    """The type of the result as programs see it: a lone `{"result": x}` reaches them as x."""
+    schema = definition.output_schema
+    writer.read(schema)
+    flat = writer.flat(schema)
+    if list(properties_of(flat)) == ["result"] and required_of(flat) in (["result"], []):
+        return writer.type_of(properties_of(flat)["result"], f"{name}_result")
+    return writer.type_of(schema, f"{name}_result")
+
+
+def _head(server: str, name: str, definition: ToolDefinition) -> str:
+    raw = "" if definition.name == name else f' ("{one_line(definition.name, 200)}")'
+    effect = "" if definition.effect is Effect.UNKNOWN else f" · {definition.effect}"
+    return docstring(f"{server}.{name}{raw}{effect}")
+
+
+def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -> str:
+    renamed = {parameter.name: parameter.raw_name for parameter in parameters if parameter.name != parameter.raw_name}
+    return ", ".join([literal(server), literal(name), *([literal(renamed)] if renamed else [])])
+
+
+def _documentation(definition: ToolDefinition, arguments: list[_Argument]) -> str:
+    said = prose(definition.description, DESCRIPTION_CHARACTERS) or one_line(definition.title, 200)
+    notes = "\n".join(argument.note for argument in arguments if argument.note)
+    text = "\n\n".join(part for part in (said, notes) if part)
+    return docstring(text, indent="    ") if text else "    ..."
+
+
+def _signature(name: str, declared: str, arguments: list[_Argument], returned: PyType) -> str:
+    """With types, else with names only, else cut."""
+    full = f"{name}({declared}) -> {returned}"
+    if len(full) <= _SIGNATURE_CHARACTERS:
+        return full
+    short = f"{name}({', '.join(argument.short for argument in arguments)})"
+    return short if len(short) <= _SIGNATURE_CHARACTERS else f"{short[: _SIGNATURE_CHARACTERS - 2]}…)"
+
+
+def _typing_import(code: list[str]) -> str:
+    """The import of what the code uses of `typing`; comments don't count."""
+    used = [word for word, use in _TYPING.items() if any(use.search(_COMMENT.sub("", part)) for part in code)]
+    return f"\nfrom typing import {', '.join(used)}" if used else ""
+
+
+_COMMENT = re.compile(r"  # .*")
+_TYPING = {
+    "Any": re.compile(r"\bAny\b"),
+    "Literal": re.compile(r"\bLiteral\["),
+    "NotRequired": re.compile(r"\bNotRequired\["),
+    "TypedDict": re.compile(r"\bTypedDict\b"),
+}
+
+
+_SERVERS_PACKAGE = '''"""Tools of the upstream MCP servers as Python functions: `from servers.<server> import <tool>`.
+
+Generated for reading, editors and type checkers. The functions work inside execute_code only, where a program may use
+them in either way:
+
+    doc = get_document(document_id)["content"]                # from plain code: waits for the result
+    rows = await get_sheet({"sheetId": "abc"})                # from async code: awaitable
+    pages = await asyncio.gather(*[get_page(n) for n in ids])  # at the same time
+
+Arguments go by keyword, by position in the order of the signature, or as one dict with the upstream's own names. An
+argument whose default is `...` is not sent unless given.
+"""
+
+from typing import Any, Callable, Generic, ParamSpec, Protocol, overload
+
+P = ParamSpec("P")
+
+
+class ToolError(Exception):
+    """A call did not succeed; the program goes on if it catches this."""
+
+
+class Tool(Protocol[P]):
+    """A tool as a function; what it gives is a plain JSON value, or in async code an awaitable of one."""
+
+    @overload
+    def __call__(self, arguments: dict[str, Any], /) -> Any: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+
+def tool(server: str, name: str, renamed: dict[str, str] | None = None, /) -> Callable[[Callable[P, Any]], Tool[P]]:
+    """Make a function the tool `name` of `server`; `renamed` maps parameters to the names that the upstream has."""
+
+    def decorate(function: Callable[P, Any]) -> Tool[P]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError(f"servers.{server}.{name} runs inside execute_code only")
+
+        call.__name__, call.__qualname__, call.__doc__ = name, name, function.__doc__
+        return call
+
+    return decorate
+'''

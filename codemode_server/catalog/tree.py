@@ -1,0 +1,280 @@
+"""What `list_dir` and `read_tool` show: the catalog as folders and files.
+
+Texts are for the model's context, so one line a thing, bounded, in a fixed order. A path may be written as a path, as
+a module or as `server.tool`, with Python or raw names; a wrong one is answered with the nearest right ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from codemode_server.catalog.catalog import Catalog, Server, Tool, nearest, shown
+from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.errors import MetaToolError, UnknownTool
+from codemode_server.model import Effect, UpstreamState
+
+PAGE_SIZE = 100
+MOST_FILES = 20
+"""Files that one `read_tool` reads."""
+_FOLDERS = ("servers", "skills", "workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a folder."""
+
+    name: str
+    note: str = ""
+    is_folder: bool = False
+
+    @property
+    def text(self) -> str:
+        name = f"{self.name}/" if self.is_folder else self.name
+        return f"{name}  {self.note}" if self.note else name
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What `list_dir` found."""
+
+    path: str
+    summary: str
+    entries: tuple[Entry, ...]
+    page: int = 1
+    pages: int = 1
+
+    @property
+    def text(self) -> str:
+        lines = [
+            f"{self.path} · {self.summary}" if self.summary else self.path,
+            *(entry.text for entry in self.entries),
+        ]
+        if self.page < self.pages:
+            lines.append(f'page {self.page} of {self.pages}; next: list_dir("{self.path}?page={self.page + 1}")')
+        elif self.pages > 1:
+            lines.append(f"page {self.page} of {self.pages}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What `read_tool` read."""
+
+    path: str
+    lines: tuple[str, ...]
+    first_line: int = 1
+    total_lines: int = 0
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        part = len(self.lines) < self.total_lines
+        place = (
+            f" · lines {self.first_line}-{self.first_line + len(self.lines) - 1} of {self.total_lines}" if part else ""
+        )
+        return "\n".join([f"# {self.path}{place}{self.note}", *self.lines])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answer to one `read_tool`: files, and folders where a path named one."""
+
+    parts: tuple[File | Folder, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(part.text for part in self.parts)
+
+
+def list_dir(
+    catalog: Catalog, path: str = "/", *, skills: Iterable[Entry] = (), workspace: Iterable[Entry] = ()
+) -> Folder:
+    """What is in a folder; `skills` and `workspace` are what others know to be in those, whole.
+
+    Raises:
+        MetaToolError: no such folder or page.
+    """
+    place, page = _page(path)
+    parts = _parts(place)
+    match parts:
+        case []:
+            return _root(catalog)
+        case ["servers"]:
+            servers = [_server_entry(server) for server in catalog.servers]
+            return _paged("/servers", f"{len(servers)} servers, {catalog.tool_count} tools", servers, page)
+        case ["skills"]:
+            found = _sorted(skills)
+            return _paged("/skills", "from skills.<name> import <name>" if found else "no skills saved", found, page)
+        case ["workspace", *inner]:
+            return _workspace(inner, _sorted(workspace), page)
+        case ["servers", name] if server := catalog.by_name.get(name):
+            return _server_folder(server, page)
+        case _:
+            pass
+    tool = _tool_at(catalog, parts)
+    if tool is not None:
+        raise MetaToolError(f'"{tool.path}" is a file: read_tool("{tool.path}") reads it')
+    raise MetaToolError(_no_such(catalog, place, parts))
+
+
+def read_tool(catalog: Catalog, path: str) -> Reading:
+    """The stubs at one or more paths, each with `:10-40` behind it for some of its lines.
+
+    Raises:
+        MetaToolError: no such file or folder, no such lines, or too many paths.
+    """
+    places = [place for place in re.split(r"[,\s]+", path.strip()) if place]
+    if not places:
+        raise MetaToolError(
+            'read_tool takes a path such as "/servers/<server>/<tool>.py"; list_dir("/servers") lists them'
+        )
+    if len(places) > MOST_FILES:
+        raise MetaToolError(f"read_tool reads at most {MOST_FILES} files at once, not {len(places)}")
+    return Reading(tuple(_read(catalog, place) for place in places))
+
+
+def tool_line(tool: Tool) -> str:
+    """What is said of a tool on one line beside its name."""
+    said = first_sentence(tool.definition.description) or one_line(tool.definition.title, 120)
+    effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
+    return " ".join(part for part in (said, effect) if part)
+
+
+def availability(server: Server) -> str:
+    """Empty for a server whose calls go through, else what is wrong."""
+    match server.state:
+        case UpstreamState.READY | UpstreamState.WAITING:
+            return ""
+        case UpstreamState.CONNECTING:
+            return "connecting"
+        case UpstreamState.DISABLED:
+            return "disabled in upstream.yaml: calls fail"
+        case UpstreamState.FAILED:
+            why = f" ({one_line(server.error, 160)})" if server.error else ""
+            return f"unavailable: calls fail until it is back{why}"
+
+
+def _root(catalog: Catalog) -> Folder:
+    entries = (
+        Entry(
+            "servers", f"{len(catalog.servers)} servers, {catalog.tool_count} tools, each a function to import", True
+        ),
+        Entry("skills", "saved programs, importable", True),
+        Entry("workspace", "files that stay between programs", True),
+    )
+    return Folder("/", "", entries)
+
+
+def _server_entry(server: Server) -> Entry:
+    parts = [first_sentence(server.description, 160), f"{len(server.tools)} tools", availability(server)]
+    return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
+
+
+def _server_folder(server: Server, page: int) -> Folder:
+    entries = [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(server.tools, key=lambda tool: tool.name)]
+    raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
+    left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
+    summary = [raw, f"{len(entries)} tools", availability(server), left_out]
+    return _paged(f"/servers/{server.name}", " · ".join(part for part in summary if part), entries, page)
+
+
+def _workspace(inner: list[str], entries: list[Entry], page: int) -> Folder:
+    """The part of the workspace below a folder; entries are named by their path in it."""
+    prefix = "".join(f"{part}/" for part in inner)
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.name.startswith(prefix) and entry.name != prefix:
+            rest = entry.name[len(prefix) :].rstrip("/")
+            name, _, deeper = rest.partition("/")
+            if deeper:
+                found.setdefault(name, Entry(name, is_folder=True))
+            else:
+                found[name] = Entry(name, entry.note, entry.is_folder)
+    if inner and not found and not any(entry.is_folder and entry.name.rstrip("/") == prefix[:-1] for entry in entries):
+        raise MetaToolError(f'no folder {shown("/workspace/" + prefix)}; list_dir("/workspace") lists what is there')
+    return _paged(f"/workspace/{prefix}".rstrip("/"), "" if found else "empty", _sorted(found.values()), page)
+
+
+def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
+    pages = max(1, -(-len(entries) // PAGE_SIZE))
+    if not 1 <= page <= pages:
+        raise MetaToolError(f'"{path}" has {pages} page{"s" if pages > 1 else ""}, not a page {page}')
+    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
+
+
+def _read(catalog: Catalog, place: str) -> File | Folder:
+    wanted = re.fullmatch(r"(.+?)(?::(\d{1,6})(?:-(\d{0,6}))?)?", place)
+    assert wanted is not None  # noqa: S101  (the pattern matches whatever is not empty)
+    parts = _parts(_page(wanted[1])[0])
+    tool = _tool_at(catalog, parts)
+    if tool is None:
+        if (
+            not parts
+            or parts == ["servers"]
+            or (len(parts) == 2 and parts[0] == "servers" and parts[1] in catalog.by_name)
+        ):
+            return list_dir(catalog, wanted[1])
+        if parts[0] in ("skills", "workspace"):
+            raise MetaToolError(
+                f"read_tool reads tools under /servers; programs read /{parts[0]} themselves, with open()"
+            )
+        raise MetaToolError(_no_such(catalog, wanted[1], parts))
+    lines = tool.stub.source.rstrip("\n").split("\n")
+    first = int(wanted[2] or 1)
+    last = min(
+        int(wanted[3] or len(lines)) if wanted[2] is None or "-" in place[len(wanted[1]) :] else first, len(lines)
+    )
+    if not 1 <= first <= last:
+        raise MetaToolError(f'"{tool.path}" has the lines 1-{len(lines)}')
+    note = availability(catalog.server(tool.server))
+    return File(tool.path, tuple(lines[first - 1 : last]), first, len(lines), f" · {note}" if note else "")
+
+
+def _page(path: str) -> tuple[str, int]:
+    place, mark, page = path.strip().partition("?page=")
+    if mark and not re.fullmatch(r"\d{1,6}", page):
+        raise MetaToolError(f"a page is a number, as in {shown(place + '?page=2')}")
+    return place, int(page) if mark else 1
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path, with `servers` before what is none of the top folders."""
+    text = path.strip().removesuffix(".py")
+    parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
+    if len(parts) == 1 and not path.startswith("/"):
+        parts = _dotted(parts[0])
+    return parts if not parts or parts[0] in _FOLDERS else ["servers", *parts]
+
+
+def _dotted(text: str) -> list[str]:
+    """`servers.github.create_issue`, `github.create_issue`; a tool's raw name may have dots of its own."""
+    found = text.split(".", 2) if text.startswith(tuple(f"{name}." for name in _FOLDERS)) else text.split(".", 1)
+    return [part for part in found if part]
+
+
+def _tool_at(catalog: Catalog, parts: list[str]) -> Tool | None:
+    if len(parts) != 3 or parts[0] != "servers":
+        return None
+    server = catalog.by_name.get(parts[1])
+    return server.by_name.get(parts[2]) if server else None
+
+
+def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
+    """What is wrong with a path, and what is nearest to it."""
+    if len(parts) == 3 and parts[0] == "servers":
+        try:
+            catalog.tool(parts[1], parts[2])
+        except UnknownTool as error:
+            return f"no file {shown(place)}: {error}"
+    if len(parts) == 2 and parts[0] == "servers":
+        same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
+        if same:
+            return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
+        return f"no folder {shown(place)}; {nearest(parts[1], (server.name for server in catalog.servers))}"
+    return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
+
+
+def _sorted(entries: Iterable[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: entry.name)

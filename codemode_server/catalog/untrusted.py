@@ -1,0 +1,87 @@
+"""Upstream text made safe to show: one line, a docstring, or a Python literal that can't be broken out of.
+
+Characters that a reader does not see (control, escape sequences, direction overrides, zero width, Unicode tags) are
+taken out of prose: they could reorder what a person reviews or carry instructions that only a model reads. Literals
+keep them, escaped, since an argument must reach the upstream exactly as it declared it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_LINE_END = re.compile(r"\r\n?|[\x85\u2028\u2029]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[。！？])")
+
+
+def prose(text: object, limit: int) -> str:
+    """Several lines of visible characters, without common indent or runs of blank lines; says what was cut."""
+    if not isinstance(text, str):
+        return ""
+    cut = text[: 2 * limit]  # enough to fill the limit after cleaning, and no work without bound
+    lines = [line.rstrip().expandtabs(4) for line in _visible(cut).split("\n")]
+    # The first line of a Python docstring is not indented, so it does not say what the others have in common.
+    indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line]
+    indent = min(indents, default=0)
+    lines = [lines[0].lstrip(), *(line[indent:] for line in lines[1:])]
+    joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n ")
+    return _cut(joined, limit, len(text) - len(cut))
+
+
+def one_line(text: object, limit: int) -> str:
+    """One line of visible characters; says what was cut."""
+    if not isinstance(text, str):
+        return ""
+    cut = text[: 2 * limit]
+    return _cut(" ".join(_visible(cut).split()), limit, len(text) - len(cut))
+
+
+def first_sentence(text: object, limit: int = 120) -> str:
+    """The first sentence, on one line; `…` at its end when it was cut."""
+    if not isinstance(text, str):
+        return ""
+    paragraph = _visible(text[:2_000]).strip().split("\n\n", 1)[0]
+    sentence = _SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0]
+    if len(sentence) <= limit:
+        return sentence
+    return f"{sentence[:limit].rsplit(' ', 1)[0].rstrip(',;:')}…"
+
+
+def docstring(text: str, indent: str = "") -> str:
+    """A docstring that holds exactly this text, which is clean already."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '""\\"')
+    if "\n" not in escaped:
+        escaped = escaped[:-1] + '\\"' if escaped.endswith('"') else escaped
+        return f'{indent}"""{escaped}"""'
+    lines = escaped.split("\n")
+    body = [lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])]
+    return f'{indent}"""' + "\n".join(body) + f'\n{indent}"""'
+
+
+def literal(value: Any) -> str:
+    """The Python literal of a string, number, bool, None, or list or dict of them; pure printable text."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    text = repr(value)
+    if isinstance(value, str) and text[0] == "'" and '"' not in text and "\\'" not in text:
+        return f'"{text[1:-1]}"'
+    return text
+
+
+def _visible(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text))
+    return _UNSEEN.sub("", text)
+
+
+def _cut(text: str, limit: int, already: int) -> str:
+    missing = max(0, len(text) - limit) + already
+    return f"{text[:limit].rstrip()} … ({missing:,} more characters)" if missing > 0 else text

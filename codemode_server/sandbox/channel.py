@@ -1,0 +1,235 @@
+"""The host's end of one program: frames in, door and limits, an outcome out. Knows nothing of the sandbox's technology.
+
+One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once; `load` and
+`search` are answered in the loop, so that a guest can't pile them up. Whatever ends the program first decides its
+outcome: `done`, a limit, an error that the door raised to end it, a frame no honest guest sends, or the guest's end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import anyio
+from anyio.abc import ByteSendStream
+
+from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.clock import ProgramClock
+
+_MAX_MESSAGE = 20_000
+
+
+class Channel:
+    """One program's conversation with the host."""
+
+    def __init__(self, reader: frames.FrameReader, stream: ByteSendStream, program: Program, door: Door) -> None:
+        self._reader = reader
+        self._stream = stream
+        self._program = program
+        self._limits: Limits = program.limits
+        self._door = door
+        self._run_id = secrets.token_hex(16)
+        self._turns = anyio.Semaphore(program.limits.calls_in_flight)
+        self._sending = anyio.Lock()
+        self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
+        self._timer = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
+        self._last_id = 0
+        self._calls = 0
+        self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._output_bytes = 0
+        self._ended: tuple[Ending, ProgramError | None] | None = None
+        self._done: frames.Done | None = None
+        self._bug: Exception | None = None
+        self.is_clean = False
+        """Whether the program ended by itself and nothing is left half said, so that the worker may go on."""
+
+    async def run(self) -> Outcome:
+        """Drive the program to its end."""
+        async with anyio.create_task_group() as tasks:
+            self._scope = tasks.cancel_scope
+            with self._timer:
+                self._timer.deadline = self._clock.deadline
+                await self._converse(tasks)
+            if self._timer.cancelled_caught and self._ended is None:
+                self._out_of_time()
+            self.is_clean = self._done is not None and not self._sending.locked()
+            tasks.cancel_scope.cancel()
+        if self._bug is not None:
+            raise self._bug
+        return self._outcome()
+
+    def end(self, ending: Ending, error: ProgramError | None) -> None:
+        """End the program, from outside or inside; the first reason counts."""
+        if self._ended is None:
+            self._ended = (ending, error)
+            if self._scope is not None:
+                self._scope.cancel()
+
+    def exceed(self, message: str, setting: str) -> None:
+        """End the program for a limit."""
+        self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, setting=setting))
+
+    async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
+        longest = frames.longest_frame(self._limits)
+        try:
+            await self._send(frames.run_frame(self._run_id, self._program.code, self._limits))
+            while self._ended is None:
+                await self._take(frames.parse(await self._reader.read(longest)), tasks)
+        except frames.ProtocolError as error:
+            self._died(f"the sandbox broke the protocol and was ended: {error}")
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._died("the sandbox ended under the program")
+
+    async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
+        match frame:
+            case frames.Call():
+                self._begin_call(frame, tasks)
+            case frames.Load():
+                await self._answer(frame, self._door.load(frame.module))
+            case frames.Search():
+                found = self._door.search(frame.query, frame.detail_level, frame.server, frame.limit)
+                await self._answer(frame, found)
+            case frames.Output():
+                self._take_output(frame)
+            case frames.Exceeded():
+                self._exceed_size(frame.setting)
+            case frames.Done():
+                self._take_done(frame)
+
+    def _check_id(self, request_id: int) -> None:
+        if request_id <= self._last_id:
+            raise frames.ProtocolError(f"request id {request_id} after {self._last_id}")
+        self._last_id = request_id
+
+    def _begin_call(self, call: frames.Call, tasks: anyio.abc.TaskGroup) -> None:
+        self._check_id(call.id)
+        self._calls += 1
+        if self._calls > self._limits.calls:
+            most = self._limits.calls
+            self.exceed(f"the program made more than {most} calls (limits.calls in upstream.yaml)", "limits.calls")
+            return
+        if call.size > self._limits.call_bytes:
+            self._exceed_size("limits.call_bytes")
+            return
+        self._clock.call_started()
+        self._timer.deadline = self._clock.deadline
+        tasks.start_soon(self._call, call)
+
+    async def _call(self, call: frames.Call) -> None:
+        try:
+            try:
+                async with self._turns:
+                    reply = await self._door.call(call.server, call.tool, call.arguments)
+                answer = self._reply(call, reply.value, reply.encoding)
+            except CallError as error:
+                answer = frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
+            finally:
+                self._clock.call_ended()
+                self._timer.deadline = self._clock.deadline
+            await self._send(answer)
+        except ExecutionError as error:
+            self._ended_by_door(error)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._died("the sandbox ended under the program")
+        except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
+            self._bug = self._bug or error
+            self.end(Ending.DIED, None)
+
+    def _reply(self, call: frames.Call, value: Any, encoding: str) -> bytes:
+        most = self._limits.call_bytes
+        answer = frames.reply_frame(call.id, frames.to_json(value), encoding)
+        if len(answer) <= most:
+            return answer
+        message = (
+            f"the result of {call.server}.{call.tool} has {len(answer)} bytes, and {most} are allowed"
+            " (limits.call_bytes in upstream.yaml); ask for less of it"
+        )
+        return frames.refusal_frame(call.id, "result_too_large", message)
+
+    async def _answer(self, request: frames.Load | frames.Search, answer: Any) -> None:
+        try:
+            self._check_id(request.id)
+        except frames.ProtocolError:
+            answer.close()
+            raise
+        try:
+            data = frames.reply_frame(request.id, frames.to_json(await answer), "json")
+        except ExecutionError as error:
+            self._ended_by_door(error)
+            return
+        except CodemodeError as error:
+            data = frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE])
+        await self._send(data)
+
+    def _take_output(self, output: frames.Output) -> None:
+        most, size = self._limits.output_bytes, len(output.text.encode())
+        if self._output_bytes + size <= most:
+            self._output[output.stream].append(output.text)
+            self._output_bytes += size
+            return
+        room = output.text.encode()[: most - self._output_bytes].decode("utf-8", "ignore")
+        self._output[output.stream].append(room)
+        self._output_bytes = most
+        setting = "limits.output_bytes"
+        self.exceed(f"the program printed more than {most} bytes ({setting} in upstream.yaml)", setting)
+
+    def _take_done(self, done: frames.Done) -> None:
+        if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
+            raise frames.ProtocolError("'done' with an id that is not the program's")
+        if done.size > self._limits.value_bytes and len(frames.to_json(done.value).encode()) > self._limits.value_bytes:
+            self._exceed_size("limits.value_bytes")
+            return
+        if done.error is not None and done.error.type == "MemoryError":
+            self._out_of_memory(done.error)
+            return
+        self._done = done
+        self._ended = (Ending.RETURNED if done.error is None else Ending.RAISED, done.error)
+
+    async def _send(self, data: bytes) -> None:
+        async with self._sending:
+            await self._stream.send(data)
+
+    def _died(self, message: str) -> None:
+        self.end(Ending.DIED, ProgramError("SandboxFailed", message))
+
+    def _ended_by_door(self, error: ExecutionError) -> None:
+        if isinstance(error, LimitExceeded):
+            self.exceed(str(error), error.setting)
+        else:
+            self._died(str(error))
+
+    def _exceed_size(self, setting: str) -> None:
+        most = {"limits.call_bytes": self._limits.call_bytes, "limits.value_bytes": self._limits.value_bytes}[setting]
+        what = {"limits.call_bytes": "a call's arguments are", "limits.value_bytes": "the program's value is"}[setting]
+        self.exceed(f"{what} larger than {most} bytes as JSON ({setting} in upstream.yaml)", setting)
+
+    def _out_of_memory(self, error: ProgramError) -> None:
+        setting = "limits.memory_mb"
+        message = f"the program needed more than {self._limits.memory_mb} MiB of memory ({setting} in upstream.yaml)"
+        limit = ProgramError("LimitExceeded", message, error.traceback, error.line, setting)
+        self.end(Ending.LIMITED, limit)
+
+    def _out_of_time(self) -> None:
+        setting = self._clock.spent_setting
+        if setting == "limits.wall_seconds":
+            message = f"the program ran longer than {self._limits.wall_seconds:g} seconds"
+        else:
+            message = f"the program waited for its calls longer than {self._limits.upstream_seconds:g} seconds"
+        self.exceed(f"{message} ({setting} in upstream.yaml)", setting)
+
+    def _outcome(self) -> Outcome:
+        ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))
+        done = self._done
+        return Outcome(
+            ending=ending,
+            value=done.value if done and ending is Ending.RETURNED else None,
+            value_form=done.value_form if done and ending is Ending.RETURNED else "none",
+            error=error,
+            stdout="".join(self._output["stdout"]),
+            stderr="".join(self._output["stderr"]),
+            program_ms=self._clock.program_s * 1000,
+            upstream_ms=self._clock.upstream_s * 1000,
+        )

@@ -1,0 +1,54 @@
+"""Two budgets of time, of which one runs: the program's own, or, while a call is on its way, the upstreams'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ProgramClock:
+    """Counts a program's time against `wall_seconds` and `upstream_seconds`."""
+
+    def __init__(self, wall_seconds: float, upstream_seconds: float, now: Callable[[], float]) -> None:
+        self._limits = (wall_seconds, upstream_seconds)
+        self._now = now
+        self._spent = [0.0, 0.0]
+        self._in_flight = 0
+        self._since = now()
+
+    def call_started(self) -> None:
+        self._count()
+        self._in_flight += 1
+
+    def call_ended(self) -> None:
+        self._count()
+        self._in_flight -= 1
+
+    @property
+    def deadline(self) -> float:
+        """When the budget that runs is spent, if nothing changes."""
+        running = self._running
+        return self._since + self._limits[running] - self._spent[running]
+
+    @property
+    def spent_setting(self) -> str:
+        """The setting of the budget that runs."""
+        return ("limits.wall_seconds", "limits.upstream_seconds")[self._running]
+
+    @property
+    def program_s(self) -> float:
+        self._count()
+        return self._spent[0]
+
+    @property
+    def upstream_s(self) -> float:
+        self._count()
+        return self._spent[1]
+
+    @property
+    def _running(self) -> int:
+        return 1 if self._in_flight else 0
+
+    def _count(self) -> None:
+        now = self._now()
+        self._spent[self._running] += now - self._since
+        self._since = now

@@ -1,0 +1,273 @@
+"""The wire between host and guest, the same for every backend: what may be said, how long and how deep it may be.
+
+A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an object with `op`.
+
+    host → guest   run {id, code, limits}
+                   reply {id, ok: true, value, encoding}       encoding: json | blocks
+                   reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
+    guest → host   call {id, server, tool, arguments}          answered by a reply
+                   load {id, module}                           answered by a reply
+                   search {id, query, detail_level, server, limit}    answered by a reply
+                   output {stream, text}                       stream: stdout | stderr
+                   exceeded {setting}                          the guest saw a limit first, and ends
+                   done {id, value, value_form, error}         the last frame; id is the run's, not to be guessed
+
+Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
+`ProtocolError`, after which the sandbox is not to be trusted with anything.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from anyio.abc import ByteReceiveStream
+
+from codemode_server.model import JsonValue
+from codemode_server.sandbox.backend import Limits, ProgramError
+
+MAX_DEPTH = 128
+"""Nesting of what a guest sends; deeper is not data, and could break those who handle it later."""
+_OVERHEAD = 64 * 2**10
+"""What a frame needs beside its payload."""
+_MAX_NAME = 500
+_MAX_TEXT = 20_000
+_HEADER = struct.Struct(">I")
+GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes"})
+"""Limits that a guest sees first, since it would have to send too long a frame to show it."""
+
+
+class ProtocolError(Exception):
+    """Raised when a guest says what no honest guest says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The program calls a tool."""
+
+    id: int
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+    size: int
+    """Bytes of the whole frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The program imports a module of the host's."""
+
+    id: int
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The program searches for tools."""
+
+    id: int
+    query: str
+    detail_level: str
+    server: str | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The program printed."""
+
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """The program is past a limit."""
+
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The program has ended."""
+
+    id: str
+    value: JsonValue
+    value_form: Literal["none", "json", "repr"]
+    error: ProgramError | None
+    size: int
+
+
+GuestFrame = Call | Load | Search | Output | Exceeded | Done
+
+
+def parse(data: bytes) -> GuestFrame:
+    """One frame of a guest.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    try:
+        frame = json.loads(data, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
+    except ValueError as error:
+        raise ProtocolError(f"a frame is no JSON: {error}") from None
+    if not isinstance(frame, dict):
+        raise ProtocolError("a frame is no JSON object")
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        _check_depth(frame)
+    if b"\\ud" in data or b"\\uD" in data:
+        frame = _without_surrogates(frame)
+    match frame.get("op"):
+        case "call":
+            arguments = _field(frame, "arguments", dict)
+            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data))
+        case "load":
+            return Load(_id(frame), _name(frame, "module"))
+        case "search":
+            server = None if frame.get("server") is None else _name(frame, "server")
+            query, detail = _field(frame, "query", str)[:_MAX_TEXT], _name(frame, "detail_level")
+            return Search(_id(frame), query, detail, server, _field(frame, "limit", int))
+        case "output":
+            return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
+        case "exceeded":
+            return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)))
+        case "done":
+            form = _one_of(frame, "value_form", "none", "json", "repr")
+            return Done(_name(frame, "id"), frame.get("value"), form, _error(frame.get("error")), len(data))
+        case other:
+            raise ProtocolError(f"a frame has the unknown op {str(other)[:50]!r}")
+
+
+def run_frame(run_id: str, code: str, limits: Limits) -> bytes:
+    """The first frame to a guest."""
+    passed_on = {"call_bytes": limits.call_bytes, "value_bytes": limits.value_bytes}
+    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on})
+
+
+def reply_frame(request_id: int, value_json: str, encoding: str) -> bytes:
+    """An answer whose value is JSON already."""
+    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})
+    return _framed(f'{head[:-1]},"value":{value_json}}}')
+
+
+def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
+    """An answer that is an error."""
+    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
+
+
+def to_json(value: JsonValue) -> str:
+    """Compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """A frame with its length."""
+    return _framed(to_json(frame))
+
+
+def _framed(text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    return _HEADER.pack(len(data)) + data
+
+
+def longest_frame(limits: Limits) -> int:
+    """Bytes that an honest guest's frame may have; a longer one is refused by its header."""
+    return max(limits.call_bytes, limits.value_bytes, 2**21) + _OVERHEAD
+
+
+class FrameReader:
+    """Frames from a byte stream."""
+
+    def __init__(self, stream: ByteReceiveStream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+
+    async def read(self, longest: int) -> bytes:
+        """The next frame's bytes; empty for the backend's own word.
+
+        Raises:
+            anyio.EndOfStream: the guest is gone.
+            ProtocolError: the frame is longer than allowed.
+        """
+        while len(self._buffer) < _HEADER.size:
+            self._buffer += await self._stream.receive(2**18)
+        (size,) = _HEADER.unpack_from(self._buffer)
+        if size > longest:
+            raise ProtocolError(f"a frame of {size} bytes, where {longest} are allowed")
+        end = _HEADER.size + size
+        while len(self._buffer) < end:
+            self._buffer += await self._stream.receive(2**18)
+        data = bytes(self._buffer[_HEADER.size : end])
+        del self._buffer[:end]
+        return data
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that came has been read."""
+        return not self._buffer
+
+
+def _error(raw: Any) -> ProgramError | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        raise ProtocolError("'error' of a frame is no object")
+    line = raw.get("line")
+    if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
+        raise ProtocolError("'line' of a frame is no integer")
+    type_, message = _field(raw, "type", str)[:200], _field(raw, "message", str)[:_MAX_TEXT]
+    return ProgramError(type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line)
+
+
+def _id(frame: dict[str, Any]) -> int:
+    found: int = _field(frame, "id", int)
+    return found
+
+
+def _name(frame: dict[str, Any], field: str) -> str:
+    found: str = _field(frame, field, str)
+    if len(found) > _MAX_NAME:
+        raise ProtocolError(f"{field!r} of a frame is longer than {_MAX_NAME} characters")
+    return found
+
+
+def _one_of(frame: dict[str, Any], field: str, *allowed: str) -> Any:
+    found = frame.get(field)
+    if found not in allowed:
+        raise ProtocolError(f"{field!r} of a frame is none of {', '.join(allowed)}")
+    return found
+
+
+def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
+    found = frame.get(field)
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        raise ProtocolError(f"{field!r} of a frame is no {kind.__name__}")
+    return found
+
+
+def _check_depth(frame: dict[str, Any]) -> None:
+    level: list[Any] = [frame]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep")
+
+
+def _without_surrogates(frame: dict[str, Any]) -> dict[str, Any]:
+    """The frame with `?` for halves of characters, which could be written nowhere later."""
+    clean: dict[str, Any] = json.loads(json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace"))
+    return clean
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

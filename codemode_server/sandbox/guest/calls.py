@@ -1,0 +1,181 @@
+"""One call to a tool: begun at once, and then awaited, waited for or used.
+
+A stub called from plain code gives its result. Called from async code it gives a `PendingCall`, since only the program
+knows whether it will be awaited:
+
+* `await stub(…)`, `asyncio.gather(stub(…), …)`, `asyncio.create_task(stub(…))` and the like await it;
+* where the program plainly uses the result in place (`stub(…)["content"]`, `for row in stub(…)`, `x = stub(…)` with an `x`
+  that is only ever used as a value, `stub(…)` as a statement of its own), `source` puts the missing `await` in;
+* what is left behaves as its value when it is used (`calls[0]["content"]`), resolved when it is printed, sent or returned.
+
+A call that nobody took is waited for at the program's end, and if it failed, so has the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any
+
+from .link import Link, Refused, to_json
+from .values import NotJson, from_reply, to_argument
+
+
+class ToolError(RuntimeError):
+    """A call to a tool did not succeed; the message says why and what is valid."""
+
+    def __init__(self, message: str = "", server: str = "", tool: str = "", kind: str = "call_failed") -> None:
+        super().__init__(message)
+        self.message = message
+        self.server = server
+        self.tool = tool
+        self.kind = kind
+
+
+class PendingCall:
+    """A call on its way, made in async code: awaitable, accepted as a coroutine, and its value once it is used."""
+
+    __slots__ = ("_calls", "_future", "_steps", "_title")
+
+    def __init__(self, calls: Calls, future: Future[Any], title: str) -> None:
+        self._calls = calls
+        self._future = future
+        self._title = title
+        self._steps: Generator[Any, None, Any] | None = None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        self._calls.unclaimed.pop(id(self), None)
+        return (yield from asyncio.wrap_future(self._future).__await__())
+
+    # What makes it a coroutine for asyncio.create_task and TaskGroup.create_task.
+    def send(self, value: Any) -> Any:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_", "cr_", "gi_", "ag_")):
+            raise AttributeError(name)  # others' questions about what kind of object it is are no use of the value
+        return getattr(resolve(self), name)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return repr(resolve(self))
+
+    def __str__(self) -> str:
+        return str(resolve(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(resolve(self), spec)
+
+
+def _as_value(function: Callable[..., Any]) -> Callable[..., Any]:
+    def use(self: PendingCall, *others: Any) -> Any:
+        return function(resolve(self), *(resolve(other) for other in others))
+
+    return use
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def use(self: PendingCall, other: Any) -> Any:
+        return function(resolve(other), resolve(self))
+
+    return use
+
+
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+for _name in (*_ARITHMETIC, "and_", "or_", "eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(PendingCall, f"__{_name.rstrip('_')}__", _as_value(getattr(operator, _name)))
+for _name in (*_ARITHMETIC, "and_", "or_"):
+    setattr(PendingCall, f"__r{_name.rstrip('_')}__", _reflected(getattr(operator, _name)))
+for _name, _function in {
+    "getitem": operator.getitem,
+    "setitem": operator.setitem,
+    "delitem": operator.delitem,
+    "contains": operator.contains,
+    "len": len,
+    "iter": iter,
+    "reversed": reversed,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "index": operator.index,
+    "neg": operator.neg,
+    "abs": abs,
+    "round": round,
+    "bytes": bytes,
+}.items():
+    setattr(PendingCall, f"__{_name}__", _as_value(_function))
+
+
+def resolve(value: Any) -> Any:
+    """The value itself: of a call on its way its result, blocking until it is there."""
+    if type(value) is PendingCall:
+        value._calls.unclaimed.pop(id(value), None)
+        return value._calls.link.wait(value._future)
+    return value
+
+
+async def finish(value: Any) -> Any:
+    """Like `resolve`, for async code; `source` puts it where an `await` was forgotten."""
+    return await value if type(value) is PendingCall else value
+
+
+class Calls:
+    """Begins calls over one link."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.unclaimed: dict[int, PendingCall] = {}
+
+    def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str) -> Future[Any]:
+        """Send a call; the future gives the tool's value or raises `ToolError`.
+
+        Raises:
+            TypeError: an argument has no form in JSON.
+        """
+        plain = {}
+        for name, value in arguments.items():
+            try:
+                plain[name] = to_argument(value, resolve)
+            except NotJson as error:
+                raise TypeError(f"{title}() can't send argument {name!r}: {error}") from None
+        answer = self.link.call(server, tool, to_json(plain))
+        result: Future[Any] = Future()
+
+        def settle(answer: Future[Any]) -> None:
+            if result.done():
+                return
+            try:
+                result.set_result(from_reply(*answer.result()))
+            except Refused as refusal:
+                result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
+
+        answer.add_done_callback(settle)
+        return result
+
+    def pending(self, future: Future[Any], title: str) -> PendingCall:
+        call = PendingCall(self, future, title)
+        self.unclaimed[id(call)] = call
+        return call
+
+    def settle_unclaimed(self) -> None:
+        """Wait for the calls that nobody took.
+
+        Raises:
+            ToolError: one of them failed.
+        """
+        while self.unclaimed:
+            resolve(next(iter(self.unclaimed.values())))

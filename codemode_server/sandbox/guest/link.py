@@ -1,0 +1,119 @@
+"""The guest's end of the wire: frames to and from the host, and the requests that wait for a reply.
+
+The transport is whatever the backend has: `send(text)` and `receive(timeout_s)`, each a whole frame. One thread pumps;
+a backend with real threads gives its own `wait`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+
+class Transport(Protocol):
+    """Whole frames in both directions."""
+
+    def send(self, text: str) -> None: ...
+
+    def receive(self, timeout_s: float | None) -> str | None:
+        """The next frame, or None if there was none in time; None as timeout waits for ever."""
+
+
+class Refused(Exception):  # noqa: N818 - the host's answer, turned into the program's own exception by who asked
+    """The host answered a request with an error."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class LimitPassed(BaseException):
+    """The program is past a limit that the guest can see first; no `except Exception` of the program may swallow it."""
+
+    def __init__(self, setting: str) -> None:
+        super().__init__(setting)
+        self.setting = setting
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON that is always valid UTF-8: lone surrogates, which no frame can hold, become `?`."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return text
+
+
+class Link:
+    """Requests to the host by id, any number in flight."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._waiting: dict[int, Future[Any]] = {}
+        self._last_id = 0
+        self.before_wait: Callable[[], None] = lambda: None
+        """Called before the guest waits for the host: what is buffered has to go out first."""
+        self.call_bytes = 2**62
+
+    def open(self) -> dict[str, Any]:
+        """Wait for the program: the first frame of all."""
+        text = self._transport.receive(None)
+        if text is None:
+            raise EOFError("the host sent no program")
+        frame: dict[str, Any] = json.loads(text)
+        return frame
+
+    def send(self, frame: dict[str, Any]) -> None:
+        self._transport.send(to_json(frame))
+
+    def send_text(self, text: str) -> None:
+        self._transport.send(text)
+
+    def request(self, op: str, **fields: Any) -> Future[Any]:
+        """Send a request at once; the future settles while anything pumps."""
+        self._last_id += 1
+        future: Future[Any] = Future()
+        self._waiting[self._last_id] = future
+        self.send({"op": op, "id": self._last_id, **fields})
+        return future
+
+    def call(self, server: str, tool: str, arguments_json: str) -> Future[Any]:
+        """Like `request`, for arguments that are JSON already."""
+        if len(arguments_json) > self.call_bytes or len(arguments_json.encode()) > self.call_bytes:
+            raise LimitPassed("limits.call_bytes")
+        self._last_id += 1
+        future: Future[Any] = Future()
+        self._waiting[self._last_id] = future
+        head = to_json({"op": "call", "id": self._last_id, "server": server, "tool": tool})
+        self._transport.send(f'{head[:-1]},"arguments":{arguments_json}}}')
+        return future
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        """Send a request and block until it is answered."""
+        return self.wait(self.request(op, **fields))
+
+    def wait(self, future: Future[Any]) -> Any:
+        self.before_wait()
+        while not future.done():
+            self.pump(None)
+        return future.result()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    def pump(self, timeout_s: float | None) -> bool:
+        """Take one reply in, if one comes in time."""
+        text = self._transport.receive(timeout_s)
+        if text is None:
+            return False
+        reply = json.loads(text)
+        future = self._waiting.pop(reply["id"], None)
+        if future is None or future.done():
+            return True  # whoever asked was cancelled meanwhile
+        if reply["ok"]:
+            future.set_result((reply["value"], reply.get("encoding", "json")))
+        else:
+            future.set_exception(Refused(reply["kind"], reply["message"]))
+        return True

@@ -1,0 +1,183 @@
+"""The modules that only exist in the sandbox: `codemode`, `tool_discovery`, `client`, and on demand `servers` and `skills`.
+
+A server or a tool is asked of the host when a program names it, one module at a time. In a package, a tool's name is
+always the function, also after its module was imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .calls import Calls, PendingCall, ToolError
+from .link import Link, Refused
+from .stubs import Stub, called_from_async, stub_decorator
+from .values import File
+
+PROGRAM_FILES: set[str] = {"program.py"}
+"""Files whose lines may show in a traceback: the program's own and the skills'."""
+_ROOTS = ("servers", "skills")
+
+
+class _Package(types.ModuleType):
+    """`servers`, `servers.<server>` or `skills`: its members come from the host when they are named."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return list(self.__loader__.description(self.__name__)["names"])  # type: ignore[union-attr]
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        try:
+            importlib.import_module(f"{self.__name__}.{name}")
+        except ImportError as error:
+            raise AttributeError(str(error)) from None
+        return self.__dict__[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system puts a submodule into its package; a tool's name has to stay the function.
+        if isinstance(value, types.ModuleType) and isinstance(stub := value.__dict__.get(name), Stub):
+            value = stub
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__all__})
+
+
+class _Skill(types.ModuleType):
+    """A saved program; as an object it can be called like the function of its own name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `servers.*` and `skills.*` at the host."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._descriptions: dict[str, dict[str, Any]] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] not in _ROOTS:
+            return None
+        # The two roots exist whatever the host has; asking for them would cost each program a round trip.
+        is_package = fullname in _ROOTS or self.description(fullname)["kind"] == "package"
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=is_package, origin=_file_of(fullname))
+
+    def description(self, fullname: str) -> dict[str, Any]:
+        if fullname not in self._descriptions:
+            try:
+                value, _ = self._link.ask("load", module=fullname)
+            except Refused as refusal:
+                raise ImportError(str(refusal), name=fullname) from None
+            self._descriptions[fullname] = value
+        return self._descriptions[fullname]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        if spec.submodule_search_locations is None:
+            return _Skill(spec.name) if spec.name.startswith("skills.") else None
+        package = _Package(spec.name, self._descriptions.get(spec.name, {}).get("doc"))
+        if spec.name == "servers":
+            package.tool = sys.modules["codemode"].__tool__  # type: ignore[attr-defined]
+            package.ToolError = ToolError  # type: ignore[attr-defined]
+        return package
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if isinstance(module, _Package):
+            return
+        name = module.__name__
+        source = self._descriptions[name]["source"]
+        file = _file_of(name)
+        if name.startswith("skills."):
+            PROGRAM_FILES.add(file)
+            linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        module.__file__ = file
+        exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - that is what importing is
+
+
+class MissingModules(importlib.abc.MetaPathFinder):
+    """Last in line: says of a module that is not there what to do about it."""
+
+    def __init__(self, advice: str) -> None:
+        self._advice = advice
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        root = fullname.partition(".")[0]
+        if path is not None or root.startswith("_") or root in sys.modules:
+            return None
+        if fullname in ("requests", "httpx", "aiohttp", "urllib3"):
+            advice = "programs have no network; call a tool instead: from servers.<server> import <tool>"
+        else:
+            advice = self._advice
+        raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
+
+
+def install(link: Link, calls: Calls, *, advice: str) -> None:
+    """Make the sandbox's own modules importable."""
+    call = _caller(calls)
+
+    def search_tools(
+        query: str = "", detail_level: str = "with_description", server: str | None = None, limit: int = 10
+    ) -> list[Any]:
+        """Search the tools of all servers; `detail_level` is name_only, with_description or full."""
+        try:
+            found, _ = link.ask("search", query=query, detail_level=detail_level, server=server, limit=limit)
+        except Refused as refusal:
+            raise ValueError(str(refusal)) from None
+        return list(found)
+
+    def call_mcp_tool(name: str, arguments: dict[str, Any] | None = None, type: Any = None) -> Any:  # noqa: A002
+        """Call `mcp__<server>__<tool>`."""
+        server, _, tool = name.removeprefix("mcp__").partition("__")
+        if not tool:
+            raise ValueError(f"{name!r} is not of the form mcp__<server>__<tool>")
+        return call(server, tool, arguments)
+
+    _module(
+        "codemode",
+        "Tools without an import of their own, and what they give and raise.",
+        ToolError=ToolError,
+        File=File,
+        search_tools=search_tools,
+        call=call,
+        __tool__=stub_decorator(calls),
+    )
+    _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)
+    _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)
+    sys.meta_path.insert(0, HostModules(link))
+    sys.meta_path.append(MissingModules(advice))
+
+
+def _caller(calls: Calls) -> Callable[..., Any]:
+    def call(server: str, tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> Any:
+        """Call a tool by names known only at run time."""
+        future = calls.begin(server, tool, {**(arguments or {}), **more}, tool)
+        frame = sys._getframe(1)
+        if frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
+            frame = frame.f_back
+        if called_from_async(frame):
+            pending: PendingCall = calls.pending(future, tool)
+            return pending
+        return calls.link.wait(future)
+
+    return call
+
+
+def _module(name: str, doc: str, **members: Any) -> None:
+    module = types.ModuleType(name, doc)
+    module.__dict__.update(members)
+    sys.modules[name] = module
+
+
+def _file_of(fullname: str) -> str:
+    return fullname.replace(".", "/") + ".py"

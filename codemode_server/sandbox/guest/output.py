@@ -1,0 +1,85 @@
+"""What the program prints: stdout and stderr as frames, in order, and so early that a killed program's words are kept."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import time
+from typing import Any
+
+from .link import Link
+
+_PROMPT_WRITES = 500
+"""So many writes go out as they are made; a program that prints more has its words collected for a moment."""
+_COLLECT_CHARACTERS = 8_192
+_COLLECT_SECONDS = 0.01
+
+
+class Output(io.TextIOBase):
+    """One text stream of the program."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    newlines = None
+
+    def __init__(self, link: Link, stream: str) -> None:
+        self._link = link
+        self._stream = stream
+        self._parts: list[str] = []
+        self._size = 0
+        self._writes = 0
+        self._sent_at = 0.0
+        self.buffer = _Bytes(self)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("fileno")
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if not text:
+            return 0
+        self._parts.append(text)
+        self._size += len(text)
+        self._writes += 1
+        if (
+            self._writes <= _PROMPT_WRITES
+            or self._size >= _COLLECT_CHARACTERS
+            or time.monotonic() - self._sent_at > _COLLECT_SECONDS
+        ):
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._parts:
+            return
+        text = "".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        for start in range(0, len(text), 2**20):
+            self._link.send({"op": "output", "stream": self._stream, "text": text[start : start + 2**20]})
+        self._sent_at = time.monotonic()
+
+    def close(self) -> None:
+        """Nothing may close the program's output, not even the end of the interpreter."""
+
+
+class _Bytes(io.RawIOBase):
+    """`sys.stdout.buffer`: bytes that are text in the end."""
+
+    def __init__(self, text: Output) -> None:
+        self._text = text
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._text.write(self._decode(bytes(data)))
+        return len(data)
+
+    def close(self) -> None:
+        """As for the text stream."""

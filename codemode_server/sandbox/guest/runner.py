@@ -1,0 +1,157 @@
+"""One program, from its text to the `done` frame: namespace, output, value or error, nothing of the runner in between."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import linecache
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+from . import source
+from .calls import Calls, finish, resolve
+from .link import LimitPassed, Link, to_json
+from .modules import PROGRAM_FILES
+from .output import Output
+from .values import to_result
+
+FILENAME = "program.py"
+_MAX_TRACEBACK = 4_000
+_MAX_MESSAGE = 4_000
+_MAX_CHAIN = 4
+
+
+def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[Any], Any]) -> None:
+    """Run the program of a `run` frame and send what came of it."""
+    limits = frame["limits"]
+    link.call_bytes = limits["call_bytes"]
+    stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
+
+    def flush() -> None:
+        stdout.flush()
+        stderr.flush()
+
+    link.before_wait = flush
+    sys.stdout, sys.stderr = stdout, stderr
+    done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
+    try:
+        value = _Program(frame["code"], run_async).run(calls)
+        done["value"], done["value_form"] = to_result(value, resolve)
+        text = to_json(done)
+        if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
+            raise LimitPassed("limits.value_bytes")
+    except SystemExit as end:
+        text = to_json(done if end.code in (None, 0) else {**done, "error": _exit_error(end)})
+    except LimitPassed as passed:
+        text = to_json({"op": "exceeded", "setting": passed.setting})
+    except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
+        text = to_json({**done, "value": None, "value_form": "none", "error": describe(error)})
+    flush()
+    link.send_text(text)
+
+
+class _Program:
+    """A program's namespace and hooks."""
+
+    def __init__(self, code: str, run_async: Callable[[Any], Any]) -> None:
+        self._code = code
+        self._run_async = run_async
+        self._value: Any = None
+        self._module = types.ModuleType("__main__")
+
+    def run(self, calls: Calls) -> Any:
+        self._module.__dict__.update(__builtins__=builtins, __file__=FILENAME)
+        sys.modules["__main__"] = self._module
+        sys.argv = [FILENAME]
+        linecache.cache[FILENAME] = (len(self._code), None, self._code.splitlines(keepends=True), FILENAME)
+        for name, hook in {
+            source.VALUE_HOOK: self._take_value,
+            source.FINISH_HOOK: finish,
+            source.STAR_HOOK: self._import_star,
+            "input": _no_input,
+            "exit": sys.exit,
+            "quit": sys.exit,
+        }.items():
+            setattr(builtins, name, hook)
+        sys.breakpointhook = _no_breakpoint
+        code, _ = source.compile_program(self._code, FILENAME)
+        result = eval(code, self._module.__dict__)  # noqa: S307 - this is the sandbox
+        if source.is_coroutine_code(code):
+            self._run_async(result)
+        if inspect.isawaitable(self._value):  # `main()` where `await main()` was meant
+            self._value = self._run_async(self._value)
+        calls.settle_unclaimed()
+        return self._value
+
+    def _take_value(self, value: Any) -> None:
+        self._value = value
+
+    def _import_star(self, name: str) -> None:
+        module = __import__(name, fromlist=["*"])
+        names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+        self._module.__dict__.update({n: getattr(module, n) for n in names})
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as the `done` frame has it: only the program's own lines, and not too many."""
+    own = traceback.TracebackException.from_exception(error, compact=True)
+    _keep_own_frames(own, 0, set())
+    lines = [frame.lineno for frame in own.stack if frame.filename == FILENAME]
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == FILENAME else (lines or [None])[-1]
+    text = "".join(own.format()).replace(source.BODY_NAME, "<module>").strip()
+    return {
+        "type": type(error).__name__,
+        "message": _shortened(_message(error), _MAX_MESSAGE),
+        "traceback": _shortened(text, _MAX_TRACEBACK),
+        "line": line,
+    }
+
+
+def _keep_own_frames(error: traceback.TracebackException, depth: int, seen: set[int]) -> None:
+    seen.add(id(error))
+    error.stack = traceback.StackSummary.from_list([f for f in error.stack if f.filename in PROGRAM_FILES])
+    for name in ("__cause__", "__context__"):
+        other = getattr(error, name)
+        if other is not None and (depth >= _MAX_CHAIN or id(other) in seen):
+            setattr(error, name, None)
+        elif other is not None:
+            _keep_own_frames(other, depth + 1, seen)
+            if not other.stack and name == "__context__":
+                error.__context__ = None  # raised and handled inside a library: nothing the program did
+    for inner in error.exceptions or ():
+        _keep_own_frames(inner, depth + 1, seen)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        if isinstance(error, SyntaxError):
+            return str(error.msg)
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - the program's own __str__ may raise anything
+        return f"<its text raised {type(broken).__name__}>"
+
+
+def _shortened(text: str, size: int) -> str:
+    if len(text) <= size:
+        return text
+    half = (size - 20) // 2
+    return f"{text[:half]}\n  […]\n{text[-half:]}"
+
+
+def _exit_error(end: SystemExit) -> dict[str, Any]:
+    described = describe(end)
+    described["message"] = f"exit code {end.code}" if isinstance(end.code, int) else str(end.code)
+    return described
+
+
+def _no_input(prompt: object = "", /) -> str:
+    raise RuntimeError("input() has nobody to answer it; put the values into the program")
+
+
+def _no_breakpoint(*args: Any, **kwargs: Any) -> None:
+    raise RuntimeError("breakpoint() has nobody to answer it; print what you want to see")
+
+

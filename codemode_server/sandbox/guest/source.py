@@ -1,0 +1,276 @@
+"""From a program's text to code that can be run: its value, `return` at top level, and the awaits a model forgets.
+
+Three small changes to the syntax tree, none of which moves a line:
+
+* a last expression hands its value to the runner;
+* only where the program returns at top level, its body becomes a function that declares all its names global;
+* in async code, a call of a tool whose result is plainly used as a value is awaited (see `calls`).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Callable, Iterator
+
+VALUE_HOOK = "__codemode_value__"
+FINISH_HOOK = "__codemode_finish__"
+STAR_HOOK = "__codemode_star__"
+BODY_NAME = "__codemode_body__"
+
+_TOOL_MODULES = ("servers", "skills", "client", "codemode")
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_USES_ITS_ARGUMENTS = frozenset(
+    "abs all any bool bytes dict enumerate filter float format frozenset getattr hasattr int isinstance iter len list map"
+    " max min next pprint print range repr reversed round set sorted str sum tuple type vars zip Counter deque"
+    " dumps join update extend loads write writerow writerows DictReader DataFrame defaultdict OrderedDict chain".split()
+)
+
+
+def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Module]:
+    """The code of a program, to be evaluated in a module's namespace, and its tree.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    tree = ast.parse(text, filename)
+    _await_used_calls(tree)
+    if _has(tree.body, ast.Return) and not _has(tree.body, (ast.Yield, ast.YieldFrom)):
+        tree = _as_function(tree)
+    else:
+        _give_value(tree.body)
+    ast.fix_missing_locations(tree)
+    return compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), tree
+
+
+def is_coroutine_code(code: types.CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Everything in a body that belongs to its own scope, not to a function or class in it."""
+    waiting: list[ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        if not isinstance(node, ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _has(body: list[ast.stmt], kinds: type[ast.AST] | tuple[type[ast.AST], ...]) -> bool:
+    return any(isinstance(node, kinds) for node in _own_nodes(body))
+
+
+def _awaits(body: list[ast.stmt]) -> bool:
+    return any(
+        isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith))
+        or (isinstance(node, ast.comprehension) and node.is_async)
+        for node in _own_nodes(body)
+    )
+
+
+# The value of the last expression ------------------------------------------------------------------------------------
+
+
+def _give_value(body: list[ast.stmt]) -> None:
+    found = _last_expression(body)
+    if found is not None:
+        where, last = found
+        where[-1] = ast.copy_location(ast.Expr(ast.copy_location(_hook(VALUE_HOOK, last.value), last.value)), last)
+
+
+def _last_expression(body: list[ast.stmt]) -> tuple[list[ast.stmt], ast.Expr] | None:
+    last = body[-1] if body else None
+    if isinstance(last, ast.Expr):
+        return body, last
+    if isinstance(last, ast.If) and _is_main_check(last.test):
+        return _last_expression(last.body)
+    return None
+
+
+def _is_main_check(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _hook(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+# A program that returns at top level ---------------------------------------------------------------------------------
+
+
+def _as_function(tree: ast.Module) -> ast.Module:
+    body, future = list(tree.body), []
+    while body and isinstance(body[0], ast.ImportFrom) and body[0].module == "__future__":
+        future.append(body.pop(0))
+    found = _last_expression(body)
+    if found is not None:
+        where, last = found
+        where[-1] = ast.copy_location(ast.Return(last.value), last)
+    names = sorted(_bound_names(body))
+    body = [_Globals().visit(statement) for statement in body]
+    if names:
+        body.insert(0, ast.Global(names))
+    kind = ast.AsyncFunctionDef if _awaits(body) else ast.FunctionDef
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    function = kind(name=BODY_NAME, args=nothing, body=body, decorator_list=[], type_params=[])  # type: ignore[call-arg]
+    call: ast.expr = ast.Call(ast.Name(BODY_NAME, ast.Load()), [], [])
+    if kind is ast.AsyncFunctionDef:
+        call = ast.Await(call)
+    take_away = ast.Delete([ast.Name(BODY_NAME, ast.Del())])
+    handed_over = ast.Expr(_hook(VALUE_HOOK, call))
+    return ast.Module([*future, function, ast.Try([handed_over], [], [], [take_away])], [])
+
+
+class _Globals(ast.NodeTransformer):
+    """Makes of module code what a function may hold."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Global(self, node: ast.Global) -> ast.AST:
+        return ast.copy_location(ast.Pass(), node)  # all names are declared already
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if not isinstance(node.target, ast.Name):
+            return node
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        if node.names[0].name != "*":
+            return node
+        return ast.copy_location(ast.Expr(_hook(STAR_HOOK, ast.Constant(node.module or ""))), node)
+
+
+def _bound_names(body: list[ast.stmt]) -> set[str]:
+    names: set[str] = set()
+    for node in _own_nodes(body):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names if alias.name != "*")
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            names.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            names.add(node.rest)
+    return names
+
+
+# Awaits that were forgotten ------------------------------------------------------------------------------------------
+
+
+def _await_used_calls(tree: ast.Module) -> None:
+    """Put `await` before the tool calls of async code whose result is used as a value."""
+    tools = _tool_names(tree)
+    if not tools:
+        return
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    only_values = _names_only_used_as_values(tree, parents)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]
+    if _awaits(tree.body):
+        bodies.append(tree.body)
+    for body in bodies:
+        for node in list(_own_nodes(body)):
+            if (
+                isinstance(node, ast.Call)
+                and _root_name(node.func) in tools
+                and not _inside_generator_expression(node, parents)
+                and _is_used(node, parents, only_values)
+            ):
+                _replace(parents[node], node, ast.copy_location(ast.Await(_hook(FINISH_HOOK, node)), node))
+
+
+def _tool_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in _TOOL_MODULES:
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] in _TOOL_MODULES:
+                    names.add(alias.asname or alias.name.partition(".")[0])
+    return names
+
+
+def _root_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_used(call: ast.Call, parents: dict[ast.AST, ast.AST], only_values: Callable[[str], bool]) -> bool:
+    parent = parents[call]
+    if isinstance(parent, (ast.Expr, ast.Return)):
+        return True
+    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+        return all(not isinstance(t, ast.Name) or only_values(t.id) for t in targets) and not any(
+            isinstance(t, (ast.Subscript, ast.Attribute)) for t in targets
+        )
+    return _uses_as_value(parent, call)
+
+
+def _names_only_used_as_values(tree: ast.Module, parents: dict[ast.AST, ast.AST]) -> Callable[[str], bool]:
+    used: set[str] = set()
+    escaping: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            parent = parents[node]
+            plain = isinstance(parent, (ast.Return, ast.Expr)) or _uses_as_value(parent, node)
+            (used if plain else escaping).add(node.id)
+    return lambda name: name in used and name not in escaping
+
+
+def _uses_as_value(parent: ast.AST, node: ast.expr) -> bool:  # noqa: PLR0911 - one context a line
+    """Whether this place needs the value itself, so that nothing awaitable could be meant."""
+    if isinstance(parent, (ast.Subscript, ast.Attribute)):
+        return True
+    if isinstance(parent, (ast.For, ast.comprehension)):
+        return parent.iter is node and not (isinstance(parent, ast.comprehension) and parent.is_async)
+    if isinstance(parent, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.FormattedValue, ast.YieldFrom)):
+        return True
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return parent.test is node
+    if isinstance(parent, ast.Match):
+        return parent.subject is node
+    if isinstance(parent, ast.AugAssign):
+        return True
+    if isinstance(parent, ast.keyword):
+        return parent.arg is None
+    if isinstance(parent, ast.Assign):
+        return any(isinstance(target, (ast.Tuple, ast.List)) for target in parent.targets)
+    if isinstance(parent, ast.Call) and node is not parent.func:
+        name = parent.func.attr if isinstance(parent.func, ast.Attribute) else _root_name(parent.func)
+        return name in _USES_ITS_ARGUMENTS
+    return False
+
+
+def _inside_generator_expression(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """There an await would make an async generator of it, which its consumer can't take."""
+    while node in parents and not isinstance(node, ast.stmt):
+        node = parents[node]
+        if isinstance(node, ast.GeneratorExp):
+            return True
+    return False
+
+
+def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    for name, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, name, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]

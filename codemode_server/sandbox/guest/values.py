@@ -1,0 +1,231 @@
+"""Values between Python and JSON: what a program gives to a tool or returns, and what a tool gives back.
+
+Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
+tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
+dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
+A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not, since a tool would
+take the text for the thing; bytes and files go to a tool in base64, as JSON Schema has it.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import math
+import pathlib
+import reprlib
+import types
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+MAX_DEPTH = 100
+"""Deeper nesting is not data any more, and the host refuses it."""
+_MAX_INTEGER_BITS = 14_000  # 4,300 digits: as many as Python reads back
+
+
+class File:
+    """Bytes that a tool gave back: an image, a sound, a document."""
+
+    def __init__(self, data: bytes, mime_type: str | None = None, name: str | None = None, uri: str | None = None) -> None:
+        self.data = data
+        self.mime_type = mime_type
+        self.name = name
+        self.uri = uri
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def text(self, encoding: str = "utf-8") -> str:
+        """The content as text."""
+        return self.data.decode(encoding)
+
+    def save(self, path: str | pathlib.Path) -> pathlib.Path:
+        """Write the content to a file, for instance under /workspace."""
+        target = pathlib.Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(self.data)
+        return target
+
+    def __repr__(self) -> str:
+        return f"File(name={self.name!r}, mime_type={self.mime_type!r}, size={self.size})"
+
+
+class NotJson(TypeError):
+    """A value that JSON can't hold."""
+
+
+_PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta, complex)
+_DICT_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
+
+
+class _Encoder:
+    def __init__(self, stranger: Callable[[Any], Any], data: Callable[[bytes], Any], unfinished: Callable[[Any], Any]) -> None:
+        self._stranger = stranger
+        self._data = data
+        self._unfinished = unfinished
+        self._open: set[int] = set()
+
+    def encode(self, value: Any, depth: int = 0) -> Any:  # noqa: PLR0911, PLR0912 - one rule a line
+        kind = type(value)
+        if value is None or kind is str or kind is bool:
+            return value
+        if kind is int or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
+            return int(value) if value.bit_length() <= _MAX_INTEGER_BITS else self._stranger(value)
+        value = self._unfinished(value)
+        if isinstance(value, enum.Enum):
+            return self.encode(value.value, depth)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else self._not_a_number(value)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, (datetime.date, datetime.time)):
+            return value.isoformat()
+        if isinstance(value, _PLAIN_TEXT):
+            return str(value)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._data(bytes(value))
+        if isinstance(value, File):
+            return self._file(value)
+        return self._container(value, depth)
+
+    def _container(self, value: Any, depth: int) -> Any:
+        if depth >= MAX_DEPTH:
+            raise NotJson(f"nested more than {MAX_DEPTH} deep")
+        if id(value) in self._open:
+            raise NotJson("it contains itself")
+        self._open.add(id(value))
+        try:
+            if isinstance(value, tuple) and hasattr(value, "_asdict"):
+                return self._dict(value._asdict(), depth)
+            if isinstance(value, Mapping):
+                return self._dict(value, depth)
+            if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                fields = dataclasses.fields(value)
+                return self._dict({f.name: getattr(value, f.name, None) for f in fields}, depth)
+            if isinstance(value, types.SimpleNamespace):
+                return self._dict(vars(value), depth)
+            if isinstance(value, (set, frozenset)):
+                return self._list(_in_order(value), depth)
+            if isinstance(value, _LISTS):
+                return self._list(value, depth)
+        finally:
+            self._open.discard(id(value))
+        return self._stranger(value)
+
+    def _dict(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        return {_key(key): self.encode(item, depth + 1) for key, item in value.items()}
+
+    def _list(self, value: Iterable[Any], depth: int) -> list[Any]:
+        return [self.encode(item, depth + 1) for item in value]
+
+    def _not_a_number(self, value: float) -> Any:
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+    def _file(self, value: File) -> Any:
+        return {"mime_type": value.mime_type, "size": value.size, "name": value.name}
+
+
+class _ArgumentEncoder(_Encoder):
+    def _not_a_number(self, value: float) -> Any:
+        raise NotJson(f"{value!r} has no form in JSON")
+
+    def _file(self, value: File) -> Any:
+        return self._data(value.data)
+
+
+def to_argument(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A value as a tool gets it.
+
+    Raises:
+        NotJson: JSON can't hold it.
+    """
+
+    def stranger(value: Any) -> Any:
+        raise NotJson(f"{type(value).__name__} has no form in JSON")
+
+    return _ArgumentEncoder(stranger, lambda data: base64.b64encode(data).decode(), unfinished).encode(value)
+
+
+def to_result(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> tuple[Any, str]:
+    """The value of a program and its form: `none`, `json`, or `repr` with its text for what JSON can't hold."""
+    value = unfinished(value)
+    if value is None:
+        return None, "none"
+    strangers: list[int] = []
+
+    def stranger(value: Any) -> Any:
+        strangers.append(id(value))
+        return as_text(value)
+
+    try:
+        encoded = _Encoder(stranger, _bytes_as_result, unfinished).encode(value)
+    except (NotJson, RecursionError):
+        return as_text(value), "repr"
+    return encoded, "repr" if strangers == [id(value)] and isinstance(encoded, str) else "json"
+
+
+def from_reply(value: Any, encoding: str) -> Any:
+    """What a tool gave back, as the program gets it."""
+    if encoding != "blocks":
+        return value
+    blocks = [_from_block(block) for block in value]
+    return blocks[0] if len(blocks) == 1 else blocks
+
+
+def as_text(value: Any) -> str:
+    """`repr`, for objects whose own `__repr__` fails too."""
+    if isinstance(value, int):
+        return f"<int of {value.bit_length()} bits>"
+    try:
+        return repr(value)
+    except RecursionError:
+        return reprlib.repr(type(value))
+    except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything
+        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+def _from_block(block: dict[str, Any]) -> Any:
+    if block["type"] == "json":
+        return block["value"]
+    if block["type"] == "text":
+        return block["text"]
+    return File(base64.b64decode(block["data"]), block.get("mime_type"), block.get("name"), block.get("uri"))
+
+
+def _bytes_as_result(data: bytes) -> Any:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"bytes": len(data)}
+    return text if text.isprintable() or not any(ord(c) < 32 and c not in "\t\r\n" for c in text) else {"bytes": len(data)}
+
+
+def _in_order(value: Iterable[Any]) -> list[Any]:
+    items = list(value)
+    try:
+        return sorted(items)
+    except TypeError:
+        return sorted(items, key=repr)
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, bool) or key is None:
+        return {True: "true", False: "false", None: "null"}[key]
+    if isinstance(key, (datetime.date, datetime.time)):
+        return key.isoformat()
+    return str(key)

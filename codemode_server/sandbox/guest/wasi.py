@@ -1,0 +1,351 @@
+"""Python's waiting, where there are no threads and no sockets: asyncio, pools, threads, locks and sleep over one link.
+
+Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selector is the link, so that calls overlap on
+the host in all the ways a program may write it. What can't be had is computing at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.base_events
+import asyncio.events
+import asyncio.runners
+import asyncio.tasks
+import asyncio.threads
+import collections
+import concurrent.futures
+import concurrent.futures._base
+import concurrent.futures.thread
+import contextvars
+import functools
+import heapq
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from .scheduler import Scheduler
+
+
+class Loop(asyncio.base_events.BaseEventLoop):
+    """An event loop that waits for the host, and may be entered again from inside."""
+
+    _scheduled: list[asyncio.TimerHandle]
+    _ready: collections.deque[asyncio.Handle]
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def _run_once(self) -> None:
+        # As in the base class, but a callback may run the loop itself and leave fewer behind than there were.
+        while self._scheduled and self._scheduled[0]._cancelled:  # type: ignore[attr-defined]
+            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+        if not self._ready:
+            self._wait()
+        now = self.time()
+        while self._scheduled and self._scheduled[0].when() <= now:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(handle)
+        for _ in range(len(self._ready)):
+            if not self._ready:
+                break
+            handle = self._ready.popleft()
+            if not handle._cancelled:  # type: ignore[attr-defined]
+                handle._run()  # type: ignore[attr-defined]
+        if self._scheduler.has_ready:
+            self._scheduler.turn(0)
+
+    def _wait(self) -> None:
+        timeout = max(0.0, self._scheduled[0].when() - self.time()) if self._scheduled else None
+        self._scheduler.wait_until(lambda: bool(self._ready), timeout)
+
+    def run_until_complete(self, future: Any) -> Any:
+        if not self.is_running():
+            return super().run_until_complete(future)
+        return self._run_inside(asyncio.ensure_future(future, loop=self))
+
+    def _run_inside(self, future: asyncio.Future[Any]) -> Any:
+        """Go on with the loop from one of its own callbacks until the future is done."""
+        task = asyncio.current_task(self)
+        if task is not None:
+            asyncio.tasks._leave_task(self, task)  # type: ignore[attr-defined]
+        try:
+            while not future.done():
+                self._run_once()
+        finally:
+            if task is not None:
+                asyncio.tasks._enter_task(self, task)  # type: ignore[attr-defined]
+        return future.result()
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
+        return asyncio.wrap_future(started, loop=self)
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    def _process_events(self, event_list: object) -> None:
+        """There are no file descriptors."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread that could wake it."""
+
+
+class _Policy(asyncio.events._AbstractEventLoopPolicy):  # type: ignore[name-defined,misc]
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._loop.is_closed():
+            self._loop = Loop(self._scheduler)
+        return self._loop
+
+    def set_event_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._loop = loop
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return Loop(self._scheduler)
+
+
+def install(scheduler: Scheduler) -> Callable[[Any], Any]:
+    """Put all of it in place; gives what runs an awaitable to its end."""
+    asyncio.events._event_loop_policy = _Policy(scheduler)  # type: ignore[attr-defined]
+    _install_sleep(scheduler)
+    _install_futures(scheduler)
+    _install_pools(scheduler)
+    _install_threads(scheduler)
+    _install_locks(scheduler)
+    return _install_asyncio(scheduler)
+
+
+def _install_sleep(scheduler: Scheduler) -> None:
+    def sleep(seconds: float, /) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        scheduler.wait_until(lambda: False, seconds)
+
+    time.sleep = sleep
+
+
+def _install_asyncio(scheduler: Scheduler) -> Callable[[Any], Any]:
+    run_fresh = asyncio.runners.run
+
+    def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:
+        running = asyncio.events._get_running_loop()
+        if isinstance(running, Loop):
+            return running.run_until_complete(main)
+        if not asyncio.iscoroutine(main) and hasattr(main, "__await__"):
+            main = _as_coroutine(main)
+        return run_fresh(main, debug=debug, loop_factory=loop_factory)
+
+    async def to_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        context = contextvars.copy_context()
+        return await asyncio.wrap_future(context.run(scheduler.start, func, args, kwargs))
+
+    asyncio.run = asyncio.runners.run = run  # type: ignore[assignment]
+    asyncio.to_thread = asyncio.threads.to_thread = to_thread
+    return run
+
+
+async def _as_coroutine(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _install_futures(scheduler: Scheduler) -> None:
+    original_result, original_exception = Future.result, Future.exception
+
+    def result(self: Future[Any], timeout: float | None = None) -> Any:
+        scheduler.wait_until(self.done, timeout)
+        return original_result(self, 0)
+
+    def exception(self: Future[Any], timeout: float | None = None) -> BaseException | None:
+        scheduler.wait_until(self.done, timeout)
+        return original_exception(self, 0)
+
+    def as_completed(fs: Iterable[Future[Any]], timeout: float | None = None) -> Generator[Future[Any], None, None]:
+        left = list(dict.fromkeys(fs))
+        total, deadline = len(left), None if timeout is None else time.monotonic() + timeout
+        while left:
+            rest = None if deadline is None else deadline - time.monotonic()
+            if not scheduler.wait_until(lambda: any(f.done() for f in left), rest):
+                raise TimeoutError(f"{len(left)} (of {total}) futures unfinished")
+            over = [f for f in left if f.done()]
+            left = [f for f in left if f not in over]
+            yield from over
+
+    def wait(fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
+        futures = set(fs)
+
+        def is_over() -> bool:
+            over = [f for f in futures if f.done()]
+            if return_when == "FIRST_COMPLETED":
+                return bool(over)
+            if return_when == "FIRST_EXCEPTION" and any(not f.cancelled() and original_exception(f, 0) for f in over):
+                return True
+            return len(over) == len(futures)
+
+        scheduler.wait_until(is_over, timeout)
+        over = {f for f in futures if f.done()}
+        return concurrent.futures._base.DoneAndNotDoneFutures(over, futures - over)  # type: ignore[attr-defined]
+
+    Future.result, Future.exception = result, exception  # type: ignore[method-assign]
+    for module in (concurrent.futures, concurrent.futures._base):
+        module.as_completed, module.wait = as_completed, wait  # type: ignore[attr-defined]
+
+
+def _install_pools(scheduler: Scheduler) -> None:
+    class ThreadPoolExecutor(concurrent.futures.Executor):
+        """At most `max_workers` strands at once, in the order they were given."""
+
+        def __init__(
+            self,
+            max_workers: int | None = None,
+            thread_name_prefix: str = "",
+            initializer: Callable[..., Any] | None = None,
+            initargs: tuple[Any, ...] = (),
+        ) -> None:
+            if max_workers is not None and max_workers <= 0:
+                raise ValueError("max_workers must be greater than 0")
+            self._free = max_workers or 32
+            self._queue: collections.deque[tuple[Future[Any], Callable[[], Future[Any]]]] = collections.deque()
+            self._pending: set[Future[Any]] = set()
+            self._closed = False
+            if initializer is not None:
+                initializer(*initargs)
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            future: Future[Any] = Future()
+            self._pending.add(future)
+            future.add_done_callback(self._pending.discard)
+            self._queue.append((future, functools.partial(scheduler.start, fn, args, kwargs)))
+            self._go_on()
+            return future
+
+        def _go_on(self) -> None:
+            while self._free and self._queue:
+                future, start = self._queue.popleft()
+                if not future.set_running_or_notify_cancel():
+                    continue
+                self._free -= 1
+                start().add_done_callback(functools.partial(self._settle, future))
+
+        def _settle(self, future: Future[Any], started: Future[Any]) -> None:
+            self._free += 1
+            error = started.exception()
+            if error is None:
+                future.set_result(started.result())
+            else:
+                future.set_exception(error)
+            self._go_on()
+
+        def map(
+            self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None, **_: Any
+        ) -> Iterator[Any]:
+            futures = [self.submit(fn, *args) for args in zip(*iterables, strict=False)]
+            return (future.result(timeout) for future in futures)
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            self._closed = True
+            if cancel_futures:
+                for future, _ in self._queue:
+                    future.cancel()
+            if wait:
+                scheduler.wait_until(lambda: not self._pending)
+
+    concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
+    concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
+    # There are no processes either; a pool of them means the same to a program that only wants the results.
+    concurrent.futures.ProcessPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
+
+
+def _install_threads(scheduler: Scheduler) -> None:
+    def start(self: Any) -> None:
+        if self._started.is_set():
+            raise RuntimeError("threads can only be started once")
+        self._started.set()
+        run = self.run
+        if type(self).run is threading.Thread.run:
+            strand = scheduler.start(self._target, self._args, self._kwargs) if self._target else Future[Any]()
+            if not self._target:
+                strand.set_result(None)
+        else:
+            strand = scheduler.start(run, (), {})
+        self._strand = strand
+        strand.add_done_callback(lambda ended: _report(self, ended))
+
+    def _report(thread: threading.Thread, ended: Future[Any]) -> None:
+        error = ended.exception()
+        if error is not None:
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+
+    def join(self: Any, timeout: float | None = None) -> None:
+        if not self._started.is_set():
+            raise RuntimeError("cannot join thread before it is started")
+        scheduler.wait_until(self._strand.done, timeout)
+
+    def is_alive(self: Any) -> bool:
+        return self._started.is_set() and not self._strand.done()
+
+    threading.Thread.start = start  # type: ignore[method-assign]
+    threading.Thread.join = join  # type: ignore[method-assign]
+    threading.Thread.is_alive = is_alive  # type: ignore[method-assign]
+
+
+def _install_locks(scheduler: Scheduler) -> None:
+    class Lock:
+        """A lock between strands: whoever finds it taken lets the others go on."""
+
+        def __init__(self) -> None:
+            self._taken = False
+
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+            if self._taken and not blocking:
+                return False
+            if not self._taken or scheduler.wait_until(lambda: not self._taken, None if timeout < 0 else timeout):
+                self._taken = True
+                return True
+            return False
+
+        def release(self) -> None:
+            if not self._taken:
+                raise RuntimeError("release unlocked lock")
+            self._taken = False
+
+        def locked(self) -> bool:
+            return self._taken
+
+        def __enter__(self) -> bool:
+            return self.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.release()
+
+    class Waiter:
+        """What `Condition.notify` releases."""
+
+        told = False
+
+        def release(self) -> None:
+            self.told = True
+
+    def wait(self: Any, timeout: float | None = None) -> bool:
+        waiter = Waiter()
+        self._waiters.append(waiter)
+        state = self._release_save()
+        try:
+            return scheduler.wait_until(lambda: waiter.told, timeout)
+        finally:
+            self._acquire_restore(state)
+            if not waiter.told:
+                self._waiters.remove(waiter)
+
+    threading.Lock = Lock  # type: ignore[misc,assignment]
+    threading.Condition.wait = wait  # type: ignore[method-assign]
+    queue.SimpleQueue = queue._PySimpleQueue  # type: ignore[misc,attr-defined]

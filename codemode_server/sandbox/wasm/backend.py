@@ -1,0 +1,215 @@
+"""The wasm backend: a pool of worker processes behind the contract, one program to a fresh instance.
+
+A worker whose program came to its end by itself makes a fresh instance for the next one; after anything else (a limit,
+a trap, a broken frame, a cancellation) its process is killed. Replacements are started without waiting for them: a
+process makes itself ready while the host goes on. So the pool needs no task of its own, and `start`, `run` and `aclose`
+may be called from different tasks of one event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.model import IsolationLevel
+from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
+from codemode_server.sandbox.channel import Channel
+from codemode_server.sandbox.wasm import build, component
+from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
+from codemode_server.sandbox.wasm.quota import Quota
+
+_log = logging.getLogger(__name__)
+_QUOTA_EVERY_SECONDS = 0.1
+
+
+class WasmBackend:
+    """CPython as WebAssembly in worker processes; works wherever wasmtime does."""
+
+    name = "wasm"
+    level = IsolationLevel.WASM
+
+    def __init__(
+        self,
+        *,
+        warm: int = 1,
+        cache: Path | None = None,
+        guest: Path = build.COMPONENT,
+        notice: Callable[[str], None] = _log.info,
+    ) -> None:
+        self._warm = warm
+        self._cache = cache or component.cache_folder()
+        self._guest = guest
+        self._notice = notice
+        self._native: Path | None = None
+        self._starting = anyio.Lock()
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Compile the component if this machine has not yet, and start the warm workers."""
+        await self._native_code()
+        await self._fill()
+        for worker in list(self._idle):
+            await self._until_ready(worker)
+
+    async def run(self, program: Program, door: Door) -> Outcome:
+        """Run one program in a fresh instance."""
+        worker = await self._take()
+        reusable = False
+        temporary = Path(tempfile.mkdtemp(prefix="codemode-tmp-"))
+        try:
+            outcome, clean = await self._run_in(worker, program, door, temporary)
+            reusable = clean and await worker.is_reusable()
+            return outcome
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._give_back(worker, reusable=reusable)
+                shutil.rmtree(temporary, ignore_errors=True)
+
+    async def aclose(self) -> None:
+        """Kill all workers and wait until they are gone."""
+        self._closed = True
+        self._idle.clear()
+        for worker in list(self._all):
+            await self._discard(worker)
+
+    @property
+    def worker_pids(self) -> frozenset[int]:
+        """The processes that are there now."""
+        return frozenset(worker.pid for worker in self._all)
+
+    async def _run_in(self, worker: Worker, program: Program, door: Door, temporary: Path) -> tuple[Outcome, bool]:
+        folders = {"/tmp": temporary}  # noqa: S108 - the guest's name for a folder made for this program
+        if program.workspace is not None:
+            folders["/workspace"] = program.workspace
+        limits = program.limits
+        quota = Quota(folders.values(), limits.workspace_mb * 2**20)
+        channel = Channel(worker.reader, worker.stream, program, door)
+        # One file may grow a little past the quota, so that the quota, which names its setting, is what ends the program.
+        await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_watch, quota, channel, program)
+            outcome = await channel.run()
+            tasks.cancel_scope.cancel()
+        if outcome.ending in (Ending.RETURNED, Ending.RAISED) and quota.is_passed():
+            return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_over(program)), False
+        if outcome.ending is Ending.DIED and not channel.is_clean and outcome.error is not None:
+            outcome = await _with_last_words(outcome, outcome.error, worker)
+        return outcome, channel.is_clean
+
+    async def _take(self) -> Worker:
+        """A worker that is ready, the best of those there are."""
+        for attempt in range(3):
+            worker = await self._next()
+            try:
+                await self._until_ready(worker)
+            except SandboxUnavailable:
+                if attempt == 2:
+                    raise
+                continue
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._discard(worker)
+                raise
+            return worker
+        raise SandboxUnavailable("no sandbox could be started")
+
+    async def _next(self) -> Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            await self._discard(worker)
+        return await self._start_worker()
+
+    async def _until_ready(self, worker: Worker) -> None:
+        try:
+            await worker.ready()
+        except BadNativeCode as error:
+            _log.warning("the sandbox's native code did not load and is compiled again: %s", error)
+            await self._discard(worker)
+            if self._native is not None:
+                component.discard(self._native)
+                self._native = None
+            raise SandboxUnavailable(f"the sandbox's native code did not load: {error}") from error
+        except SandboxUnavailable:
+            await self._discard(worker)
+            raise
+
+    async def _give_back(self, worker: Worker, *, reusable: bool) -> None:
+        if reusable and len(self._idle) < self._warm and not self._closed:
+            self._idle.append(worker)
+            return
+        await self._discard(worker)
+        try:
+            await self._fill()
+        except SandboxUnavailable as error:
+            _log.warning("a sandbox could not be replaced: %s", error)
+
+    async def _fill(self) -> None:
+        while len(self._idle) < self._warm and not self._closed:
+            self._idle.insert(0, await self._start_worker())
+
+    async def _start_worker(self) -> Worker:
+        if self._closed:
+            raise SandboxUnavailable("the sandbox is closed")
+        worker = await Worker.start(await self._native_code())
+        self._all.add(worker)
+        return worker
+
+    async def _discard(self, worker: Worker) -> None:
+        if worker in self._idle:
+            self._idle.remove(worker)
+        await worker.kill()
+        self._all.discard(worker)
+
+    async def _native_code(self) -> Path:
+        async with self._starting:
+            if self._native is None:
+                self._native = await anyio.to_thread.run_sync(self._find_native_code, abandon_on_cancel=True)
+            return self._native
+
+    def _find_native_code(self) -> Path:
+        return component.native_code(component.checked_component(self._guest), self._cache, self._notice)
+
+
+async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
+    """End the program when it has written too much."""
+    while True:
+        await anyio.sleep(_QUOTA_EVERY_SECONDS)
+        if await anyio.to_thread.run_sync(quota.is_passed):
+            error = _over(program)
+            channel.exceed(error.message, error.setting or "")
+            return
+
+
+def _over(program: Program) -> ProgramError:
+    setting = "limits.workspace_mb"
+    message = f"the program's files take more than {program.limits.workspace_mb} MiB ({setting} in upstream.yaml)"
+    return ProgramError("LimitExceeded", message, setting=setting)
+
+
+async def _with_last_words(outcome: Outcome, error: ProgramError, worker: Worker) -> Outcome:
+    if worker.is_alive and "protocol" in error.message:
+        return outcome
+    return replace(outcome, error=replace(error, message=f"{error.message}: {await worker.last_words()}"))

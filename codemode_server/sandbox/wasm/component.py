@@ -1,0 +1,176 @@
+"""Finds the component and has it compiled to this machine's native code, once; what is run is never stale nor foreign.
+
+Native code depends on the component, on wasmtime and on the processor, so it is made at first use and kept in the user's
+cache folder: the folder 0700, the file 0600 with its digest beside it. Code that somebody else owns or could have
+written is not loaded; code that doesn't match its digest is made again. Two products at once wait for one another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import platformdirs
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.wasm import build
+
+WORKER = Path(__file__).resolve().with_name("worker.py")
+_COMPILE_SECONDS = 600.0
+
+
+def cache_folder() -> Path:
+    """Where native code is kept unless told otherwise."""
+    return Path(platformdirs.user_cache_dir("codemode-server")) / "wasm"
+
+
+def wasmtime_folder() -> Path:
+    """The folder that the worker finds wasmtime in."""
+    spec = importlib.util.find_spec("wasmtime")
+    if spec is None or spec.origin is None:
+        raise SandboxUnavailable("the package 'wasmtime' is not installed; install codemode-server again")
+    return Path(spec.origin).parent.parent
+
+
+def checked_component(component: Path = build.COMPONENT) -> Path:
+    """The component, if it is there and made from the sources beside it.
+
+    Raises:
+        SandboxUnavailable: it is missing or stale, with the command that makes it.
+    """
+    if not component.is_file():
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make component")
+    stamp = build.read_stamp(component)
+    if stamp.get("sources") != build.sources_digest():
+        raise SandboxUnavailable(
+            f"the sandbox's component {component.name!r} is older than its sources in sandbox/guest; run: make component"
+        )
+    if stamp.get("component") != hashlib.sha256(component.read_bytes()).hexdigest():
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make component")
+    return component
+
+
+def native_code(component: Path, folder: Path, notice: Callable[[str], None]) -> Path:
+    """The component's native code for this machine, compiled now if need be; blocks for as long as that takes.
+
+    Raises:
+        SandboxUnavailable: it can't be compiled or kept here.
+    """
+    _make_private(folder)
+    target = folder / f"{_key(component)}.cwasm"
+    with _lock(folder / "compile.lock"):
+        if not _is_sound(target):
+            notice("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
+            began = time.monotonic()
+            _compile(component, target)
+            notice(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
+    return target
+
+
+def discard(native: Path) -> None:
+    """Forget native code that did not load."""
+    native.unlink(missing_ok=True)
+
+
+def _key(component: Path) -> str:
+    wasmtime = importlib.metadata.version("wasmtime")
+    parts = [_digest(component), _digest(WORKER), wasmtime, sys.platform, platform.machine(), platform.processor(), _cpu()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _cpu() -> str:
+    """What the processor can do, where that is easily known: native code may use all of it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))}
+    return "\n".join(sorted(lines))
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix":
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                raise SandboxUnavailable(f"the cache folder '{folder}' belongs to somebody else; remove it")
+            folder.chmod(0o700)
+    except OSError as error:
+        raise SandboxUnavailable(f"the cache folder '{folder}' can't be used: {error.strerror}") from error
+
+
+def _is_sound(target: Path) -> bool:
+    """Whether native code is there, ours alone to write, and as it was made."""
+    try:
+        status = target.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+            return False
+        return _digest_path(target).read_text(encoding="ascii").strip() == _digest(target)
+    except (OSError, ValueError):
+        return False
+
+
+def _compile(component: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as folder:
+        made = Path(folder) / target.name
+        command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(made)]
+        try:
+            run = subprocess.run(  # noqa: S603 - our own file and arguments
+                command, env=worker_environment(), check=False, capture_output=True, timeout=_COMPILE_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise SandboxUnavailable(f"compiling the sandbox took longer than {_COMPILE_SECONDS:g} seconds") from None
+        if run.returncode != 0 or not made.is_file():
+            reason = run.stderr.decode(errors="replace").strip()[-500:]
+            raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
+        made.chmod(0o600)
+        digest = Path(folder) / "digest"
+        digest.write_text(_digest(made), encoding="ascii")
+        digest.chmod(0o600)
+        made.replace(target)
+        digest.replace(_digest_path(target))
+
+
+def worker_environment() -> dict[str, str]:
+    """An empty environment, or as near to it as Windows lets a process start."""
+    return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if sys.platform == "win32" and "SYSTEMROOT" in os.environ else {}
+
+
+def _digest_path(target: Path) -> Path:
+    return target.with_name(target.name + ".sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Held by one process at a time; the system takes it back from a dead one."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415
+
+            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,175 @@
+"""The process that owns an instance of the component; killing it is how a program is ended, whatever it does.
+
+    python -I -B worker.py serve <folder with wasmtime> <native code>
+    python -I -B worker.py compile <folder with wasmtime> <component> <native code>
+
+It passes frames on without reading them: stdin to the guest, the guest to stdout. A frame of length 0 is the worker's
+own word, which no guest can say: from the worker "ready", to the worker "a program follows", with its settings in the
+frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import struct
+import sys
+import threading
+from typing import Any
+
+sys.path.append(sys.argv[2])
+import wasmtime  # noqa: E402
+from wasmtime import component  # noqa: E402
+
+EXIT_BAD_NATIVE_CODE = 3
+EXIT_TRAPPED = 4
+_WASM_STACK = 2 * 2**20  # as much as wasmtime takes
+_THREAD_STACK = 16 * 2**20
+_OPEN_FILES = 256
+_READ = 2**18
+
+
+def engine() -> wasmtime.Engine:
+    """The same for compiling and for running: native code fits no other settings."""
+    config = wasmtime.Config()
+    config.wasm_component_model = True
+    config.max_wasm_stack = _WASM_STACK
+    return wasmtime.Engine(config)
+
+
+def compile_component(source: str, target: str) -> None:
+    """Write the component's native code for this machine."""
+    made = component.Component.from_file(engine(), source).serialize()
+    with open(target, "wb") as file:  # noqa: PTH123 - pathlib would cost each worker its import
+        file.write(made)
+
+
+class _Pipe:
+    """Frames on stdin and stdout; the host's death ends the process at once, even while a program computes."""
+
+    def __init__(self) -> None:
+        self._frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._read_all, daemon=True).start()
+
+    def _read_all(self) -> None:
+        buffer = bytearray()
+        while chunk := os.read(0, _READ):
+            buffer += chunk
+            start = 0
+            while len(buffer) - start >= 4:
+                end = start + 4 + int.from_bytes(buffer[start : start + 4], "big")
+                if len(buffer) < end:
+                    break
+                self._frames.put(bytes(buffer[start + 4 : end]))
+                start = end
+            del buffer[:start]
+        os._exit(0)
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(struct.pack(">I", len(data)) + data)
+        while left:
+            left = left[os.write(1, left) :]
+
+    def read(self, timeout_s: float | None) -> bytes | None:
+        try:
+            return self._frames.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def next_program(self) -> dict[str, Any]:
+        """Skip what was meant for the last program, up to the settings of the next."""
+        while self.read(None):
+            pass
+        settings: dict[str, Any] = json.loads(self.read(None) or b"{}")
+        return settings
+
+
+def serve(native_code: str) -> None:
+    """Run programs, each in an instance of its own, until the host closes stdin."""
+    shared = engine()
+    try:
+        code = component.Component.deserialize_file(shared, native_code)
+    except wasmtime.WasmtimeError as error:
+        _give_up(EXIT_BAD_NATIVE_CODE, f"this is no native code of the sandbox: {error}")
+    pipe = _Pipe()
+
+    def send(_: wasmtime.Store, frame: str) -> None:
+        if frame:  # an empty one is the worker's own word
+            pipe.write(frame.encode())
+
+    def receive(_: wasmtime.Store, timeout_us: int) -> str | None:
+        frame = pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)
+        return None if frame is None else frame.decode()
+
+    linker = component.Linker(shared)
+    linker.add_wasip2()
+    with linker.root() as root:
+        root.add_func("send", send)
+        root.add_func("receive", receive)
+    while True:
+        pipe.write(b"")
+        settings = pipe.next_program()
+        _limit_files(settings["file_bytes"])
+        try:
+            _run_one(shared, linker, code, settings)
+        except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
+            _give_up(EXIT_TRAPPED, _reason(str(error)))
+
+
+def _run_one(
+    shared: wasmtime.Engine, linker: component.Linker, code: component.Component, settings: dict[str, Any]
+) -> None:
+    store = wasmtime.Store(shared)
+    store.set_limits(memory_size=settings["memory_bytes"])
+    world = wasmtime.WasiConfig()
+    for guest_path, host_path in settings["folders"].items():
+        world.preopen_dir(host_path, guest_path)
+    store.set_wasi(world)
+    try:
+        run = linker.instantiate(store, code).get_func(store, "run")
+        assert run is not None  # noqa: S101 - the component is ours
+        run(store)
+    finally:
+        store.close()
+
+
+def _reason(trap: str) -> str:
+    if "call stack exhausted" in trap:
+        return "the program's calls are nested too deeply (endless recursion?)"
+    last = trap.strip().splitlines()[-1] if trap.strip() else "no reason given"
+    return f"the interpreter stopped: {last.strip()[:300]}"
+
+
+def _limit_files(file_bytes: int) -> None:
+    """What no program needs, the process may not have either."""
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return
+    limits = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_NOFILE, _OPEN_FILES))
+    for limit, value in limits:
+        _, hard = resource.getrlimit(limit)
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (most, hard))
+
+
+def _give_up(status: int, reason: str) -> None:
+    os.write(2, reason.encode("utf-8", "replace"))
+    os._exit(status)
+
+
+def main() -> None:
+    """Serve in a thread of its own, whose stack is as deep as the component's."""
+    if sys.argv[1] == "compile":
+        compile_component(sys.argv[3], sys.argv[4])
+        return
+    threading.stack_size(_THREAD_STACK)
+    thread = threading.Thread(target=serve, args=(sys.argv[3],))
+    thread.start()
+    thread.join()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""Writes docs/upstream.schema.json, which editors check `upstream.yaml` against; `python -m scripts.write_schema` after changing the settings."""
+"""Writes docs/upstream.schema.json, which editors check `upstream.yaml` against.
+
+After a change of the settings: `python -m scripts.write_schema`.
+"""
 
 from __future__ import annotations
 

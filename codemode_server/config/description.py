@@ -39,7 +39,7 @@ def describe(loaded: LoadedSettings) -> str:
     warnings = [*loaded.warnings, *_missing_programs(loaded)]
     if warnings:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
-    return "\n".join(masked(line, loaded) for line in lines) + "\n"
+    return "\n".join(masked(line, loaded) for line in lines)
 
 
 def masked(text: str, loaded: LoadedSettings) -> str:

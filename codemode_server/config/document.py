@@ -67,7 +67,8 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        is_unclosed = "quoted scalar" in (error.context or "") and "end of stream" in (error.problem or "")
+        mark = (error.context_mark if is_unclosed else error.problem_mark) or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         problems.add(line, f"column {column}" if mark else "", _syntax_sentence(error, text, is_json=is_json))
     except yaml.reader.ReaderError as error:
@@ -217,8 +218,7 @@ def _syntax_sentence(error: yaml.MarkedYAMLError, text: str, *, is_json: bool) -
     if "quoted scalar" in context:
         if "escape" in problem:
             return "unknown escape after `\\`; write `\\\\`, or use single quotes"
-        opened = f" on line {error.context_mark.line + 1}" if error.context_mark else ""
-        return f"the quote opened{opened} is not closed"
+        return "the quote that is opened here is not closed"
     if "could not find expected ':'" in problem:
         return "a `:` is missing after the key"
     if "tag" in problem or "tag" in context:
@@ -232,7 +232,7 @@ def _syntax_sentence(error: yaml.MarkedYAMLError, text: str, *, is_json: bool) -
 
 def _json_sentence(problem: str, context: str) -> str:
     if "quoted scalar" in context:
-        return "unknown escape after `\\`" if "escape" in problem else "a quote is not closed"
+        return "unknown escape after `\\`" if "escape" in problem else "the quote that is opened here is not closed"
     if "flow" in context:
         return "a comma or a closing bracket is missing here, or a quote"
     return "this is not valid JSON"

@@ -1,0 +1,174 @@
+"""The text of the file: what YAML and JSON are read, and what a person is told where they can't be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemode_server.config.document import MAX_BYTES
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a:\n\tb: 1", "2: column 1: there is a tab here; YAML is indented with spaces only"),
+        ("a: 1\n\tb: 2", "2: column 1: there is a tab here; YAML is indented with spaces only"),
+        (
+            "a: *del*",
+            '1: column 8: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
+        ),
+        (
+            "a: [*x]",
+            '1: column 5: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
+        ),
+        ("a: [${A}, b]", '1: column 6: inside [ ] and { } a variable must be in quotes: "${NAME}"'),
+        (
+            "a: b: c",
+            "1: column 5: a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes",
+        ),
+        ("a: 1\nb: 'x\nc: 2", "2: column 4: the quote that is opened here is not closed"),
+        ("a: @x", "1: column 4: a value can't begin with '@' in YAML; put it in quotes"),
+        ("a: [1,\n2", "3: column 1: a comma or the closing bracket of `[`, opened on line 1 is missing"),
+        ("a:\n  b: 1\n c: 2", "3: column 2: the indentation of this line fits no line above it"),
+        ('a: "\\q"', "1: column 5: unknown escape after `\\`; write `\\\\`, or use single quotes"),
+        ("a: 1\n---\nb: 2", "2: column 1: a second document begins here (`---`); a configuration file is one document"),
+        ("a: \x01", "1: there is a control character here; remove it"),
+        ("- a", "1: the file must be `key: value` lines, beginning for instance with `servers:`"),
+        ("a: " + "[" * 5000, "1: nested more than 30 levels deep"),
+        ("a: &x [*x]", "1: nested more than 30 levels deep; does an alias contain itself?"),
+        ("a: &x {<<: *x}", "1: nested more than 30 levels deep; does an alias contain itself?"),
+    ],
+)
+def test_a_syntax_error_is_told_with_line_and_column_and_what_to_do(folder: Folder, text: str, told: str) -> None:
+    folder.path.joinpath("upstream.yaml").write_text(text + "\n")
+    assert folder.refusal(text + "\n") == [f"upstream.yaml:{told}"]
+
+
+def test_a_duplicate_key_is_refused_with_both_lines(folder: Folder) -> None:
+    assert folder.refusal(
+        """
+        servers:
+          a: {command: x}
+          b: {command: x}
+          a: {command: y}
+        """
+    ) == ["upstream.yaml:4: servers.a: stands twice, first on line 2; keep one"]
+
+
+@pytest.mark.parametrize("tag", ["!!python/object/apply:os.system [ls]", "!include x", "!!str 1", "!!binary aGk="])
+def test_tags_are_refused(folder: Folder, tag: str) -> None:
+    assert folder.refusal(f"servers:\n  a:\n    command: {tag}\n")[0] == (
+        "upstream.yaml:3: YAML tags (`!…`) are not supported; write a plain value, in quotes if it begins with `!`"
+    )
+
+
+@pytest.mark.parametrize("of", ["[{}]", "{{<<: [{}]}}"])
+def test_an_alias_bomb_is_refused_at_once(folder: Folder, of: str) -> None:
+    bomb = "a0: &x0 {a: 1}\n"
+    for level in range(1, 12):
+        bomb += f"a{level}: &x{level} {of.format(','.join([f'*x{level - 1}'] * 10))}\n"
+    (line,) = folder.refusal(bomb)
+    assert line.endswith("the file holds more than 100000 values once its aliases are written out")
+
+
+def test_a_file_of_more_than_a_mebibyte_is_refused(folder: Folder) -> None:
+    assert folder.refusal("#" * (MAX_BYTES + 1)) == [
+        "upstream.yaml: is larger than 1 MiB, which no configuration needs"
+    ]
+
+
+def test_bytes_that_are_not_utf8_are_told_with_their_line(folder: Folder) -> None:
+    file = folder.path / "latin.yaml"
+    file.write_bytes(b"servers:\n  caf\xe9: {}\n")
+    from codemode_server.config import load
+    from codemode_server.errors import SettingsError
+
+    with pytest.raises(SettingsError, match=r"^latin\.yaml:2: is not UTF-8 here; save the file as UTF-8$"):
+        load(file, environ={}, cwd=folder.path)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "servers:\n", "---\n", "null\n", "servers:\nlimits:\n"])
+def test_an_empty_file_or_section_has_no_servers_and_is_fine(folder: Folder, text: str) -> None:
+    loaded = folder.load(text)
+    assert (loaded.settings.servers, loaded.warnings) == ({}, ())
+
+
+def test_anchors_and_merge_keys_work_and_what_stands_there_goes_before_what_is_merged(folder: Folder) -> None:
+    servers = folder.load(
+        """
+        x-common: &common
+          timeout: 30
+          env: &env {A: common}
+        servers:
+          one:
+            <<: *common
+            command: one
+          two:
+            <<: [{timeout: 5}, *common]
+            command: two
+            env:
+              <<: *env
+              B: own
+          three: {<<: *common, command: three, timeout: 7}
+        """
+    ).settings.servers
+    assert [(server.timeout, server.env) for server in servers.values()] == [
+        (30, {"A": "common"}),
+        (5, {"A": "common", "B": "own"}),
+        (7, {"A": "common"}),
+    ]
+
+
+def test_arguments_and_environment_are_taken_as_they_are_written(folder: Folder) -> None:
+    """A port, a switch, a version and a date are text where a process gets them; YAML would make 1.10 into 1.1."""
+    server = folder.load(
+        """
+        servers:
+          s:
+            command: x
+            args: [8080, 1.10, yes, 0x1F, 2026-01-01, 1_000]
+            env: {PORT: 8080, DEBUG: true, VERSION: 1.10, DAY: 2026-01-01, NO: off}
+        """
+    ).settings.servers["s"]
+    assert server.args == ("8080", "1.10", "yes", "0x1F", "2026-01-01", "1_000")
+    assert server.env == {"PORT": "8080", "DEBUG": "true", "VERSION": "1.10", "DAY": "2026-01-01", "NO": "off"}
+
+
+def test_names_that_yaml_takes_for_something_else_are_names(folder: Folder) -> None:
+    assert list(folder.load("servers:\n  on: {command: x}\n  123: {command: x}\n").settings.servers) == ["on", "123"]
+
+
+def test_json_may_have_comments_trailing_commas_and_tabs(folder: Folder) -> None:
+    loaded = folder.load(
+        '{\n\t// ours\n\t"servers": {\n\t\t"a": {"command": "x", "args": '
+        '["//no", "/*no*/", "\\ud83d\\ude00", "\\/"], },'
+        "\n\t\t/* not\n\t\tyet */\n\t},\n}\n",
+        name="mcp.json",
+    )
+    assert loaded.settings.servers["a"].args == ("//no", "/*no*/", "😀", "/")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '{\n  "servers": {\n    "a": {"command": "x" "args": []}\n  }\n}',
+            "3: column 26: a comma or a closing bracket is missing here, or a quote",
+        ),
+        (
+            '{\n  "servers": {"a": {"command": "x"}}\n',
+            "3: column 1: a comma or a closing bracket is missing here, or a quote",
+        ),
+        ('{\n  "servers": {"a": {"command": "x', "2: column 32: the quote that is opened here is not closed"),
+        (
+            '{\n /* servers */\n "servers": {\n "a": {"command": "x"},\n "b": {"command": ["x"]}}}',
+            "5: servers.b.command: must be text, not a list",
+        ),
+    ],
+)
+def test_mistakes_in_json_have_lines_too(folder: Folder, text: str, told: str) -> None:
+    assert folder.refusal(text, name="mcp.json") == [f"mcp.json:{told}"]

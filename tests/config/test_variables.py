@@ -1,0 +1,161 @@
+"""`${VAR}` in the file: where values come from, what they can't do, and what is said when there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemode_server.config.expansion import NotExpandable, expand
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+
+@pytest.mark.parametrize(
+    ("text", "became"),
+    [
+        ("${A}", "one"),
+        ("x${A}y${B}z", "xoneytwoz"),
+        ("${A:-other}", "one"),
+        ("${NONE:-other}", "other"),
+        ("${EMPTY:-other}", "other"),
+        ("${EMPTY}", ""),
+        ("${NONE:-}", ""),
+        ("${NONE:-${B}}", "two"),
+        ("${NONE:-${NONE2:-https://x:1/}}/y", "https://x:1//y"),
+        ("$${A}", "${A}"),
+        ("$$${A}", "$one"),
+        ("pa$$word", "pa$word"),
+        ("$A costs 5$", "$A costs 5$"),
+        ("${TRICKY}", "${A} $$"),
+        ("${env:A}", "one"),
+    ],
+)
+def test_variables_are_filled_in_as_a_shell_would(text: str, became: str) -> None:
+    variables = {"A": "one", "B": "two", "EMPTY": "", "TRICKY": "${A} $$"}
+    assert expand(text, variables).text == became
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("${NONE}", "NONE is not set; set it in the environment or in .env beside the file, or write ${NONE:-default}"),
+        ("${N1}${N2}", "N1, N2 are not set; set them in the environment or in .env beside the file"),
+        ("${A", "a `${` is not closed by `}`; write `$${` if it is meant literally"),
+        ("${A-b}", "a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally"),
+        ("${}", "a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally"),
+        (
+            "${input:token}",
+            "this `${…}` is filled in by the host the entry was written for; put the value in an environment variable "
+            "and write ${NAME}",
+        ),
+    ],
+)
+def test_what_can_not_be_filled_in_says_what_to_do(text: str, told: str) -> None:
+    with pytest.raises(NotExpandable) as caught:
+        expand(text, {"A": "one"})
+    assert str(caught.value) == told
+
+
+def test_an_unset_variable_names_file_line_server_key_and_variable(folder: Folder) -> None:
+    assert folder.refusal(
+        """
+        servers:
+          github:
+            command: x
+            env:
+              GITHUB_TOKEN: ${MY_GITHUB}
+          web:
+            url: ${MY_URL}
+            timeout: ${MY_TIMEOUT}
+        """
+    ) == [
+        "upstream.yaml:5: servers.github.env.GITHUB_TOKEN: MY_GITHUB is not set; set it in the environment or in .env "
+        "beside the file, or write ${MY_GITHUB:-default}",
+        "upstream.yaml:7: servers.web.url: MY_URL is not set; set it in the environment or in .env beside the file, or "
+        "write ${MY_URL:-default}",
+        "upstream.yaml:8: servers.web.timeout: MY_TIMEOUT is not set; set it in the environment or in .env beside the "
+        "file, or write ${MY_TIMEOUT:-default}",
+    ]
+
+
+@pytest.mark.parametrize("switch", ["false", "off", "${ON:-false}", "'no'"])
+def test_in_a_disabled_server_variables_need_not_be_set(folder: Folder, switch: str) -> None:
+    loaded = folder.load(
+        f"""
+        servers:
+          web:
+            enabled: {switch}
+            url: ${{MY_URL}}
+            headers: {{Authorization: "Bearer ${{TOKEN}}"}}
+            timeout: ${{MY_TIMEOUT}}
+            transport: ${{MY_TRANSPORT}}
+          local:
+            enabled: false
+            command: ${{MY_COMMAND}}
+            args: ["${{input:x}}"]
+        """
+    )
+    assert [server.enabled for server in loaded.settings.servers.values()] == [False, False]
+
+
+def test_a_disabled_server_is_still_checked(folder: Folder) -> None:
+    assert folder.refusal("servers:\n  a: {enabled: false, comand: x}\n") == [
+        "upstream.yaml:2: servers.a.comand: unknown key; did you mean 'command'?"
+    ]
+
+
+def test_dotenv_beside_the_file_counts_and_the_environment_goes_before_it(folder: Folder) -> None:
+    folder.write("conf/.env", '# ours\nexport A=file\nB="with # and space"\nC=${A}\nnot a variable\n')
+    folder.write(".env", "A=elsewhere\nD=elsewhere\n")
+    loaded = folder.load(
+        'servers: {s: {command: x, args: ["${A}", "${B}", "${C}", "${D:-default}"]}}\n',
+        name="conf/upstream.yaml",
+        env={"A": "environment"},
+    )
+    assert loaded.settings.servers["s"].args == ("environment", "with # and space", "${A}", "default")
+    assert loaded.expanded_from == {"A", "B", "C", "D"}
+    assert loaded.warnings == ("conf/.env:5: not of the form NAME=value; left out",)
+
+
+def test_a_value_can_not_inject_structure(folder: Folder) -> None:
+    """Variables are filled in after the file has been parsed."""
+    hostile = 'x"\n    env: {LD_PRELOAD: evil}\n  evil: {command: sh}\n#'
+    servers = folder.load('servers:\n  s:\n    command: x\n    args: ["${V}"]\n', env={"V": hostile}).settings.servers
+    assert list(servers) == ["s"]
+    assert (servers["s"].args, servers["s"].env) == ((hostile,), {})
+
+
+def test_a_list_or_mapping_can_not_come_from_a_variable(folder: Folder) -> None:
+    assert folder.refusal("servers:\n  s: {command: x, args: '${V}'}\n", env={"V": "[a, b]"}) == [
+        "upstream.yaml:2: servers.s.args: must be a list, not text; write `- ` before each item"
+    ]
+
+
+def test_keys_are_not_filled_in(folder: Folder) -> None:
+    assert list(folder.load("x-${A}: 1\nservers: {}\n").settings.servers) == []
+
+
+def test_numbers_and_switches_can_come_from_variables(folder: Folder) -> None:
+    settings = folder.load(
+        """
+        servers:
+          s: {command: x, timeout: "${T}", enabled: "${E}"}
+        limits: {calls: "${C}"}
+        """,
+        env={"T": "2.5", "E": "true", "C": "7"},
+    ).settings
+    assert (settings.servers["s"].timeout, settings.servers["s"].enabled, settings.limits.calls) == (2.5, True, 7)
+
+
+def test_langfuse_is_known_from_its_own_variables_in_dotenv_too(folder: Folder) -> None:
+    folder.write(".env", "LANGFUSE_PUBLIC_KEY=pk-lf-file\nLANGFUSE_SECRET_KEY=sk-lf-file\n")
+    loaded = folder.load("tracing: {langfuse: {public_key: pk-lf-here}}\n", env={"LANGFUSE_BASE_URL": "http://lf:3000"})
+    langfuse = loaded.settings.tracing.langfuse
+    assert (langfuse.public_key, langfuse.secret_key, langfuse.base_url) == (
+        "pk-lf-here",
+        "sk-lf-file",
+        "http://lf:3000",
+    )
+    assert {"pk-lf-here", "sk-lf-file"} <= loaded.secrets

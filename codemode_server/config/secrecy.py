@@ -27,11 +27,11 @@ from codemode_server.settings import ServerSettings
 MIN_LENGTH = 6
 
 _SECRET_NAME = re.compile(
-    r"token|secret|passw|passphrase|pwd|credential|cookie|session|bearer|auth|signature|private|\bpass\b|\bpw\b|\bpin\b"
+    r"token|secret|passw|passphrase|pwd|credential|cookie|session|bearer|auth|signature|private|\b(?:pg)?pass\b|\bpw\b|\bpin\b"
     r"|\bpat\b|\bjwt\b|\bdsn\b|\bsig\b|\bkeys?\b|apikey|accesskey"
 )
 _NO_SECRET_NAME = re.compile(
-    r"author(?!i[sz])|public key|keyboard|keyword|key (?:name|type|prefix|size|id)|token (?:type|limit)|cookie name"
+    r"author(?!i[sz])|public key|keyboard|keyword|key (?:name|type|prefix|size)|token (?:type|limit)|cookie name"
     r"|(?:auth|session) (?:mode|type|method|scheme|flow|name|enabled|server)"
 )
 _PLACE_NAME = re.compile(r"\b(?:file|path|dir|folder|home|url|uri|endpoint|host|cert|credential)s?$")

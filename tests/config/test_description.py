@@ -1,0 +1,86 @@
+"""`config check` tells what was understood, on one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codemode_server.config import describe
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+
+def test_the_description_is_what_was_understood(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        servers:
+          github:
+            command: sh
+            args: [-c, "run it", --token, "${GITHUB_TOKEN}"]
+            env: {GITHUB_TOKEN: "${GITHUB_TOKEN}", LOG: debug}
+            timeout: 120
+            tools: {include: ["get_*"], exclude: ["get_secret*", "x"]}
+            description: Issues and pull requests.
+          gone: {command: no-such-program-anywhere}
+          web:
+            url: https://h.example/sse?token=${WEB_TOKEN}
+            transport: sse
+            headers: {Authorization: "Bearer ${WEB_TOKEN}"}
+            enabled: false
+            protocol: legacy
+        permissions:
+          default: deny
+          rules:
+            - deny: "github/delete_*"
+              reason: Deleting is done by hand.
+            - allow: github
+            - ask: gihub
+        limits: {calls: 5, wall_seconds: 1.5}
+        sandbox: {warm: 0}
+        tracing:
+          otlp_endpoint: http://127.0.0.1:4318/v1/traces
+          langfuse: {public_key: pk-lf-1, secret_key: sk-lf-1}
+        """,
+        env={"GITHUB_TOKEN": "ghp-0123456789", "WEB_TOKEN": "web-0123456789"},
+    )
+    here = folder.path
+    assert describe(loaded) == "\n".join(
+        [
+            f"file: {here}/upstream.yaml",
+            f"relative paths: from {here}",
+            "variables: GITHUB_TOKEN, WEB_TOKEN",
+            "",
+            "servers: 3",
+            "  github (stdio)",
+            "    Issues and pull requests.",
+            "    command: sh -c 'run it' --token ***",
+            f"    cwd: {here}",
+            "    env: GITHUB_TOKEN, LOG",
+            "    timeout: 120 s",
+            "    tools: get_*, without get_secret* x",
+            "  gone (stdio)",
+            "    command: no-such-program-anywhere",
+            f"    cwd: {here}",
+            "    timeout: 60 s",
+            "  web (sse, disabled)",
+            "    url: https://h.example/sse?token=***",
+            "    headers: Authorization",
+            "    timeout: 60 s, protocol: legacy",
+            "",
+            "permissions: what no rule matches is refused",
+            "  1. deny github/delete_* (Deleting is done by hand.)",
+            "  2. allow github",
+            "  3. ask gihub",
+            "",
+            "limits: wall_seconds 1.5, calls 5",
+            "sandbox: backend auto, warm 0",
+            "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
+            "search: ranker auto",
+            f"state: customer default, payloads shapes, skills {here}/skills",
+            "",
+            "warnings:",
+            "  - upstream.yaml:22: permissions.rules[2].ask: matches no server; did you mean 'github'?",
+            "  - servers.gone.command: 'no-such-program-anywhere' is not found or can't be run; install it or give "
+            "its path",
+        ]
+    )

@@ -1,0 +1,95 @@
+"""The example `upstream.yaml` and the schema for editors say what the code does."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import yaml
+
+from codemode_server.config import load
+from codemode_server.settings import Settings, json_schema
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "upstream.yaml"
+
+
+def _uncommented() -> str:
+    """The example with every documented value in force: `# key: value` becomes `key: value`."""
+    return re.sub(r"^( *)# ( *)(?=(?:- )?\w+:(?: |$)|\{)", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
+
+
+def test_the_example_loads_without_any_variable_and_starts_nothing_that_needs_an_account() -> None:
+    loaded = load(EXAMPLE, environ={}, cwd=ROOT)
+    assert loaded.warnings == ()
+    assert not [name for name, server in loaded.settings.servers.items() if server.enabled and "$" in repr(server)]
+
+
+def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(folder: Folder) -> None:
+    loaded = folder.load(
+        _uncommented(), env=dict.fromkeys(("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"), "/home/me")
+    )
+    settings, defaults = loaded.settings, Settings()
+    assert list(settings.servers) == ["github", "linear", "filesystem", "time"]
+    assert settings.permissions.rules
+    assert settings.limits == defaults.limits
+    assert settings.sandbox == defaults.sandbox
+    assert settings.search == defaults.search
+    assert settings.tracing.service_name == defaults.tracing.service_name
+    assert (settings.state.customer, settings.state.payloads) == (defaults.state.customer, defaults.state.payloads)
+
+
+def test_every_section_and_every_limit_is_in_the_example() -> None:
+    example = yaml.safe_load(_uncommented())
+    assert set(example) == {*Settings.model_fields, "mcpServers"}
+    for section in ("limits", "sandbox", "search", "state", "tracing", "permissions"):
+        assert set(example[section]) == set(type(getattr(Settings(), section)).model_fields), section
+
+
+def test_the_schema_in_docs_is_the_one_of_the_settings() -> None:
+    """If this fails: `python -m scripts.write_schema`."""
+    assert json.loads((ROOT / "docs" / "upstream.schema.json").read_text()) == json_schema()
+
+
+def _objects(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return [schema, *schema["$defs"].values()]
+
+
+def test_every_field_is_documented_in_the_schema_and_no_other_is_allowed() -> None:
+    for definition in _objects(json_schema()):
+        assert definition["description"]
+        assert definition["additionalProperties"] is False
+        assert [name for name, field in definition["properties"].items() if not field.get("description")] == []
+
+
+@pytest.mark.parametrize("text", [EXAMPLE.read_text(), _uncommented()], ids=["as it is", "uncommented"])
+def test_the_schema_allows_the_example(text: str) -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(text), schema)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "servers: {a: {comand: x}}",
+        "servers: {a: {command: x, url: 'http://y'}}",
+        "servers: {a: {}}",
+        "servers: {a b: {command: x}}",
+        "servers: {a: {command: x, timeout: soon}}",
+        "permissions: {rules: [{allow: a, deny: b}]}",
+        "limits: {memory: 1}",
+        "nonsense: 1",
+    ],
+)
+def test_the_schema_refuses_what_the_settings_refuse(folder: Folder, text: str) -> None:
+    assert folder.refusal(text)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), json_schema())

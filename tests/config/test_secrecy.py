@@ -1,0 +1,236 @@
+"""Secrets: which values are, and that no message, repr or description ever shows one."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemode_server.config import describe
+from codemode_server.config.secrecy import looks_secret
+from codemode_server.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+CANARY = "c4n4ry-Value-0xDEAD"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GITHUB_TOKEN",
+        "X-Api-Key",
+        "apiKey",
+        "OPENAI_API_KEY",
+        "clientSecret",
+        "DB_PASSWORD",
+        "passwd",
+        "PGPASS",
+        "Authorization",
+        "Cookie",
+        "AWS_ACCESS_KEY_ID",
+        "SESSION",
+        "bearer",
+        "credentials",
+        "x-auth",
+        "SENTRY_DSN",
+        "JWT",
+        "PASSPHRASE",
+        "AUTHOR_TOKEN",
+        "db_pw",
+    ],
+)
+def test_a_name_that_looks_secret(name: str) -> None:
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AUTHOR",
+        "KEYBOARD",
+        "MONKEY_ID",
+        "PORT",
+        "URL",
+        "COMPASS",
+        "TOKEN_TYPE",
+        "PUBLIC_KEY",
+        "AUTH_MODE",
+        "Accept",
+        "HOST",
+        "keyName",
+    ],
+)
+def test_a_name_that_does_not(name: str) -> None:
+    assert not looks_secret(name)
+
+
+def test_what_a_variable_put_into_a_server_is_secret_whatever_its_name(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        servers:
+          a: {command: x, args: ["--flag=${ONE}"], env: {PLAIN: "${TWO}"}}
+          b: {url: "https://h.example/${THREE}", headers: {X-Plain: "${FOUR}"}}
+          c: {command: x, env: {PLAIN: "${FIVE:-default-is-in-the-file}", MY_TOKEN: "${SIX:-default-token}"}}
+        """,
+        env={"ONE": "value-one", "TWO": "value two", "THREE": "value3", "FOUR": "value-four"},
+    )
+    assert loaded.secrets == {"value-one", "value two", "value3", "value-four", "default-token"}
+
+
+def test_what_is_written_under_a_name_that_looks_secret_is_secret(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        servers:
+          a:
+            command: x
+            args: [--token, tok-1-literal, --api-key=tok-2-literal, -e, "MY_SECRET=tok-3-literal", --header,
+                   "Authorization: Bearer tok-4-literal", "postgres://me:tok-5-literal@h/db", --name, innocent-name]
+            env: {GITHUB_TOKEN: tok-6-literal, PLAIN: innocent-value, DATABASE_URL: "pg://u:tok-7-literal@h/db"}
+          b:
+            url: https://user:tok-8-literal@h.example/mcp?api_key=tok-9-literal&q=innocent-query
+            headers: {Authorization: Bearer tok-10-literal, Cookie: "sid=tok-11-literal; b=2", Accept: text/innocent}
+          c: {url: "https://h.example/s/abcDEF0123456789abcDEF/mcp"}
+          d: {url: "https://h.example/mcp", headers: {Authorization: Basic dXNlcjp0b2stMTItbGl0ZXJhbA==}}
+        tracing: {langfuse: {secret_key: sk-lf-literal}, otlp_endpoint: "http://u:tok-13-literal@h/"}
+        """
+    )
+    assert loaded.secrets == {
+        *(f"tok-{number}-literal" for number in range(1, 14)),
+        "Bearer tok-4-literal",
+        "Bearer tok-10-literal",
+        "me:tok-5-literal",
+        "u:tok-7-literal",
+        "user:tok-8-literal",
+        "u:tok-13-literal",
+        "sid=tok-11-literal; b=2",
+        "abcDEF0123456789abcDEF",
+        "Basic dXNlcjp0b2stMTItbGl0ZXJhbA==",
+        "dXNlcjp0b2stMTItbGl0ZXJhbA==",
+        "user:tok-12-literal",
+        "sk-lf-literal",
+    }
+
+
+def test_what_would_mangle_innocent_results_is_no_secret(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        servers:
+          a:
+            command: x
+            args: ["${HOME}/notes", "${SHORT}", "${PLACE}", "${WEB}", "${NUMBER}", "${WHERE}"]
+            env:
+              USER_NAME: ${USER}
+              POSTGRES_PASSWORD: postgres
+              MAX_TOKENS: 100000
+              TOKEN_FILE: /run/secrets/token
+              GOOGLE_APPLICATION_CREDENTIALS: /home/me/key.json
+              AUTH_TOKEN: abc
+              API_KEY_URL: https://h.example/keys
+        """,
+        env={
+            "HOME": "/home/someone",
+            "USER": "someone",
+            "SHORT": "abc",
+            "PLACE": "/srv/data",
+            "WEB": "https://h.example/mcp",
+            "NUMBER": "300000",
+            "WHERE": "db.example.com:5432",
+        },
+    )
+    assert loaded.secrets == frozenset()
+
+
+def test_a_private_key_is_secret_line_by_line(folder: Folder) -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQ"
+    key = f"-----BEGIN KEY-----\n{body}\n-----END KEY-----"
+    loaded = folder.load('servers: {a: {command: x, env: {KEY: "${PEM}"}}}\n', env={"PEM": key})
+    assert loaded.secrets == {key, body}
+
+
+def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        servers:
+          a:
+            command: x
+            args: [--token, "${CANARY}", -p, "${PIN}", --password=ab, "--url=http://u:cd@h/"]
+            env: {GITHUB_TOKEN: "${CANARY}"}
+          b:
+            url: https://u:${CANARY}@h.example/mcp?key=xy&q=1
+            headers: {Authorization: "Bearer ${CANARY}"}
+            description: for ${CANARY}
+        tracing: {langfuse: {public_key: pk, secret_key: "${CANARY}", base_url: "https://${CANARY}@h"}}
+        """,
+        env={"CANARY": CANARY, "PIN": "1234"},
+    )
+    text = describe(loaded)
+    assert "command: x --token *** -p *** --password=*** --url=http://u:***@h/" in text
+    assert "url: https://***@h.example/mcp?key=***&q=1" in text
+    for shown in (text, repr(loaded), repr(loaded.settings.servers["a"]), repr(loaded.settings.tracing)):
+        assert CANARY not in shown
+        assert "1234" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "servers: {s: {url: '${CANARY}'}}",
+        "servers: {s: {command: x, timeout: '${CANARY}'}}",
+        "servers: {s: {command: x, enabled: '${CANARY}'}}",
+        "servers: {s: {url: 'http://h', transport: '${CANARY}'}}",
+        "servers: {s: {command: x, protocol: '${CANARY}'}}",
+        "servers: {s: {command: x, args: '${CANARY}'}}",
+        "servers: {s: {command: x, args: {a: '${CANARY}'}}}",
+        "servers: {s: {command: x, env: '${CANARY}'}}",
+        "servers: {s: {command: x, env: {A: ['${CANARY}']}}}",
+        "servers: {s: {command: x, headers: {A: '${CANARY}'}}}",
+        "servers: {s: {url: 'http://h', headers: {A: \"${CANARY}\\n\"}}}",
+        'servers: {s: {command: x, env: {A: "${CANARY}\\0"}}}',
+        'servers: {s: {command: x, args: ["${CANARY}\\0"]}}',
+        "servers: {s: {command: x, tools: {include: ['[${CANARY}']}}}",
+        "servers: {s: {command: x, tools: {include: ['${CANARY} ']}}}",
+        "servers: {s: {command: x, tools: '${CANARY}'}}",
+        "servers: {s: {command: x, description: '" + "${CANARY}" * 40 + "'}}",
+        "servers: {s: {command: x, env: {A: '${CANARY}${UNSET}'}}}",
+        "servers: {s: {command: x, env: {A: '${CANARY'}}}",
+        "servers: {s: {command: x, nonsense: '${CANARY}'}}",
+        "servers: {s: '${CANARY}'}",
+        "servers: ['${CANARY}']",
+        "permissions: {default: '${CANARY}'}",
+        "permissions: {rules: [{deny: '${CANARY}/a/b'}, {deny: '[${CANARY}'}, {allow: '${CANARY}', deny: x}]}",
+        "limits: {calls: '${CANARY}', wall_seconds: '${CANARY}'}",
+        "sandbox: {backend: '${CANARY}', warm: '${CANARY}'}",
+        "state: {customer: '${CANARY}!', payloads: '${CANARY}'}",
+        "search: '${CANARY}'",
+        "nonsense: '${CANARY}'",
+        f"servers: {{s: {{command: x, env: {{A: '{CANARY}}}}}}}",
+        f'servers: {{s: {{command: x, env: {{A: "\\q{CANARY}"}}}}}}',
+        f"servers: {{s: {{command: x, env: {{A: @{CANARY}}}}}}}",
+        f"servers: {{s: {{command: x, env: {{A: *{CANARY}}}}}}}",
+        f"servers: {{s: {{command: x, env: {{A: !{CANARY} x}}}}}}",
+        f"servers:\n  s:\n    env:\n      A: {CANARY}: x",
+        f"servers:\n\ts: {CANARY}",
+        f"servers: {{s: {{url: '{CANARY}', timeout: {CANARY}, enabled: {CANARY}}}}}",
+        f"servers: {{s: {{command: x}}, mcpServers: {{a: {{type: {CANARY}, disabled: {CANARY}}}}}}}",
+        f"mcpServers: {{a: {{type: {CANARY}, disabled: {CANARY}, timeout: {CANARY}}}}}",
+        f"servers: {{s: {{command: x, env: {{A: &a {CANARY}, B: &a {CANARY}, A: {CANARY}, <<: {CANARY}}}}}}}",
+    ],
+)
+def test_no_refusal_shows_a_value(folder: Folder, text: str) -> None:
+    """Neither the message nor the traceback nor anything else that hangs on the error."""
+    folder.write("upstream.yaml", text)
+    with pytest.raises(SettingsError) as caught:
+        folder.load(text, env={"CANARY": CANARY})
+    assert CANARY not in str(caught.value)
+    assert CANARY not in repr(caught.value)
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert CANARY.encode() not in pickle.dumps(caught.value)
+
+
+def test_dotenv_lines_that_are_not_understood_are_not_shown(folder: Folder) -> None:
+    folder.write(".env", f"{CANARY} is no variable\n")
+    assert CANARY not in "".join(folder.load("").warnings)

@@ -1,0 +1,132 @@
+"""A change of the file, or of the `.env` beside it, is noticed however an editor saves; a mistake changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from codemode_server.config import LoadedSettings, changes, load
+from codemode_server.errors import SettingsError
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+INTERVAL_S = 0.01
+News = MemoryObjectReceiveStream[LoadedSettings | SettingsError]
+
+
+@asynccontextmanager
+async def watching(path: Path, since: LoadedSettings | None = None) -> AsyncIterator[News]:
+    send, receive = anyio.create_memory_object_stream[LoadedSettings | SettingsError](100)
+
+    async def watch() -> None:
+        async for news in changes(path, INTERVAL_S, since=since, environ={}):
+            await send.send(news)
+
+    with send, receive:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await anyio.sleep(INTERVAL_S)
+            yield receive
+            tasks.cancel_scope.cancel()
+
+
+async def _next(news: News) -> LoadedSettings | SettingsError:
+    with anyio.fail_after(5):
+        return await news.receive()
+
+
+async def _names(news: News) -> list[str]:
+    told = await _next(news)
+    assert isinstance(told, LoadedSettings), told
+    return list(told.settings.servers)
+
+
+async def _assert_silence(news: News) -> None:
+    await anyio.sleep(INTERVAL_S * 20)
+    assert news.statistics().current_buffer_used == 0
+
+
+async def test_a_file_written_in_place_and_one_that_is_replaced_are_both_noticed(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", "servers: {}")
+    async with watching(file) as news:
+        folder.write("upstream.yaml", "servers: {written: {command: x}}")
+        assert await _names(news) == ["written"]
+        folder.write("new.tmp", "servers: {replaced: {command: x}}").replace(file)
+        assert await _names(news) == ["replaced"]
+
+
+async def test_a_change_of_dotenv_is_noticed(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", 'servers: {s: {command: x, args: ["${A:-none}"]}}')
+    async with watching(file) as news:
+        folder.write(".env", "A=now")
+        told = await _next(news)
+        assert isinstance(told, LoadedSettings)
+        assert told.settings.servers["s"].args == ("now",)
+
+
+async def test_a_mistake_is_told_once_and_the_repair_is_told_too(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    async with watching(file, since=load(file, environ={})) as news:
+        folder.write("upstream.yaml", "servers: {a: {comand: x}}")
+        told = await _next(news)
+        assert isinstance(told, SettingsError)
+        assert str(told).endswith("upstream.yaml:1: servers.a.comand: unknown key; did you mean 'command'?")
+        folder.write("upstream.yaml", "servers: {a: {comand: x}} ")
+        await _assert_silence(news)
+        folder.write("upstream.yaml", "servers: {a: {command: x}}")
+        assert await _names(news) == ["a"]
+
+
+async def test_a_file_that_vanishes_is_one_error_and_its_return_is_noticed(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    async with watching(file) as news:
+        file.unlink()
+        told = await _next(news)
+        assert isinstance(told, SettingsError)
+        assert "there is no such file" in str(told)
+        await _assert_silence(news)
+        folder.write("upstream.yaml", "servers: {b: {command: x}}")
+        assert await _names(news) == ["b"]
+
+
+async def test_a_file_that_appears_is_noticed(folder: Folder) -> None:
+    async with watching(folder.path / "upstream.yaml") as news:
+        await _assert_silence(news)
+        folder.write("upstream.yaml", "servers: {a: {command: x}}")
+        assert await _names(news) == ["a"]
+
+
+async def test_saving_without_a_change_of_meaning_is_not_told(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    async with watching(file, since=load(file, environ={})) as news:
+        folder.write("upstream.yaml", "# a comment\nservers: {a: {command: x}}")
+        os.utime(file)
+        await _assert_silence(news)
+
+
+async def test_a_change_between_loading_and_watching_is_not_missed(folder: Folder) -> None:
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    loaded = load(file, environ={})
+    folder.write("upstream.yaml", "servers: {b: {command: x}}")
+    async with watching(file, since=loaded) as news:
+        assert await _names(news) == ["b"]
+
+
+async def test_a_file_that_is_empty_for_a_moment_while_it_is_written_is_not_read_then(folder: Folder) -> None:
+    """An empty file is a valid one, and would disconnect every server."""
+    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
+    async with watching(file) as news:
+        for _ in range(20):
+            folder.write("upstream.yaml", "")
+            await anyio.sleep(INTERVAL_S / 4)
+            folder.write("upstream.yaml", "servers: {b: {command: x}}")
+            await anyio.sleep(INTERVAL_S / 4)
+        assert await _names(news) == ["b"]
+        await _assert_silence(news)

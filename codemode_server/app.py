@@ -10,13 +10,14 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import platformdirs
 
 from codemode_server import __version__, logs
-from codemode_server.catalog.catalog import Catalog, build_catalog
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.search import LexicalRanker, Ranker, search_tools
 from codemode_server.config import LoadedSettings, changes
 from codemode_server.errors import SettingsError
@@ -27,15 +28,18 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Caller, Gateway
-from codemode_server.gateway.redaction import Redactor
+from codemode_server.redaction import Redactor
+from codemode_server.model import UpstreamState, definition_text
 from codemode_server.sandbox.ladder import Sandbox, make_backend
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.telemetry.tracing import Tracing
+from codemode_server.tokens import estimate_tokens
 from codemode_server.upstream.pool import UpstreamPool
 
 logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Between the first answer to the host and our own start of processes, so that the answer is out first."""
@@ -53,7 +57,8 @@ class App:
         self.database = Database(self.state_folder)
         ledger = LedgerStore(self.database)
         self.pool = UpstreamPool(settings.servers, ListingStore(self.database), self._listings_changed)
-        self._catalog: Catalog | None = None
+        self._catalog = Catalog()
+        self._catalog_is_old = True
         self.ranker: Ranker = LexicalRanker()
         self.sandbox = Sandbox(lambda: make_backend(self.loaded.settings.sandbox, self._announce))
         self.activity = ""
@@ -120,8 +125,9 @@ class App:
 
     def catalog(self) -> Catalog:
         """The tools as of now; built anew only after a listing changed."""
-        if self._catalog is None:
-            self._catalog = build_catalog(self.pool.listings())
+        if self._catalog_is_old:
+            self._catalog = Catalog.build(self.pool.listings(), self._catalog)
+            self._catalog_is_old = False
             self.ranker.index(self._catalog)
         return self._catalog
 
@@ -132,12 +138,12 @@ class App:
             catalog=self.catalog,
             skills=skills,
             search=lambda query, level, server, limit: (
-                search_tools(self.catalog(), self.ranker, query, level, server, limit).content
+                search_tools(self.catalog(), self.ranker, query, level, server, limit).as_json()
             ),
         )
 
     def _listings_changed(self) -> None:
-        self._catalog = None
+        self._catalog_is_old = True
 
     def _announce(self, line: str) -> None:
         """A line for the person, shown to the host as progress while it is true."""
@@ -229,11 +235,44 @@ def _address(text: str) -> tuple[str, int]:
 
 def status(loaded: LoadedSettings, *, wait_seconds: float) -> tuple[str, bool]:
     """How each upstream is, as text, and whether all that are enabled are ready."""
-    return anyio.run(_with_upstreams, loaded, wait_seconds, lambda app: _status_text(app))
+    return anyio.run(_with_upstreams, loaded, wait_seconds, _status_text)
 
 
 def sync(loaded: LoadedSettings, folder: Path, *, wait_seconds: float) -> str:
     """Write the tree of stubs to `folder`; gives a line that says what was done."""
-    from codemode_server.catalog.sync import sync_tree
+    from codemode_server.catalog.sync import sync as write_tree
 
-    return anyio.run(_with_upstreams, loaded, wait_seconds, lambda app: str(sync_tree(app.catalog(), folder)))
+    return anyio.run(_with_upstreams, loaded, wait_seconds, lambda app: write_tree(app.catalog(), folder).text)
+
+
+async def _with_upstreams(loaded: LoadedSettings, wait_seconds: float, then: Callable[[App], _T]) -> _T:
+    """Connect to the upstreams, wait until each is ready or has failed, and give what `then` makes of it."""
+    async with App.open(loaded) as app:
+        logs.start(None, lambda: app.redactor)
+        for warning in loaded.warnings:
+            logger.warning("%s", warning)
+        app.pool.connect()
+        await app.pool.wait_settled(wait_seconds)
+        return then(app)
+
+
+def _status_text(app: App) -> tuple[str, bool]:
+    """A table of the upstreams, and what is wrong with them beneath."""
+    rows = [("server", "state", "protocol", "tools", "tokens")]
+    notes: list[str] = []
+    for server in app.catalog().servers:
+        tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+        rows.append(
+            (server.raw_name, server.state.value, server.protocol or "-", f"{len(server.tools):,}", f"{tokens:,}")
+        )
+        if server.error:
+            notes.append(f"{server.raw_name}: {app.redactor.text(server.error)}")
+        notes.extend(f"{server.raw_name}: left out: {app.redactor.text(problem)}" for problem in server.problems)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if len(rows) == 1:
+        table = ["no servers are configured; see the example upstream.yaml"]
+    is_well = all(
+        server.state in (UpstreamState.READY, UpstreamState.DISABLED) for server in app.catalog().servers
+    )
+    return "\n".join([*table, *([""] if notes else []), *notes]), is_well

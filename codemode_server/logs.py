@@ -11,7 +11,7 @@ from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from codemode_server.gateway.redaction import Redactor
+from codemode_server.redaction import Redactor
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

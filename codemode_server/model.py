@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NewType
@@ -36,6 +37,12 @@ class ToolDefinition:
     input_schema: JsonSchema = field(default_factory=dict)
     output_schema: JsonSchema | None = None
     effect: Effect = Effect.UNKNOWN
+
+
+def definition_text(tool: ToolDefinition) -> str:
+    """A tool as plain MCP shows it to a model: name, description and input schema as JSON."""
+    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return json.dumps(shown, ensure_ascii=False, default=str)
 
 
 class UpstreamState(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeGuard
@@ -24,7 +24,7 @@ from codemode_server.catalog.json_schema import (
     required_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
-from codemode_server.catalog.untrusted import literal, one_line
+from codemode_server.catalog.untrusted import glimpse, is_small, literal, one_line
 
 MOST_LITERALS = 100
 """Values of an enum that are spelt out; of a larger one the type is given and the count noted."""
@@ -63,7 +63,9 @@ class PyType:
         """Whether a type checker takes this scalar for one of the type; the default of a parameter has to be."""
         if value is None:
             return self.is_nullable or "Any" in self.names
-        if not isinstance(value, Scalar | float) or (isinstance(value, float) and not math.isfinite(value)):
+        if not isinstance(value, Scalar | float) or not is_small(value):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
             return False
         if any(type(value) is type(known) and value == known for known in self.literals):
             return True
@@ -88,7 +90,7 @@ class _Class:
     fields: tuple[_Field, ...]
     comment: str
 
-    def source(self, known: frozenset[str], taken: frozenset[str]) -> str:
+    def source(self, known: Set[str], taken: Set[str]) -> str:
         """Its definition; references to classes that are not `known` yet are quoted."""
         total = "" if any(field.is_required for field in self.fields) else ", total=False"
         rows = [(field, _quoted(field, known, needs_mark=not total)) for field in self.fields]
@@ -124,9 +126,13 @@ class TypeWriter:
 
     def classes_source(self) -> list[str]:
         """The TypedDicts, each after those it needs wherever that is possible."""
-        names = [found.name for found in self._classes]
-        taken = _TYPE_NAMES | frozenset(names)
-        return [found.source(frozenset(names[:place]), taken) for place, found in enumerate(self._classes)]
+        taken = _TYPE_NAMES | {found.name for found in self._classes}
+        known: set[str] = set()
+        sources = []
+        for found in self._classes:
+            sources.append(found.source(known, taken))
+            known.add(found.name)
+        return sources
 
     def type_of(self, schema: object, hint: str, depth: int = 0) -> PyType:
         """The type of a schema; `hint` is what a TypedDict for it would be named after."""
@@ -269,7 +275,7 @@ def tuple_of(flat: Flat) -> list[Any]:
 
 def _literals(values: list[Any]) -> PyType:
     """The values themselves, or the types of values that are too many or that `Literal` can't hold."""
-    spelt = [value for value in values if isinstance(value, Scalar) and _is_sendable(value)]
+    spelt = [value for value in values if isinstance(value, Scalar) and _is_sendable(value) and is_small(value)]
     is_nullable = None in values
     size = sum(len(value) if isinstance(value, str) else 4 for value in spelt)
     if len(spelt) + is_nullable == len(values) and len(spelt) <= MOST_LITERALS and size <= _LITERAL_CHARACTERS:
@@ -317,7 +323,7 @@ def _facts(flat: Flat, found: PyType, said: str) -> Iterable[str]:
     """Constraints that the type does not express and the description does not repeat."""
     values = enum_of(flat)
     if values and not found.literals and found != PyType(is_nullable=True):
-        yield f"one of {len(values):,} values, such as {one_line(literal(values[:3]), 80)}"
+        yield f"one of {len(values):,} values, such as {glimpse(values[:3], 80)}"
     yield from _bounds(flat)
     for key, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "keys")):
         yield from _sizes(flat.get(f"min{key}"), flat.get(f"max{key}"), unit)
@@ -372,7 +378,7 @@ def _sizes(least: object, most: object, unit: str) -> Iterable[str]:
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and len(str(value)) < 24
+    return isinstance(value, int | float) and not isinstance(value, bool) and is_small(value)
 
 
 def _is_sendable(value: object) -> bool:
@@ -389,7 +395,7 @@ def _singular(word: str) -> str:
     return word
 
 
-def _quoted(field: _Field, known: frozenset[str], *, needs_mark: bool) -> str:
+def _quoted(field: _Field, known: Set[str], *, needs_mark: bool) -> str:
     text = str(field.type)
     if not field.type.classes <= known:
         text = literal(text)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from codemode_server.catalog.json_schema import properties_of, required_of
 from codemode_server.catalog.parameters import Parameter, takes_any_arguments
 from codemode_server.catalog.schema_types import PyType, TypeWriter
-from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
+from codemode_server.catalog.untrusted import docstring, glimpse, literal, one_line, prose
 from codemode_server.model import Effect, ToolDefinition
 
 DESCRIPTION_CHARACTERS = 8_000
 _NOTE_CHARACTERS = 1_500
+_NOTES_CHARACTERS = 40_000
 _DEFAULT_CHARACTERS = 80
 _SIGNATURE_CHARACTERS = 240
 
@@ -88,11 +90,10 @@ def _default(parameter: Parameter, found: PyType, writer: TypeWriter) -> tuple[s
         declared = int(declared)
     if declared is None:
         return ("" if parameter.is_required else "None" if _declares_null(parameter, found, writer) else "..."), ""
-    shown = literal(declared) if isinstance(declared, str | int | float) else one_line(literal(declared), 200)
-    if found.takes(declared) and len(shown) <= _DEFAULT_CHARACTERS and not parameter.is_required:
-        return shown, ""
-    empty = declared in ("", [], {}) and not parameter.is_required
-    return ("" if parameter.is_required else "..."), "" if empty else one_line(shown, 200)
+    if found.takes(declared) and not parameter.is_required and len(glimpse(declared, 200)) <= _DEFAULT_CHARACTERS:
+        return literal(declared), ""
+    is_empty = declared in ("", [], {}) and not parameter.is_required
+    return ("" if parameter.is_required else "..."), "" if is_empty else one_line(glimpse(declared, 200), 250)
 
 
 def _declares_null(parameter: Parameter, found: PyType, writer: TypeWriter) -> bool:
@@ -117,14 +118,26 @@ def _head(server: str, name: str, definition: ToolDefinition) -> str:
 
 def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -> str:
     renamed = {parameter.name: parameter.raw_name for parameter in parameters if parameter.name != parameter.raw_name}
-    return ", ".join([literal(server), literal(name), *([literal(renamed)] if renamed else [])])
+    return ", ".join([literal(server), literal(name), *([_mapping(renamed)] if renamed else [])])
+
+
+def _mapping(renamed: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{literal(name)}: {literal(raw)}" for name, raw in renamed.items()) + "}"
 
 
 def _documentation(definition: ToolDefinition, arguments: list[_Argument]) -> str:
     said = prose(definition.description, DESCRIPTION_CHARACTERS) or one_line(definition.title, 200)
-    notes = "\n".join(argument.note for argument in arguments if argument.note)
+    notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
     text = "\n\n".join(part for part in (said, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
+
+
+def _within(limit: int, notes: list[str]) -> str:
+    """The notes, a line each, as far as the limit goes; says how many are missing."""
+    sizes = accumulate(len(note) for note in notes)
+    kept = [note for note, size in zip(notes, sizes, strict=True) if size <= limit]
+    missing = [f"… ({len(notes) - len(kept)} more parameters are described)"] if len(kept) < len(notes) else []
+    return "\n".join([*kept, *missing])
 
 
 def _signature(name: str, declared: str, arguments: list[_Argument], returned: PyType) -> str:
@@ -164,7 +177,8 @@ Arguments go by keyword, by position in the order of the signature, or as one di
 argument whose default is `...` is not sent unless given.
 """
 
-from typing import Any, Callable, Generic, ParamSpec, Protocol, overload
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, overload
 
 P = ParamSpec("P")
 

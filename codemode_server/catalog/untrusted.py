@@ -8,7 +8,11 @@ keep them, escaped, since an argument must reach the upstream exactly as it decl
 from __future__ import annotations
 
 import re
+from itertools import islice, pairwise
 from typing import Any
+
+_FULL_LINE = 60
+_FEW = 10
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNSEEN = re.compile(
@@ -45,7 +49,13 @@ def first_sentence(text: object, limit: int = 120) -> str:
     """The first sentence, on one line; `…` at its end when it was cut."""
     if not isinstance(text, str):
         return ""
-    paragraph = _visible(text[:2_000]).strip().split("\n\n", 1)[0]
+    lines = [line.strip() for line in _visible(text[:2_000]).strip().split("\n")]
+    paragraph = lines[0]
+    for before, line in pairwise(lines):
+        # A line that is full, or that goes on in lower case, was wrapped; else its end is a sentence's as well.
+        if not line or (len(before) < _FULL_LINE and not line[0].islower()):
+            break
+        paragraph = f"{paragraph} {line}"
     sentence = _SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0]
     if len(sentence) <= limit:
         return sentence
@@ -63,16 +73,34 @@ def docstring(text: str, indent: str = "") -> str:
     return f'{indent}"""' + "\n".join(body) + f'\n{indent}"""'
 
 
-def literal(value: Any) -> str:
-    """The Python literal of a string, number, bool, None, or list or dict of them; pure printable text."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(literal(item) for item in value) + "]"
+def literal(value: str | int | float | None) -> str:
+    """The Python literal of a scalar that JSON can hold: printable text on one line."""
     text = repr(value)
     if isinstance(value, str) and text[0] == "'" and '"' not in text and "\\'" not in text:
         return f'"{text[1:-1]}"'
     return text
+
+
+def glimpse(value: Any, limit: int, depth: int = 0) -> str:
+    """What a value looks like, whatever its size and depth, on one line."""
+    if depth > 4:
+        return "..."
+    if isinstance(value, dict):
+        few = [f"{glimpse(key, 60, depth + 1)}: {glimpse(value[key], limit, depth + 1)}" for key in islice(value, _FEW)]
+        text = "{" + ", ".join(few + ["..."] * (len(value) > _FEW)) + "}"
+    elif isinstance(value, list):
+        few = [glimpse(item, limit, depth + 1) for item in value[:_FEW]]
+        text = "[" + ", ".join(few + ["..."] * (len(value) > _FEW)) + "]"
+    elif isinstance(value, str):
+        text = literal(value[: limit + 1])
+    else:
+        text = literal(value) if is_small(value) else "..."
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def is_small(value: object) -> bool:
+    """Whether a scalar is one that programs and servers can be expected to agree on; Python's ints have no end."""
+    return not isinstance(value, int) or abs(value) < 2**64
 
 
 def _visible(text: str) -> str:

@@ -18,7 +18,7 @@ from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceed
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
-from codemode_server.gateway.redaction import Payloads, Redactor, payload
+from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.model import ExecutionId, IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox

@@ -16,7 +16,7 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.rendering import render
 from codemode_server.front.server import Progress
 from codemode_server.gateway.ledger import ExecutionStatus
-from codemode_server.gateway.redaction import Redactor
+from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
 _HEARTBEAT_SECONDS = 2.0

@@ -12,7 +12,7 @@ from typing import Any
 from codemode_server.execution.executor import Execution
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
-from codemode_server.gateway.redaction import Redactor
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Outcome
 from codemode_server.text import clean, clean_line, cut_middle
 from codemode_server.tokens import estimate_tokens

@@ -31,8 +31,8 @@ class Channel:
         self._limits: Limits = program.limits
         self._door = door
         self._run_id = secrets.token_hex(16)
-        self._turns = anyio.Semaphore(program.limits.calls_in_flight)
-        self._sending = anyio.Lock()
+        self._turns = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
+        self._sending = anyio.Lock(fast_acquire=True)
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
         self._scope: anyio.CancelScope | None = None

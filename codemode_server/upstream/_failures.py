@@ -8,6 +8,7 @@ from typing import Any
 
 from codemode_server.errors import CallError, ToolFailed, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
+from codemode_server.upstream._link import is_broken_off, is_end
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
@@ -60,20 +61,18 @@ def without_secrets(text: str, settings: ServerSettings) -> str:
     return text
 
 
-def call_error(error: Any, server: str, tool: str, *, is_lost: bool, refused: list[str]) -> CallError:
+def call_error(error: Any, server: str, tool: str, refused: list[str]) -> CallError:
     """An `MCPError` that answered a call, as the program is to see it.
 
     Raises:
         SessionExpired: connect again and repeat the call.
     """
-    from mcp_types import CONNECTION_CLOSED
-
     message = str(error.message)
     status = refused[-1] if refused else ""
     is_unknown_session = status.startswith(("400", "404")) and ("session" in message or "initialized" in message)
     if is_unknown_session or (status.startswith("404") and message == "Session terminated"):
         raise SessionExpired
-    if is_lost or error.code == CONNECTION_CLOSED:
+    if is_end(error) or is_broken_off(error):
         return UpstreamUnavailable(
             f"the connection to server {server!r} ended during the call; whether tool {tool!r} acted is not known"
         )

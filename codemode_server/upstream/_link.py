@@ -106,3 +106,16 @@ class Link:
             # The 2026-07-28 result has two required cache fields, of no use here.
             result = types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
             self.session._absorb_tool_listing(result, complete=True)
+
+
+def is_end(error: BaseException | None) -> bool:
+    """Whether an `MCPError` is mcp's own word for the end of the connection.
+
+    By its text: its code, -32000, is also the one that servers like best for errors of their own.
+    """
+    return getattr(error, "message", None) == "Connection closed"
+
+
+def is_broken_off(error: BaseException) -> bool:
+    """Whether an `MCPError` says that streamable HTTP lost this one answer; the connection goes on."""
+    return str(getattr(error, "message", "")).startswith(("SSE stream ended ", "SSE stream failed"))

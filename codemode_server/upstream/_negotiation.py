@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from codemode_server.upstream._link import Link
+from codemode_server.upstream._link import Link, is_end
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -55,7 +55,7 @@ async def negotiate(link: Link, *, legacy: bool, probe_s: float) -> bool:
         tasks.cancel_scope.cancel()
     if handshake.result is not None:
         return not is_answered
-    if link.lost.is_set():
+    if is_end(probe.error):
         raise ProbeEndedConnection from probe.error
     if handshake.error is not None and probe.result is None:
         raise handshake.error

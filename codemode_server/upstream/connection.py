@@ -21,7 +21,7 @@ from codemode_server.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._failures import SessionExpired, call_error, first_cause, why_not_connected
-from codemode_server.upstream._link import Link, Progress
+from codemode_server.upstream._link import Link, Progress, is_end
 from codemode_server.upstream._listing import ToolsFound, describe_server, list_tools, select
 from codemode_server.upstream._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstream.cache import CachedListing, ListingCache, fingerprint
@@ -174,10 +174,9 @@ class Connection:
             with anyio.move_on_after(timeout_s):
                 return await link.request("tools/call", {"name": tool, "arguments": arguments}, progress)
         except MCPError as error:
-            failure = call_error(error, self.name, tool, is_lost=link.lost.is_set(), refused=refused)
-            if error.message == "Connection closed":  # mcp's word for its own end, whatever the transport
+            if is_end(error):
                 link.lost.set()
-            raise failure from error
+            raise call_error(error, self.name, tool, refused) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(

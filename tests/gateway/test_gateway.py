@@ -26,7 +26,7 @@ from codemode_server.errors import (
 )
 from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.gateway.ledger import CallStatus, ExecutionStart
-from codemode_server.gateway.redaction import Payloads, Redactor
+from codemode_server.redaction import Payloads, Redactor
 from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings

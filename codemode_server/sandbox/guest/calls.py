@@ -100,7 +100,7 @@ for _name in (*_ARITHMETIC, "and_", "or_", "eq", "ne", "lt", "le", "gt", "ge"):
     setattr(PendingCall, f"__{_name.rstrip('_')}__", _as_value(getattr(operator, _name)))
 for _name in (*_ARITHMETIC, "and_", "or_"):
     setattr(PendingCall, f"__r{_name.rstrip('_')}__", _reflected(getattr(operator, _name)))
-for _name, _function in {
+_USES: dict[str, Callable[..., Any]] = {
     "getitem": operator.getitem,
     "setitem": operator.setitem,
     "delitem": operator.delitem,
@@ -116,7 +116,8 @@ for _name, _function in {
     "abs": abs,
     "round": round,
     "bytes": bytes,
-}.items():
+}
+for _name, _function in _USES.items():
     setattr(PendingCall, f"__{_name}__", _as_value(_function))
 
 

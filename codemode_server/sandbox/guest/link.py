@@ -21,7 +21,7 @@ class Transport(Protocol):
         """The next frame, or None if there was none in time; None as timeout waits for ever."""
 
 
-class Refused(Exception):  # noqa: N818 - the host's answer, turned into the program's own exception by who asked
+class Refused(Exception):
     """The host answered a request with an error."""
 
     def __init__(self, kind: str, message: str) -> None:

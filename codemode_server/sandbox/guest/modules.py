@@ -86,8 +86,8 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return _Skill(spec.name) if spec.name.startswith("skills.") else None
         package = _Package(spec.name, self._descriptions.get(spec.name, {}).get("doc"))
         if spec.name == "servers":
-            package.tool = sys.modules["codemode"].__tool__  # type: ignore[attr-defined]
-            package.ToolError = ToolError  # type: ignore[attr-defined]
+            package.tool = sys.modules["codemode"].__tool__
+            package.ToolError = ToolError
         return package
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -162,8 +162,8 @@ def _caller(calls: Calls) -> Callable[..., Any]:
     def call(server: str, tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> Any:
         """Call a tool by names known only at run time."""
         future = calls.begin(server, tool, {**(arguments or {}), **more}, tool)
-        frame = sys._getframe(1)
-        if frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
+        frame: types.FrameType | None = sys._getframe(1)
+        if frame and frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
             frame = frame.f_back
         if called_from_async(frame):
             pending: PendingCall = calls.pending(future, tool)

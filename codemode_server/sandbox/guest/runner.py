@@ -153,5 +153,3 @@ def _no_input(prompt: object = "", /) -> str:
 
 def _no_breakpoint(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("breakpoint() has nobody to answer it; print what you want to see")
-
-

@@ -126,5 +126,3 @@ class Scheduler:
                 heapq.heappush(self._asleep, (park.until, next(self._order), strand))
             else:
                 park.future.add_done_callback(lambda _: self._ready.append(strand))
-
-

@@ -23,9 +23,59 @@ _TOOL_MODULES = ("servers", "skills", "client", "codemode")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _USES_ITS_ARGUMENTS = frozenset(
-    "abs all any bool bytes dict enumerate filter float format frozenset getattr hasattr int isinstance iter len list map"
-    " max min next pprint print range repr reversed round set sorted str sum tuple type vars zip Counter deque"
-    " dumps join update extend loads write writerow writerows DictReader DataFrame defaultdict OrderedDict chain".split()
+    [
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "bytes",
+        "dict",
+        "enumerate",
+        "filter",
+        "float",
+        "format",
+        "frozenset",
+        "getattr",
+        "hasattr",
+        "int",
+        "isinstance",
+        "iter",
+        "len",
+        "list",
+        "map",
+        "max",
+        "min",
+        "next",
+        "pprint",
+        "print",
+        "range",
+        "repr",
+        "reversed",
+        "round",
+        "set",
+        "sorted",
+        "str",
+        "sum",
+        "tuple",
+        "type",
+        "vars",
+        "zip",
+        "Counter",
+        "deque",
+        "dumps",
+        "join",
+        "update",
+        "extend",
+        "loads",
+        "write",
+        "writerow",
+        "writerows",
+        "DictReader",
+        "DataFrame",
+        "defaultdict",
+        "OrderedDict",
+        "chain",
+    ]
 )
 
 
@@ -235,7 +285,7 @@ def _names_only_used_as_values(tree: ast.Module, parents: dict[ast.AST, ast.AST]
     return lambda name: name in used and name not in escaping
 
 
-def _uses_as_value(parent: ast.AST, node: ast.expr) -> bool:  # noqa: PLR0911 - one context a line
+def _uses_as_value(parent: ast.AST, node: ast.expr) -> bool:
     """Whether this place needs the value itself, so that nothing awaitable could be meant."""
     if isinstance(parent, (ast.Subscript, ast.Attribute)):
         return True

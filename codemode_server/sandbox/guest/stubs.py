@@ -113,9 +113,7 @@ class Stub:
 def stub_decorator(calls: Calls) -> Callable[..., Callable[[Callable[..., Any]], Stub]]:
     """`servers.tool` for one link."""
 
-    def tool(
-        server: str, name: str, renamed: Mapping[str, str] | None = None
-    ) -> Callable[[Callable[..., Any]], Stub]:
+    def tool(server: str, name: str, renamed: Mapping[str, str] | None = None) -> Callable[[Callable[..., Any]], Stub]:
         return lambda function: Stub(calls, function, server, name, renamed or {})
 
     return tool
@@ -124,7 +122,7 @@ def stub_decorator(calls: Calls) -> Callable[..., Callable[[Callable[..., Any]],
 def _annotations(function: Callable[..., Any]) -> dict[str, str]:
     """The annotations as source text; evaluating them could fail, and text is all that is asked."""
     try:
-        import annotationlib  # noqa: PLC0415 - Python 3.14 only
+        import annotationlib  # type: ignore[import-not-found]
     except ImportError:
         found = inspect.get_annotations(function)
     else:

@@ -6,6 +6,9 @@ the host. Names, closures, defaults and line numbers stay. A function that reach
 twin and runs in place; so does a call inside a generator expression or a nested lambda.
 """
 
+# mypy: ignore-errors
+# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
+
 from __future__ import annotations
 
 import ast
@@ -75,11 +78,11 @@ def _compile(function: types.FunctionType) -> types.CodeType | None:
     body = [awaiting.visit(ast.fix_missing_locations(_copy(statement))) for statement in body]
     if not awaiting.reaches_a_tool:
         return None
-    twin = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [], type_params=[])  # type: ignore[call-overload]
+    twin = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [], type_params=[])
     if not twin.name.isidentifier():
         twin.name = "lambda_"
     variables = [ast.Name(name, ast.Store()) for name in (*function.__code__.co_freevars, _STEP)]
-    factory = ast.FunctionDef(  # type: ignore[call-overload]
+    factory = ast.FunctionDef(
         _FACTORY, _no_arguments(), [ast.Assign(list(variables), ast.Constant(None)), twin], [], type_params=[]
     )
     module = ast.fix_missing_locations(ast.Module([factory], []))
@@ -139,7 +142,7 @@ class _Awaiting(ast.NodeTransformer):
     def _leave(self, node: ast.AST) -> ast.AST:
         return node
 
-    visit_Lambda = visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_GeneratorExp = _leave  # type: ignore[assignment]  # noqa: N815
+    visit_Lambda = visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_GeneratorExp = _leave
 
 
 def _node_of(code: types.CodeType, tree: ast.Module) -> _FunctionNode | None:
@@ -159,7 +162,11 @@ def _node_of(code: types.CodeType, tree: ast.Module) -> _FunctionNode | None:
         and tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)) == arguments
         and all(_contains(node, place) for place in places)
     ]
-    return min(fitting, key=lambda n: (n.end_lineno or 0) * 10_000 + (n.end_col_offset or 0) - n.lineno * 10_000 - n.col_offset, default=None)
+    return min(
+        fitting,
+        key=lambda n: (n.end_lineno or 0) * 10_000 + (n.end_col_offset or 0) - n.lineno * 10_000 - n.col_offset,
+        default=None,
+    )
 
 
 def _contains(node: ast.expr, place: tuple[Any, ...]) -> bool:

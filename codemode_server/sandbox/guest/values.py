@@ -32,7 +32,9 @@ _MAX_INTEGER_BITS = 14_000  # 4,300 digits: as many as Python reads back
 class File:
     """Bytes that a tool gave back: an image, a sound, a document."""
 
-    def __init__(self, data: bytes, mime_type: str | None = None, name: str | None = None, uri: str | None = None) -> None:
+    def __init__(
+        self, data: bytes, mime_type: str | None = None, name: str | None = None, uri: str | None = None
+    ) -> None:
         self.data = data
         self.mime_type = mime_type
         self.name = name
@@ -65,18 +67,20 @@ class NotJson(TypeError):
 
 
 _PLAIN_TEXT = (decimal.Decimal, fractions.Fraction, uuid.UUID, pathlib.PurePath, datetime.timedelta, complex)
-_DICT_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_DICT_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _LISTS = (list, tuple, range, collections.deque, *_DICT_VIEWS)
 
 
 class _Encoder:
-    def __init__(self, stranger: Callable[[Any], Any], data: Callable[[bytes], Any], unfinished: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, stranger: Callable[[Any], Any], data: Callable[[bytes], Any], unfinished: Callable[[Any], Any]
+    ) -> None:
         self._stranger = stranger
         self._data = data
         self._unfinished = unfinished
         self._open: set[int] = set()
 
-    def encode(self, value: Any, depth: int = 0) -> Any:  # noqa: PLR0911, PLR0912 - one rule a line
+    def encode(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
         if value is None or kind is str or kind is bool:
             return value
@@ -118,7 +122,7 @@ class _Encoder:
             if isinstance(value, (set, frozenset)):
                 return self._list(_in_order(value), depth)
             if isinstance(value, _LISTS):
-                return self._list(value, depth)
+                return [self.encode(item, depth + 1) for item in value]
         finally:
             self._open.discard(id(value))
         return self._stranger(value)
@@ -208,7 +212,9 @@ def _bytes_as_result(data: bytes) -> Any:
         text = data.decode()
     except UnicodeDecodeError:
         return {"bytes": len(data)}
-    return text if text.isprintable() or not any(ord(c) < 32 and c not in "\t\r\n" for c in text) else {"bytes": len(data)}
+    return (
+        text if text.isprintable() or not any(ord(c) < 32 and c not in "\t\r\n" for c in text) else {"bytes": len(data)}
+    )
 
 
 def _in_order(value: Iterable[Any]) -> list[Any]:

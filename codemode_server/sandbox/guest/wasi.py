@@ -4,6 +4,9 @@ Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selec
 the host in all the ways a program may write it. What can't be had is computing at the same time.
 """
 
+# mypy: ignore-errors
+# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
+
 from __future__ import annotations
 
 import asyncio
@@ -41,21 +44,21 @@ class Loop(asyncio.base_events.BaseEventLoop):
 
     def _run_once(self) -> None:
         # As in the base class, but a callback may run the loop itself and leave fewer behind than there were.
-        while self._scheduled and self._scheduled[0]._cancelled:  # type: ignore[attr-defined]
-            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+        while self._scheduled and self._scheduled[0]._cancelled:
+            heapq.heappop(self._scheduled)._scheduled = False
         if not self._ready:
             self._wait()
         now = self.time()
         while self._scheduled and self._scheduled[0].when() <= now:
             handle = heapq.heappop(self._scheduled)
-            handle._scheduled = False  # type: ignore[attr-defined]
+            handle._scheduled = False
             self._ready.append(handle)
         for _ in range(len(self._ready)):
             if not self._ready:
                 break
             handle = self._ready.popleft()
-            if not handle._cancelled:  # type: ignore[attr-defined]
-                handle._run()  # type: ignore[attr-defined]
+            if not handle._cancelled:
+                handle._run()
         if self._scheduler.has_ready:
             self._scheduler.turn(0)
 
@@ -72,13 +75,13 @@ class Loop(asyncio.base_events.BaseEventLoop):
         """Go on with the loop from one of its own callbacks until the future is done."""
         task = asyncio.current_task(self)
         if task is not None:
-            asyncio.tasks._leave_task(self, task)  # type: ignore[attr-defined]
+            asyncio.tasks._leave_task(self, task)
         try:
             while not future.done():
                 self._run_once()
         finally:
             if task is not None:
-                asyncio.tasks._enter_task(self, task)  # type: ignore[attr-defined]
+                asyncio.tasks._enter_task(self, task)
         return future.result()
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
@@ -95,7 +98,7 @@ class Loop(asyncio.base_events.BaseEventLoop):
         """There is no other thread that could wake it."""
 
 
-class _Policy(asyncio.events._AbstractEventLoopPolicy):  # type: ignore[name-defined,misc]
+class _Policy(asyncio.events._AbstractEventLoopPolicy):
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,7 +117,7 @@ class _Policy(asyncio.events._AbstractEventLoopPolicy):  # type: ignore[name-def
 
 def install(scheduler: Scheduler) -> Callable[[Any], Any]:
     """Put all of it in place; gives what runs an awaitable to its end."""
-    asyncio.events._event_loop_policy = _Policy(scheduler)  # type: ignore[attr-defined]
+    asyncio.events._event_loop_policy = _Policy(scheduler)
     _install_sleep(scheduler)
     _install_futures(scheduler)
     _install_pools(scheduler)
@@ -147,7 +150,7 @@ def _install_asyncio(scheduler: Scheduler) -> Callable[[Any], Any]:
         context = contextvars.copy_context()
         return await asyncio.wrap_future(context.run(scheduler.start, func, args, kwargs))
 
-    asyncio.run = asyncio.runners.run = run  # type: ignore[assignment]
+    asyncio.run = asyncio.runners.run = run
     asyncio.to_thread = asyncio.threads.to_thread = to_thread
     return run
 
@@ -191,11 +194,11 @@ def _install_futures(scheduler: Scheduler) -> None:
 
         scheduler.wait_until(is_over, timeout)
         over = {f for f in futures if f.done()}
-        return concurrent.futures._base.DoneAndNotDoneFutures(over, futures - over)  # type: ignore[attr-defined]
+        return concurrent.futures._base.DoneAndNotDoneFutures(over, futures - over)
 
-    Future.result, Future.exception = result, exception  # type: ignore[method-assign]
+    Future.result, Future.exception = result, exception
     for module in (concurrent.futures, concurrent.futures._base):
-        module.as_completed, module.wait = as_completed, wait  # type: ignore[attr-defined]
+        module.as_completed, module.wait = as_completed, wait
 
 
 def _install_pools(scheduler: Scheduler) -> None:
@@ -259,10 +262,10 @@ def _install_pools(scheduler: Scheduler) -> None:
             if wait:
                 scheduler.wait_until(lambda: not self._pending)
 
-    concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
-    concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
+    concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor
+    concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor
     # There are no processes either; a pool of them means the same to a program that only wants the results.
-    concurrent.futures.ProcessPoolExecutor = ThreadPoolExecutor  # type: ignore[misc,assignment]
+    concurrent.futures.ProcessPoolExecutor = ThreadPoolExecutor
 
 
 def _install_threads(scheduler: Scheduler) -> None:
@@ -293,9 +296,9 @@ def _install_threads(scheduler: Scheduler) -> None:
     def is_alive(self: Any) -> bool:
         return self._started.is_set() and not self._strand.done()
 
-    threading.Thread.start = start  # type: ignore[method-assign]
-    threading.Thread.join = join  # type: ignore[method-assign]
-    threading.Thread.is_alive = is_alive  # type: ignore[method-assign]
+    threading.Thread.start = start
+    threading.Thread.join = join
+    threading.Thread.is_alive = is_alive
 
 
 def _install_locks(scheduler: Scheduler) -> None:
@@ -346,6 +349,6 @@ def _install_locks(scheduler: Scheduler) -> None:
             if not waiter.told:
                 self._waiters.remove(waiter)
 
-    threading.Lock = Lock  # type: ignore[misc,assignment]
-    threading.Condition.wait = wait  # type: ignore[method-assign]
-    queue.SimpleQueue = queue._PySimpleQueue  # type: ignore[misc,attr-defined]
+    threading.Lock = Lock
+    threading.Condition.wait = wait
+    queue.SimpleQueue = queue._PySimpleQueue

@@ -44,12 +44,12 @@ class WasmBackend:
         warm: int = 1,
         cache: Path | None = None,
         guest: Path = build.COMPONENT,
-        notice: Callable[[str], None] = _log.info,
+        announce: Callable[[str], None] = _log.info,
     ) -> None:
         self._warm = warm
         self._cache = cache or component.cache_folder()
         self._guest = guest
-        self._notice = notice
+        self._announce = announce
         self._native: Path | None = None
         self._starting = anyio.Lock()
         self._idle: list[Worker] = []
@@ -190,7 +190,7 @@ class WasmBackend:
             return self._native
 
     def _find_native_code(self) -> Path:
-        return component.native_code(component.checked_component(self._guest), self._cache, self._notice)
+        return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
 
 
 async def _watch(quota: Quota, channel: Channel, program: Program) -> None:

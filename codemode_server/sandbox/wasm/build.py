@@ -91,7 +91,9 @@ def build_component(out: Path = COMPONENT) -> None:
 def _folder_of(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise BuildFailed(f"the package {package.replace('_', '-')!r} is needed to build the sandbox and is not installed")
+        raise BuildFailed(
+            f"the package {package.replace('_', '-')!r} is needed to build the sandbox and is not installed"
+        )
     return Path(spec.origin).parent
 
 

@@ -61,7 +61,7 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
     return component
 
 
-def native_code(component: Path, folder: Path, notice: Callable[[str], None]) -> Path:
+def native_code(component: Path, folder: Path, announce: Callable[[str], None]) -> Path:
     """The component's native code for this machine, compiled now if need be; blocks for as long as that takes.
 
     Raises:
@@ -71,10 +71,10 @@ def native_code(component: Path, folder: Path, notice: Callable[[str], None]) ->
     target = folder / f"{_key(component)}.cwasm"
     with _lock(folder / "compile.lock"):
         if not _is_sound(target):
-            notice("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
+            announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
             began = time.monotonic()
             _compile(component, target)
-            notice(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
+            announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
     return target
 
 
@@ -85,7 +85,15 @@ def discard(native: Path) -> None:
 
 def _key(component: Path) -> str:
     wasmtime = importlib.metadata.version("wasmtime")
-    parts = [_digest(component), _digest(WORKER), wasmtime, sys.platform, platform.machine(), platform.processor(), _cpu()]
+    parts = [
+        _digest(component),
+        _digest(WORKER),
+        wasmtime,
+        sys.platform,
+        platform.machine(),
+        platform.processor(),
+        _cpu(),
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -126,7 +134,16 @@ def _is_sound(target: Path) -> bool:
 def _compile(component: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as folder:
         made = Path(folder) / target.name
-        command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(made)]
+        command = [
+            sys.executable,
+            "-I",
+            "-B",
+            str(WORKER),
+            "compile",
+            str(wasmtime_folder()),
+            str(component),
+            str(made),
+        ]
         try:
             run = subprocess.run(  # noqa: S603 - our own file and arguments
                 command, env=worker_environment(), check=False, capture_output=True, timeout=_COMPILE_SECONDS
@@ -164,11 +181,11 @@ def _lock(path: Path) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415
+            import msvcrt
 
             msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
         else:
-            import fcntl  # noqa: PLC0415
+            import fcntl
 
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 import sys
@@ -120,8 +121,6 @@ class Worker:
         """End it now, and wait until it is gone."""
         with anyio.CancelScope(shield=True):
             if self._process.returncode is None:
-                try:
+                with contextlib.suppress(ProcessLookupError):  # gone already
                     self._process.kill()
-                except ProcessLookupError:
-                    pass  # gone already
             await self._process.aclose()

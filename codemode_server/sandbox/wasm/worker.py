@@ -13,14 +13,16 @@ from __future__ import annotations
 import json
 import os
 import queue
+import select
 import struct
 import sys
 import threading
+import time
 from typing import Any
 
 sys.path.append(sys.argv[2])
-import wasmtime  # noqa: E402
-from wasmtime import component  # noqa: E402
+import wasmtime
+from wasmtime import component
 
 EXIT_BAD_NATIVE_CODE = 3
 EXIT_TRAPPED = 4
@@ -49,22 +51,13 @@ class _Pipe:
     """Frames on stdin and stdout; the host's death ends the process at once, even while a program computes."""
 
     def __init__(self) -> None:
-        self._frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=self._read_all, daemon=True).start()
-
-    def _read_all(self) -> None:
-        buffer = bytearray()
-        while chunk := os.read(0, _READ):
-            buffer += chunk
-            start = 0
-            while len(buffer) - start >= 4:
-                end = start + 4 + int.from_bytes(buffer[start : start + 4], "big")
-                if len(buffer) < end:
-                    break
-                self._frames.put(bytes(buffer[start + 4 : end]))
-                start = end
-            del buffer[:start]
-        os._exit(0)
+        self._buffer = bytearray()
+        self._chunks: queue.SimpleQueue[bytes] | None = None
+        if hasattr(select, "poll"):
+            threading.Thread(target=_end_with_the_host, daemon=True).start()
+        else:
+            self._chunks = queue.SimpleQueue()
+            threading.Thread(target=self._read_ahead, args=(self._chunks,), daemon=True).start()
 
     def write(self, data: bytes) -> None:
         left = memoryview(struct.pack(">I", len(data)) + data)
@@ -72,10 +65,39 @@ class _Pipe:
             left = left[os.write(1, left) :]
 
     def read(self, timeout_s: float | None) -> bytes | None:
-        try:
-            return self._frames.get(timeout=timeout_s)
-        except queue.Empty:
+        """The next frame, if it comes in time."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            if len(self._buffer) >= 4:
+                end = 4 + int.from_bytes(self._buffer[:4], "big")
+                if len(self._buffer) >= end:
+                    frame = bytes(self._buffer[4:end])
+                    del self._buffer[:end]
+                    return frame
+            chunk = self._more(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if chunk is None:
+                return None
+            self._buffer += chunk
+
+    def _more(self, timeout_s: float | None) -> bytes | None:
+        if self._chunks is not None:
+            try:
+                return self._chunks.get(timeout=timeout_s)
+            except queue.Empty:
+                return None
+        if timeout_s is not None and not select.select([0], [], [], timeout_s)[0]:
             return None
+        chunk = os.read(0, _READ)
+        if not chunk:
+            os._exit(0)
+        return chunk
+
+    @staticmethod
+    def _read_ahead(chunks: queue.SimpleQueue[bytes]) -> None:
+        """Where nothing can wait for the other end's closing alone, a thread reads all the time."""
+        while chunk := os.read(0, _READ):
+            chunks.put(chunk)
+        os._exit(0)
 
     def next_program(self) -> dict[str, Any]:
         """Skip what was meant for the last program, up to the settings of the next."""
@@ -83,6 +105,13 @@ class _Pipe:
             pass
         settings: dict[str, Any] = json.loads(self.read(None) or b"{}")
         return settings
+
+
+def _end_with_the_host() -> None:
+    poll = select.poll()
+    poll.register(0, 0)  # closing is always told
+    poll.poll()
+    os._exit(0)
 
 
 def serve(native_code: str) -> None:
@@ -144,7 +173,7 @@ def _reason(trap: str) -> str:
 def _limit_files(file_bytes: int) -> None:
     """What no program needs, the process may not have either."""
     try:
-        import resource  # noqa: PLC0415 - not on Windows
+        import resource
     except ImportError:
         return
     limits = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_NOFILE, _OPEN_FILES))

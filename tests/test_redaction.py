@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from codemode_server.gateway.redaction import Redactor, payload, shape
+from codemode_server.redaction import Redactor, payload, shape
 
 SECRET = 'ghp_"quoted"\\token'
 

@@ -1,0 +1,1 @@
+"""Measures every budget of the design in one run, as ratios wherever there is a peer. `make bench`."""

@@ -1,0 +1,338 @@
+"""Runs the rows and writes `RESULTS.md`; exits 1 if a budget is missed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import bpe_openai
+from mcp import Client, StdioServerParameters
+
+from codemode_server import __version__
+from codemode_server.app import App
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.search import LexicalRanker, search_tools
+from codemode_server.catalog.tree import list_dir, read_tool
+from codemode_server.config import load
+from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
+from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState, definition_text
+from codemode_server.tokens import estimate_tokens
+
+HERE = Path(__file__).parent
+UPSTREAM = str(HERE / "upstream.py")
+TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    measured: str
+    budget: str = ""
+    is_kept: bool | None = None
+    """None where there is no budget."""
+
+
+def main() -> int:
+    rows = [*handshake(), tools_in_context(), *discovery(), *anyio.run(execution), *stubs(), token_estimate()]
+    width = max(len(row.what) for row in rows)
+    for row in rows:
+        verdict = {True: "kept", False: "MISSED", None: ""}[row.is_kept]
+        print(f"{row.what:<{width}}  {row.measured}  {row.budget and f'(budget {row.budget})'} {verdict}")
+    (HERE / "RESULTS.md").write_text(_markdown(rows))
+    return 1 if any(row.is_kept is False for row in rows) else 0
+
+
+def handshake(runs: int = 11) -> list[Row]:
+    """Spawn to the answer of `initialize`, product and peer in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        servers = {f"up{number}": {"command": sys.executable, "args": [UPSTREAM]} for number in range(50)}
+        config = Path(folder) / "upstream.yaml"
+        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}}))
+        product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
+        peer = [sys.executable, str(HERE / "bare.py")]
+        times: dict[str, list[float]] = {"product": [], "peer": []}
+        for command, name in ((peer, "peer"), (product, "product")):
+            _initialize(command)  # the first start compiles and fills the disk cache
+        for _ in range(runs):
+            times["peer"].append(_initialize(peer))
+            times["product"].append(_initialize(product))
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    ratio = medians["product"] / medians["peer"]
+    least = min(times["product"]) / min(times["peer"])
+    return [
+        Row(
+            "host handshake, 50 upstreams configured, over a bare MCPServer",
+            f"{ratio:.2f} x ({medians['product'] * 1e3:.0f} ms over {medians['peer'] * 1e3:.0f} ms; of the least {least:.2f} x)",
+            "under 1.3 x",
+            ratio < 1.3,
+        )
+    ]
+
+
+def _initialize(command: list[str]) -> float:
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        },
+    }
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE.parent
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    elapsed = time.perf_counter() - started
+    assert '"serverInfo"' in answer, answer
+    process.stdin.close()
+    process.wait(20)
+    process.stdout.close()
+    return elapsed
+
+
+def tools_in_context() -> Row:
+    text = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in definitions()])
+    tokens = _tokens(text + INSTRUCTIONS)
+    return Row("the four tools and the instructions in the model's context", f"{tokens:,} tokens", "under 1,200", tokens < 1_200)
+
+
+def discovery() -> list[Row]:
+    catalog = Catalog.build(_listings(60, 50))
+    ranker = LexicalRanker()
+    started = time.perf_counter()
+    ranker.index(catalog)
+    built = time.perf_counter() - started
+    queries = ["create an issue in a repository", "list unread messages", "delete record", "export report as pdf", "weather"]
+    names = [server.name for server in catalog.servers]
+    works: dict[str, Callable[[int], object]] = {
+        "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
+        "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path).text,
+        "search_tools": lambda n: search_tools(catalog, ranker, queries[n % len(queries)]).text,
+    }
+    rows = []
+    for name, work in works.items():
+        p50, p95 = _percentiles([_timed(work, number) for number in range(300)])
+        rows.append(
+            Row(f"{name} at {catalog.tool_count:,} tools", f"p50 {p50:.2f} ms, p95 {p95:.2f} ms", "p50 under 10 ms", p50 < 10)
+        )
+    rows.append(Row(f"index of {catalog.tool_count:,} tools built", f"{built:.2f} s", "under 1 s", built < 1))
+    return rows
+
+
+async def execution() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "upstream.yaml"
+        config.write_text(
+            json.dumps(
+                {
+                    "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
+                    "state": {"dir": f"{folder}/state"},
+                }
+            )
+        )
+        async with App.open(load(config)) as app, Client(app.front) as client:
+
+            async def run(code: str) -> Any:
+                result = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
+                assert result.structured_content["status"] == "succeeded", result.content
+                return result.structured_content.get("value")
+
+            await client.list_tools()
+            await app.pool.wait_settled(30)
+            await run("1+1")
+            one = [await _timed_async(lambda: run("1+1")) for _ in range(60)]
+            p50, p95 = _percentiles(one)
+            rows = [Row('execute_code("1+1"), warm, wasm', f"p50 {p50:.1f} ms, p95 {p95:.1f} ms", "p50 under 15 ms", p50 < 15)]
+            rows.append(await _call_overhead(run))
+            rows.append(await _many_rows(run))
+            return rows
+
+
+async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:
+    code = (
+        "import time\nfrom servers.bench import echo\nfor n in range(20): echo(number=n)\ntimes = []\n"
+        f"for n in range({calls}):\n    t = time.perf_counter(); echo(number=n); times.append(time.perf_counter() - t)\n"
+        "sorted(times)[len(times) // 2] * 1000"
+    )
+    inside: list[float] = []
+    direct: list[float] = []
+    async with Client(StdioServerParameters(command=sys.executable, args=[UPSTREAM])) as peer:
+        for _ in range(3):
+            inside.append(await run(code))
+            times = [await _timed_async(lambda: peer.call_tool("echo", {"number": 1})) for _ in range(calls)]
+            direct.append(statistics.median(times))
+    more = min(inside) - min(direct)
+    return Row(
+        "a call from a program to an upstream, over a direct call from a client",
+        f"{more:+.2f} ms ({min(inside):.2f} over {min(direct):.2f} ms)",
+        "under 2 ms more",
+        more < 2,
+    )
+
+
+async def _many_rows(run: Callable[[str], Awaitable[Any]]) -> Row:
+    code = "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
+    before = _resident_mib()
+    times = []
+    peak = before
+    for _ in range(5):
+        started = time.perf_counter()
+        value = await run(code)
+        times.append(time.perf_counter() - started)
+        assert len(value) == 5
+        peak = max(peak, _resident_mib())
+    seconds, grown = statistics.median(times), peak - before
+    return Row(
+        "10,000 rows through a program, only 5 reach the model",
+        f"{seconds:.2f} s, {grown:.0f} MiB more on the host",
+        "under 1 s, under 64 MiB",
+        seconds < 1 and grown < 64,
+    )
+
+
+def stubs() -> list[Row]:
+    """A stub against the JSON definition it stands for, over the tools of real servers, where those are at hand."""
+    if not TOOLSETS.is_dir():
+        return [Row("tokens of the stubs over their JSON definitions", "skipped: the tool sets are not at hand")]
+    listings = []
+    for path in sorted(TOOLSETS.glob("*.json")):
+        tools = json.loads(path.read_text())["tools"]
+        listings.append(
+            UpstreamListing(
+                path.stem,
+                UpstreamState.READY,
+                tuple(
+                    ToolDefinition(
+                        tool["name"], tool.get("description") or "", None, tool["inputSchema"], tool.get("outputSchema")
+                    )
+                    for tool in tools
+                ),
+            )
+        )
+    catalog = Catalog.build(listings)
+    started = time.perf_counter()
+    sources = [tool.stub.source for tool in catalog.tools()]
+    seconds = time.perf_counter() - started
+    defined = sum(_tokens(definition_text(tool.definition)) for tool in catalog.tools())
+    written = sum(map(_tokens, sources))
+    ratio = written / defined
+    return [
+        Row(
+            f"tokens of {len(sources):,} stubs over their JSON definitions",
+            f"{ratio:.2f} x ({written:,} over {defined:,}); generated in {seconds:.2f} s",
+            "under 1 x",
+            ratio < 1,
+        )
+    ]
+
+
+def token_estimate() -> Row:
+    texts = [path.read_text() for path in sorted(HERE.parent.glob("codemode_server/**/*.py"))[:60]]
+    texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
+    off = sum(map(estimate_tokens, texts)) / sum(map(_tokens, texts)) - 1
+    return Row("the estimate of tokens against o200k", f"{off:+.1%}", "within 10 %", abs(off) < 0.1)
+
+
+def _listings(servers: int, tools: int) -> list[UpstreamListing]:
+    """Made-up servers with tools of the usual size."""
+    verbs = ("create", "list", "get", "update", "delete", "search", "export", "archive", "assign", "merge")
+    nouns = ("issue", "message", "record", "report", "invoice", "repository", "channel", "contact", "page", "ticket")
+    texts = {
+        "owner": "Account that owns it, as in the address",
+        "identifier": "Its identifier",
+        "filter": "Expression that narrows the result",
+        "limit": "Most results to give",
+    }
+
+    def tool(server: int, number: int) -> ToolDefinition:
+        verb, noun = verbs[number % 10], nouns[(number // 10 + server) % 10]
+        properties = {name: {"type": "integer" if name == "limit" else "string", "description": text} for name, text in texts.items()}
+        properties["state"] = {"type": "string", "description": "Only those in this state"}
+        return ToolDefinition(
+            f"{verb}_{noun}_{number}",
+            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives the {noun} as it is now.",
+            None,
+            {"type": "object", "properties": properties, "required": ["owner"]},
+        )
+
+    return [
+        UpstreamListing(
+            f"server{server}",
+            UpstreamState.READY,
+            tuple(tool(server, number) for number in range(tools)),
+            f"Service number {server}",
+        )
+        for server in range(servers)
+    ]
+
+
+def _timed(work: Callable[[int], object], number: int) -> float:
+    started = time.perf_counter()
+    work(number)
+    return (time.perf_counter() - started) * 1e3
+
+
+async def _timed_async(work: Callable[[], Awaitable[object]]) -> float:
+    started = time.perf_counter()
+    await work()
+    return (time.perf_counter() - started) * 1e3
+
+
+def _percentiles(milliseconds: list[float]) -> tuple[float, float]:
+    cuts = statistics.quantiles(milliseconds, n=20)
+    return statistics.median(milliseconds), cuts[18]
+
+
+def _resident_mib() -> float:
+    """Resident memory of this process, which is the host's side of the product here; MiB."""
+    if Path("/proc/self/statm").exists():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], check=True, capture_output=True, text=True)
+    return int(told.stdout) / 1024
+
+
+_ENCODING = bpe_openai.get_encoding("o200k_base")
+
+
+def _tokens(text: str) -> int:
+    return len(_ENCODING.encode(text))
+
+
+def _markdown(rows: list[Row]) -> str:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}"
+    lines = [
+        "# Results",
+        "",
+        f"`make bench` of codemode-server {__version__} on {datetime.now(UTC):%Y-%m-%d}: {machine}, "
+        f"Python {platform.python_version()}.",
+        "Times are of a shared machine: read the ratios.",
+        "",
+        "| what | measured | budget | |",
+        "|---|---|---|---|",
+    ]
+    marks = {True: "kept", False: "**missed**", None: ""}
+    lines += [f"| {row.what} | {row.measured} | {row.budget} | {marks[row.is_kept]} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Drives the product as a host does: the real `mcp.Client`, in memory or over stdio to a child process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult
+
+from codemode_server.app import App
+from codemode_server.config import load
+
+UPSTREAMS = Path(__file__).parent.parent / "upstreams"
+OFFICE = ("google_drive", "salesforce", "slack", "github")
+
+
+@dataclass
+class Answer:
+    """What a host gets from one tool call."""
+
+    result: CallToolResult
+
+    @property
+    def text(self) -> str:
+        return "\n".join(getattr(block, "text", "") for block in self.result.content)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        assert self.result.structured_content is not None, self.text
+        return self.result.structured_content
+
+    @property
+    def value(self) -> Any:
+        assert self.content["status"] == "succeeded", self.text
+        return self.content.get("value")
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.content["status"] != "succeeded", self.text
+        error: dict[str, Any] = self.content["error"]
+        return error
+
+
+@dataclass
+class Host:
+    """A connected host."""
+
+    client: Client
+    folder: Path
+
+    async def call(self, tool: str, **arguments: Any) -> Answer:
+        return Answer(await self.client.call_tool(tool, arguments, read_timeout_seconds=100))
+
+    async def run(self, code: str, **arguments: Any) -> Answer:
+        return await self.call("execute_code", code=code, **arguments)
+
+    def reached(self, tool: str | None = None) -> list[dict[str, Any]]:
+        """What reached the upstreams, in order."""
+        log = self.folder / "office.log"
+        lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return [line for line in lines if tool in (None, line["tool"])]
+
+    async def settled(self) -> str:
+        """Wait until no upstream is on its way; gives the listing of the servers."""
+        with anyio.fail_after(60):
+            while True:
+                text = (await self.call("list_dir", path="/servers")).text
+                if "connecting" not in text and "waiting" not in text:
+                    return text
+                await anyio.sleep(0.05)
+
+
+def configuration(folder: Path, servers: dict[str, Any] | None = None, **sections: Any) -> Path:
+    """Write an upstream.yaml with the office servers (or these) and a state folder of its own."""
+    if servers is None:
+        servers = office(folder)
+    sections.setdefault("state", {"dir": str(folder / "state")})
+    path = folder / "upstream.yaml"
+    path.write_text(json.dumps({"servers": servers, **sections}))
+    return path
+
+
+def office(folder: Path, *names: str) -> dict[str, Any]:
+    return {
+        name: {
+            "command": sys.executable,
+            "args": [str(UPSTREAMS / "office.py"), name],
+            "env": {"OFFICE_LOG": str(folder / "office.log")},
+        }
+        for name in names or OFFICE
+    }
+
+
+@asynccontextmanager
+async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto") -> AsyncIterator[Host]:
+    """The product in this process, its upstreams and sandboxes as real as ever."""
+    async with App.open(load(path), watch=watch) as app, Client(app.front, mode=mode) as client:
+        host = Host(client, path.parent)
+        await host.settled()
+        yield host
+
+
+@asynccontextmanager
+async def over_stdio(path: Path, *, mode: str = "auto", env: dict[str, str] | None = None) -> AsyncIterator[Host]:
+    """The product as a child process, as a host's configuration starts it."""
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "codemode_server", "--config", str(path)], env=env or {}
+    )
+    async with Client(command, mode=mode) as client:
+        host = Host(client, path.parent)
+        await host.settled()
+        yield host

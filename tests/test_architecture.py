@@ -1,0 +1,87 @@
+"""The layout shows the architecture, and this keeps it so: each stage imports only stages below it, and there is one
+way to an upstream."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "codemode_server"
+STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "catalog", "telemetry")
+"""In the order in which data flows down; an import points further down the list."""
+NEUTRAL = {"model", "errors", "settings", "text", "tokens", "redaction"}
+WIRING = {"__main__", "cli", "app", "logs"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The dotted names of our own modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("codemode_server"):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("codemode_server"))
+
+
+def stage_of(dotted: str) -> str:
+    parts = dotted.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "guest" not in path.parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    used = {stage_of(name) for name in imports(path)} - {own, "", "__version__"} - NEUTRAL
+    if own in WIRING:
+        return
+    if own in STAGES:
+        allowed = set(STAGES[STAGES.index(own) + 1 :])
+    elif own == "storage":  # implements contracts of the stages, and nothing else of them
+        assert {name.rsplit(".", 1)[0] for name in imports(path)} <= {
+            "codemode_server.errors",
+            "codemode_server.model",
+            "codemode_server.gateway.ledger",
+            "codemode_server.upstream.cache",
+            "codemode_server.storage.database",
+        }
+        return
+    else:  # neutral modules, and the configuration, which only knows the settings
+        allowed = set()
+    assert used <= allowed, f"{own} must not import {', '.join(sorted(used - allowed))}"
+
+
+def test_the_guest_imports_nothing_of_the_host() -> None:
+    for path in (PACKAGE / "sandbox" / "guest").rglob("*.py"):
+        assert not list(imports(path)), path.name
+
+
+def test_only_the_gateway_calls_an_upstream() -> None:
+    """There is no other way to an upstream: nobody else so much as names the method."""
+    callers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("call_tool", "call_raw")
+        if path.relative_to(PACKAGE).parts[0] not in ("upstream", "front")
+    }
+    assert callers == {"gateway/gateway.py"}
+
+
+def test_nothing_prints_to_stdout_but_the_command_line() -> None:
+    """Stdout belongs to the protocol."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+                to_stderr = any(keyword.arg == "file" for keyword in node.keywords)
+                assert to_stderr or path.name in ("cli.py", "build.py"), f"{path.name}:{node.lineno}"
+
+
+def test_every_module_says_what_it_owns() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} has no docstring"

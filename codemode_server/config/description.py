@@ -99,7 +99,7 @@ def _address(address: str, loaded: LoadedSettings) -> str:
 
 
 def _without_short(text: str, loaded: LoadedSettings) -> str:
-    for secret in loaded.short_secrets:
+    for secret in sorted(loaded.short_secrets, key=len, reverse=True):
         text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", MASK, text)
     return text
 

@@ -168,7 +168,7 @@ def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Fold
         env={"CANARY": CANARY, "PIN": "1234"},
     )
     text = describe(loaded)
-    assert "command: x --token *** -p *** --password=*** --url=http://u:***@h/" in text
+    assert "command: x --token *** -p *** --password=*** --url=http://***@h/" in text
     assert "url: https://***@h.example/mcp?key=***&q=1" in text
     for shown in (text, repr(loaded), repr(loaded.settings.servers["a"]), repr(loaded.settings.tracing)):
         assert CANARY not in shown

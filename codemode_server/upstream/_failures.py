@@ -69,8 +69,8 @@ def call_error(error: Any, server: str, tool: str, refused: list[str]) -> CallEr
     """
     message = str(error.message)
     status = refused[-1] if refused else ""
-    is_unknown_session = status.startswith(("400", "404")) and ("session" in message or "initialized" in message)
-    if is_unknown_session or (status.startswith("404") and message == "Session terminated"):
+    # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
+    if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):
         raise SessionExpired
     if is_end(error) or is_broken_off(error):
         return UpstreamUnavailable(

@@ -1,0 +1,154 @@
+"""Our stdio transport against real processes: noise, size, stderr, and an end in under two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.errors import UpstreamUnavailable
+from codemode_server.model import UpstreamState
+from codemode_server.settings import ServerSettings
+from codemode_server.upstream._messages import parse_line
+from codemode_server.upstream.reaper import Reaper
+from codemode_server.upstream.stdio import Launch, StdioTransport
+from tests.upstream.kit import SERVERS, Kit, is_gone
+
+
+async def test_noise_on_stdout_is_passed_over(kit: Kit) -> None:
+    """@azure/mcp prints plain text, @twilio-alpha/mcp a JSON-RPC request of a method of its own."""
+    async with kit.pool({"s": kit.raw("noisy")}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == "ok"
+
+
+async def test_much_on_stderr_blocks_nobody(kit: Kit) -> None:
+    """1.2 MB before the first answer: far more than a pipe holds."""
+    async with kit.pool({"s": kit.raw("shouting")}) as pool:
+        assert kit.is_ready(pool, "s")
+
+
+async def test_nothing_of_an_upstream_reaches_our_own_output(kit: Kit, capfd: pytest.CaptureFixture[str]) -> None:
+    """stdout belongs to the host's protocol, and stderr to the host's log."""
+    async with kit.pool({"s": kit.raw("shouting"), "n": kit.raw("noisy"), "e": kit.raw("exits")}):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_server_that_exits_at_once_is_quoted_without_its_secrets(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("exits", env={"PROBE_KEY": "hunter2-hunter2"})}) as pool:
+        listing = kit.listing(pool, "s")
+        assert listing.state is UpstreamState.FAILED
+        assert listing.error == ("exited with code 2; its stderr ends with:\nfatal: no API key; got PROBE_KEY=[secret]")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (ServerSettings(command="no-such-program"), "can't be started: there is no program 'no-such-program'"),
+        (ServerSettings(command="/"), "can't be started: Permission denied"),
+        (ServerSettings(command=sys.executable, cwd="/no/such"), "can't be started: there is no folder '/no/such'"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(kit: Kit, settings: ServerSettings, error: str) -> None:
+    async with kit.pool({"s": settings}) as pool:
+        assert kit.listing(pool, "s").error == error
+
+
+async def test_a_child_gets_its_own_variables_and_few_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our environment holds the other servers' credentials."""
+    monkeypatch.setenv("SECRET_OF_OURS", "1")
+    async with kit.pool({"s": kit.raw("environment", env={"PROBE": "yes"})}) as pool:
+        environment = (await pool.call_tool("s", "a", {})).value
+        assert environment["PROBE"] == "yes"
+        assert "PATH" in environment
+        assert "SECRET_OF_OURS" not in environment
+
+
+async def test_a_child_runs_in_its_folder(kit: Kit, tmp_path: Path) -> None:
+    async with kit.pool({"s": kit.raw("environment", Path("log"), cwd=str(tmp_path))}) as pool:
+        assert kit.is_ready(pool, "s")
+        assert (tmp_path / "log").exists()
+
+
+async def test_a_result_of_many_mib_takes_time_in_proportion_to_its_size(kit: Kit) -> None:
+    """mcp's own transport takes 57 s for 40 MiB: it copies what it has for each piece of a line."""
+    async with kit.pool({"s": kit.raw("huge_line")}) as pool:
+        with anyio.fail_after(10):
+            assert len((await pool.call_tool("s", "a", {"mib": 40})).value) == 40 * 2**20
+
+
+async def test_a_message_without_end_ends_the_connection_and_says_so(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("huge_line")}) as pool:
+        with pytest.raises(UpstreamUnavailable, match="ended during the call"):
+            await pool.call_tool("s", "a", {"mib": 65})
+        assert (await pool.call_tool("s", "a", {"mib": 0})).value == ""
+
+
+async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
+    reaper = Reaper()
+    endless = Launch(sys.executable, ["-c", "print('x' * 5000, end='', flush=True); input()"])
+    transport = StdioTransport(endless, reaper, max_message_bytes=1024)
+    try:
+        async with transport.open() as (incoming, _):
+            with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
+                await incoming.receive()
+    finally:
+        await reaper.aclose()
+    assert transport.why_ended() == "sent a message of more than 0.000976562 MiB"
+
+
+async def test_text_that_is_no_utf8_costs_no_answer(kit: Kit) -> None:
+    """mcp drops the line, and its caller waits for the timeout."""
+    async with kit.pool({"s": kit.raw("surrogate")}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (b"", 0),
+        (b"hello", 0),
+        (b'"hello"', 0),
+        (b'{"level":"info"}', 0),
+        (b"[" * 100_000, 0),
+        (b'{"jsonrpc":"2.0","id":true,"result":{}}', 0),
+        (b'{"id":1,"result":null}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"error":"oh"}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1.5}}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}', 1),
+        (b'{"jsonrpc":"2.0","method":"x","params":[1]}', 1),
+        (b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]', 2),
+    ],
+)
+def test_a_line_is_read_for_what_it_plainly_means(line: bytes, read: int) -> None:
+    assert len(parse_line(line)) == read
+
+
+async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(kit: Kit, tmp_path: Path) -> None:
+    """Three that ignore EOF and SIGTERM, each with a child that does so too, end at the same time."""
+    files = [tmp_path / str(number) for number in range(3)]
+    async with kit.pool({file.name: kit.raw("stubborn", file, protocol="legacy") for file in files}):
+        started = time.perf_counter()
+    assert time.perf_counter() - started < 1.8
+    pids = [int(pid) for file in files for pid in file.read_text().split()]
+    assert len(pids) == 6
+    await kit.until(lambda: all(is_gone(pid) for pid in pids))
+
+
+async def test_a_cancelled_start_leaves_no_process(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with anyio.move_on_after(15) as scope:
+        async with kit.pool({"s": kit.raw("stubborn", file)}, settled=False):
+            await kit.until(file.exists)
+            scope.cancel()
+    await kit.until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()))
+
+
+async def test_the_servers_folder_is_where_the_tests_think(kit: Kit) -> None:
+    """Positive control of the tests above: a missing file would fail in much the same way."""
+    assert (SERVERS / "raw.py").exists()
+    assert (SERVERS / "modern.py").exists()
+    assert kit.raw("x").args[0] == str(SERVERS / "raw.py")

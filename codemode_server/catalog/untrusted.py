@@ -64,13 +64,19 @@ def first_sentence(text: object, limit: int = 120) -> str:
 
 def docstring(text: str, indent: str = "") -> str:
     """A docstring that holds exactly this text, which is clean already."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '""\\"')
-    if "\n" not in escaped:
-        escaped = escaped[:-1] + '\\"' if escaped.endswith('"') else escaped
-        return f'{indent}"""{escaped}"""'
-    lines = escaped.split("\n")
+    escaped = text.replace("\\", "\\\\")
+    if "\n" not in text:
+        # A quote at the end would be the first of the closing three.
+        last = '\\"' if escaped.endswith('"') else ""
+        escaped = escaped.removesuffix('"') if last else escaped
+        return f'{indent}"""{_without_triple_quotes(escaped)}{last}"""'
+    lines = _without_triple_quotes(escaped).split("\n")
     body = [lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])]
     return f'{indent}"""' + "\n".join(body) + f'\n{indent}"""'
+
+
+def _without_triple_quotes(text: str) -> str:
+    return text.replace('"""', '""\\"')
 
 
 def literal(value: str | int | float | None) -> str:

@@ -1,0 +1,151 @@
+"""Upstream names → Python names: legal, unique, and the same whatever else is listed and in whatever order."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+
+import pytest
+
+from codemode_server.catalog.naming import LONGEST, parameter_names, server_names, tool_names, words
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("create_issue", "create_issue"),
+        ("sheetId", "sheetId"),
+        ("API-post-search", "API_post_search"),
+        ("TwilioApiV2010--ListCall", "TwilioApiV2010_ListCall"),
+        ("files.list", "files_list"),
+        ("2fa/enable", "tool_2fa_enable"),
+        ("import", "import_"),
+        ("None", "None_"),
+        ("set", "set_"),  # else `set()` in a program would be a call
+        ("print", "print_"),
+        ("tool", "tool_"),
+        ("Any", "Any_"),
+        ("match", "match"),  # a keyword in places only; legal as a name
+        ("__init__", "init"),  # would be the package's own file
+        ("__import__('os')", "import___os"),
+        ("_private", "_private"),
+        ("nul", "nul_"),
+        ("größe", "größe"),
+        ("查询", "查询"),
+        ("ｆｕｌｌ", "full"),
+        ("a\nb\u202ec", "a_b_c"),
+        ("", "tool_4oym"),
+        ("🎉", "tool_mfdc"),
+    ],
+)
+def test_a_tool_gets_the_name_that_python_can_import(raw: str, name: str) -> None:
+    assert tool_names([raw]) == {raw: name}
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ("auth-method", "auth_method"),
+        ("$filter", "filter"),
+        ("site.id", "site_id"),
+        ("StartTime<", "StartTime_lt"),
+        ("StartTime>", "StartTime_gt"),
+        ("from", "from_"),
+        ("type", "type"),  # no danger: a parameter hides nothing outside of its function
+        ("__typename", "typename"),  # two underscores would make it positional-only
+        ("__debug__", "debug"),  # the one identifier that can't be a parameter
+        ("1st", "arg_1st"),
+        ("x: int = __import__('os')", "x_int___import___os"),
+    ],
+)
+def test_a_parameter_keeps_its_name_as_far_as_python_allows(raw: str, name: str) -> None:
+    assert parameter_names([raw]) == {raw: name}
+
+
+def test_servers_may_be_called_like_builtins_but_not_like_what_the_package_defines() -> None:
+    assert server_names(["time", "tool", "ToolError", "google-drive", "con"]) == {
+        "time": "time",
+        "tool": "tool_",
+        "ToolError": "ToolError_",
+        "google-drive": "google_drive",
+        "con": "con_",
+    }
+
+
+def test_of_two_equal_names_the_clean_one_keeps_it_and_the_other_carries_a_hash() -> None:
+    assert tool_names(["list-issues", "list_issues"]) == {
+        "list-issues": "list_issues_xq2f",
+        "list_issues": "list_issues",
+    }
+
+
+def test_where_neither_is_clean_both_carry_a_hash_so_that_the_name_never_passes_from_one_to_the_other() -> None:
+    names = tool_names(["a-b", "a.b"])
+    assert "a_b" not in names.values()
+    assert len(set(names.values())) == 2
+
+
+def test_tools_that_differ_in_case_alone_are_told_apart_on_file_systems_that_ignore_case() -> None:
+    names = tool_names(["getUser", "getuser", "GETUSER"])
+    assert names["getuser"] == "getuser"
+    assert len({name.casefold() for name in names.values()}) == 3
+
+
+def test_parameters_that_differ_in_case_alone_keep_their_names() -> None:
+    assert parameter_names(["id", "ID"]) == {"id": "id", "ID": "ID"}
+
+
+def test_names_do_not_depend_on_the_order_of_the_listing() -> None:
+    raw = ["a-b", "a.b", "a_b", "A_B", "a_b_c", "from", "from_"]
+    assert len({tuple(sorted(tool_names(order).items())) for order in itertools.permutations(raw)}) == 1
+
+
+def test_a_tool_that_comes_later_renames_no_other_that_it_does_not_collide_with() -> None:
+    before = tool_names(["list_issues", "get-user", "list-issues"])
+    after = tool_names(["delete", "list_issues", "get-user", "getUser", "list-issues"])
+    assert before.items() <= after.items()
+
+
+def test_an_upstream_that_takes_the_hashed_names_in_advance_still_gets_unique_ones() -> None:
+    raws = ["a-b", "a_b"]
+    for _ in range(6):
+        raws += [name for name in tool_names(raws).values() if name not in raws]
+    names = tool_names(raws)
+    assert len(set(names.values())) == len(raws)
+    assert all(names[raw] == raw for raw in raws if raw != "a-b")
+
+
+def test_a_long_name_is_cut_and_two_that_begin_alike_stay_apart() -> None:
+    names = tool_names(["x" * 500, "x" * 501, "查" * 500])
+    assert len(set(names.values())) == 3
+    assert all(len(name.encode()) <= 2 * LONGEST for name in names.values())
+
+
+def test_whatever_comes_in_a_legal_name_comes_out() -> None:
+    hostile = [
+        "\ud800",
+        "\x00",
+        "½",
+        "a²",
+        "ª",
+        "\u0301x",
+        "a\u200db",
+        "١٢",
+        "𝓪",
+        "ﬁ",
+        "__",
+        "_",
+        "class",
+        "-" * 300,
+        "İ",
+    ]
+    for names in (tool_names(hostile), parameter_names(hostile), server_names(hostile)):
+        assert len(set(names.values())) == len(hostile)
+        for name in names.values():
+            assert name.isidentifier()
+            assert not keyword.iskeyword(name)
+            exec(f"def f({name}): return {name}")
+
+
+def test_words_of_an_identifier() -> None:
+    assert words("APIPost-page_v2.listURLs") == ["API", "Post", "page", "v", "2", "list", "UR", "Ls"]

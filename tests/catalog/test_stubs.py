@@ -1,0 +1,402 @@
+"""Stubs: what a model reads, a type checker checks and the sandbox executes, from schemas as servers send them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.stubs import server_package_source, servers_package_source
+from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+
+Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
+
+
+def stub(
+    schema: object,
+    *,
+    name: str = "create_issue",
+    description: str = "",
+    output: object = None,
+    effect: Effect = Effect.UNKNOWN,
+    title: str | None = None,
+) -> str:
+    """The stub of the one tool of a server `github`; schemas may be anything, as upstreams send anything."""
+    definition = ToolDefinition(name, description, title, schema, output, effect)  # type: ignore[arg-type]
+    catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (definition,))])
+    return next(catalog.tools()).stub.source
+
+
+def signature(properties: dict[str, Any], required: list[str] | None = None, **root: Any) -> str:
+    """What stands between the parentheses of the function."""
+    source = stub({"type": "object", "properties": properties, "required": required or [], **root}, name="t")
+    line = next(line for line in source.splitlines() if line.startswith("def "))
+    return line.removeprefix("def t(").removesuffix(") -> Any:")
+
+
+class TestTheWholeText:
+    def test_of_a_tool_with_nested_objects_renamed_parameters_and_defaults(self) -> None:
+        source = stub(
+            {
+                "type": "object",
+                "required": ["owner", "title"],
+                "properties": {
+                    "owner": {"type": "string", "description": "Repository owner"},
+                    "auth-method": {"type": "string", "description": "How to sign in"},
+                    "title": {"type": "string"},
+                    "from": {"type": "string", "format": "date-time", "description": "Not before"},
+                    "labels": {
+                        "type": "array",
+                        "maxItems": 10,
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": {
+                                "name": {"type": "string", "description": "Name of the label"},
+                                "color": {"type": "string", "pattern": "^[0-9a-f]{6}$"},
+                            },
+                        },
+                    },
+                    "state": {"type": "string", "enum": ["open", "closed"], "default": "open"},
+                    "milestone": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": None},
+                },
+            },
+            description="Create an issue in a repository.",
+            effect=Effect.WRITES,
+        )
+        assert source == (
+            '"""github.create_issue · writes"""\n'
+            "from servers import tool\n"
+            "from typing import Any, Literal, NotRequired, TypedDict\n"
+            "\n"
+            "class Label(TypedDict):\n"
+            "    name: str  # Name of the label\n"
+            "    color: NotRequired[str]  # [pattern ^[0-9a-f]{6}$]\n"
+            "\n"
+            '@tool("github", "create_issue", {"auth_method": "auth-method", "from_": "from"})\n'
+            "def create_issue(owner: str, title: str, auth_method: str = ..., from_: str = ..., "
+            'labels: list[Label] = ..., state: Literal["open", "closed"] = "open", '
+            "milestone: int | None = None) -> Any:\n"
+            '    """Create an issue in a repository.\n'
+            "\n"
+            "    owner: Repository owner\n"
+            "    auth_method: How to sign in\n"
+            '    from_ ("from"): Not before [date-time]\n'
+            "    labels: [at most 10 items]\n"
+            "    milestone: [>= 1]\n"
+            '    """\n'
+        )
+
+    def test_of_a_tool_without_parameters(self) -> None:
+        assert stub({"type": "object", "properties": {}}, name="get-me", description="Who am I?") == (
+            '"""github.get_me ("get-me")"""\n'
+            "from servers import tool\n"
+            "from typing import Any\n"
+            "\n"
+            '@tool("github", "get_me")\n'
+            "def get_me() -> Any:\n"
+            '    """Who am I?"""\n'
+        )
+
+    def test_of_a_tool_that_says_nothing_of_itself(self) -> None:
+        assert stub({}, name="x") == (
+            '"""github.x"""\n'
+            "from servers import tool\n"
+            "from typing import Any\n"
+            "\n"
+            '@tool("github", "x")\n'
+            "def x() -> Any:\n"
+            "    ...\n"
+        )
+
+    def test_of_a_recursive_result_with_keys_that_are_no_identifiers(self) -> None:
+        source = stub(
+            {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+            name="tree",
+            title="Tree of a page",
+            effect=Effect.READS,
+            output={
+                "$ref": "#/$defs/Node",
+                "$defs": {
+                    "Node": {
+                        "type": "object",
+                        "required": ["@id"],
+                        "properties": {
+                            "@id": {"type": "string"},
+                            "parent": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
+                            "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+                        },
+                    }
+                },
+            },
+        )
+        assert source == (
+            '"""github.tree · reads"""\n'
+            "from servers import tool\n"
+            "from typing import NotRequired, TypedDict\n"
+            "\n"
+            'Node = TypedDict("Node", {\n'
+            '    "@id": str,\n'
+            '    "parent": NotRequired["Node | None"],\n'
+            '    "children": NotRequired["list[Node]"],\n'
+            "})\n"
+            "\n"
+            '@tool("github", "tree")\n'
+            "def tree(id: int) -> Node:\n"
+            '    """Tree of a page"""\n'
+        )
+
+    def test_of_a_server_package(self) -> None:
+        assert server_package_source("git-hub", 'Issues """ and more', ["list_issues", "create_issue"]) == (
+            '"""git-hub · Issues ""\\" and more"""\n'
+            "from .create_issue import create_issue as create_issue\n"
+            "from .list_issues import list_issues as list_issues\n"
+        )
+
+
+class TestParameters:
+    def test_required_ones_come_first_and_each_group_keeps_the_order_of_the_schema(self) -> None:
+        properties = {name: {"type": "string"} for name in "dcba"}
+        assert signature(properties, ["a", "c"]) == "c: str, a: str, d: str = ..., b: str = ..."
+
+    def test_an_argument_required_but_described_nowhere_is_there_all_the_same(self) -> None:
+        assert signature({}, ["ctx"]) == "ctx: Any"
+
+    def test_a_tool_that_takes_anything_says_so(self) -> None:
+        assert signature({}, additionalProperties=True) == "**arguments: Any"
+
+    def test_alternatives_of_the_whole_schema_give_their_parameters_together(self) -> None:
+        one = {"properties": {"id": {"type": "string"}, "x": {"type": "integer"}}, "required": ["id", "x"]}
+        other = {"properties": {"id": {"type": "string"}, "y": {"type": "integer"}}, "required": ["id", "y"]}
+        assert signature({}, oneOf=[one, other]) == "id: str, x: int = ..., y: int = ..."
+
+    def test_more_parameters_than_python_once_allowed(self, load: Load) -> None:
+        source = stub({"properties": {f"p{n}": {"type": "string"} for n in range(400)}}, name="t")
+        assert len(inspect.signature(load(source)[1]["t"]).parameters) == 400
+
+    @pytest.mark.parametrize(
+        ("schema", "declared"),
+        [
+            ({"type": "integer", "default": 30}, "a: int = 30"),
+            ({"type": "integer", "default": 30.0}, "a: int = 30"),
+            ({"type": "number", "default": 1}, "a: float = 1"),
+            ({"type": "boolean", "default": False}, "a: bool = False"),
+            ({"type": "string", "default": "it's"}, 'a: str = "it\'s"'),
+            ({"type": ["string", "null"], "default": None}, "a: str | None = None"),
+            ({"type": "string", "default": None}, "a: str = ..."),
+            ({"type": "integer", "default": "30"}, "a: int = ..."),
+            ({"type": "integer", "default": True}, "a: int = ..."),
+            ({"enum": ["x"], "default": "y"}, 'a: Literal["x"] = ...'),
+            ({"type": "array", "default": []}, "a: list[Any] = ..."),
+            ({"type": "number", "default": float("inf")}, "a: float = ..."),
+            ({"type": "string", "default": "x" * 500}, "a: str = ..."),
+        ],
+    )
+    def test_a_default_stands_in_the_signature_where_it_is_simple_and_of_the_type(
+        self, schema: dict[str, Any], declared: str
+    ) -> None:
+        assert signature({"a": schema}) == declared
+
+    def test_a_default_that_can_not_stand_there_is_told(self) -> None:
+        source = stub({"properties": {"fields": {"type": "array", "default": ["id"], "description": "Which"}}})
+        assert '    """fields: Which [default ["id"]]"""' in source
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("schema", "type_"),
+        [
+            ({}, "Any"),
+            (True, "Any"),
+            (False, "Any"),
+            (None, "Any"),
+            ({"type": "String"}, "Any"),
+            ({"type": "null"}, "None"),
+            ({"type": "integer"}, "int"),
+            ({"type": ["number", "integer", "null"]}, "float | None"),
+            ({"type": "string", "nullable": True}, "str | None"),
+            ({"type": "string", "format": "uri"}, "str"),
+            ({"type": "array"}, "list[Any]"),
+            ({"type": "array", "items": {"type": "string"}}, "list[str]"),
+            ({"items": {"enum": ["a", "b"]}}, 'list[Literal["a", "b"]]'),
+            (
+                {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False},
+                "list[int | str]",
+            ),
+            ({"type": "object"}, "dict[str, Any]"),
+            ({"type": "object", "properties": {}}, "dict[str, Any]"),
+            ({"additionalProperties": {"type": "integer"}}, "dict[str, int]"),
+            ({"type": "object", "patternProperties": {"^x": {"type": "boolean"}}}, "dict[str, bool]"),
+            ({"enum": ["a", 1, True, None]}, 'Literal["a", 1, True] | None'),
+            ({"const": "page"}, 'Literal["page"]'),
+            ({"enum": [1.5, 2.5]}, "float"),
+            ({"enum": [f"v{n}" for n in range(500)]}, "str"),
+            ({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, "str | list[str]"),
+            ({"oneOf": [{"const": "a"}, {"const": "b"}, {"type": "null"}]}, 'Literal["a", "b"] | None'),
+            ({"anyOf": [{"type": "string"}, {}]}, "Any"),
+            ({"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}, "str"),
+            ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "str"),
+            ({"$ref": "#/$defs/Color"}, 'Literal["red"]'),
+            ({"$ref": "#/definitions/Size"}, "int"),
+            ({"$ref": "#/properties/other", "description": "The same"}, "bool"),
+            ({"$ref": "https://example.com/schema"}, "Any"),
+            ({"$ref": "#/$defs/Self"}, "Any"),
+            ({"$ref": "#/$defs/Json"}, "str | list[Any]"),
+            ({"type": ["string", 3, {}]}, "str"),
+            ({"type": {}, "items": 7}, "list[Any]"),
+        ],
+    )
+    def test_of_a_schema(self, schema: object, type_: str) -> None:
+        root = {
+            "$defs": {
+                "Color": {"enum": ["red"]},
+                "Self": {"$ref": "#/$defs/Self"},
+                "Json": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/Json"}}]},
+            },
+            "definitions": {"Size": {"type": "integer"}},
+        }
+        found = signature({"a": schema, "other": {"type": "boolean"}}, ["a"], **root)
+        assert found == f"a: {type_}, other: bool = ..."
+
+    def test_an_enum_too_large_to_spell_out_is_counted(self) -> None:
+        source = stub({"properties": {"zone": {"enum": [f"z{n}" for n in range(812)]}}}, name="t")
+        assert 'zone: [one of 812 values, such as ["z0", "z1", "z2"]]' in source
+
+    def test_objects_that_say_the_same_are_one_class(self) -> None:
+        point = {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "number"}}}
+        assert signature({"start": point, "end": point}) == "start: Start = ..., end: Start = ..."
+
+    def test_objects_that_differ_under_the_same_name_are_two(self) -> None:
+        one = {"type": "object", "properties": {"x": {"type": "number"}}}
+        other = {"type": "object", "properties": {"label": {"type": "object", "properties": {"y": {"type": "string"}}}}}
+        assert signature({"label": one, "box": other}) == "label: Label = ..., box: Box = ..."
+
+    def test_properties_of_merged_schemas_come_together(self) -> None:
+        source = stub(
+            {
+                "properties": {"a": {"allOf": [{"$ref": "#/$defs/Base"}, {"properties": {"y": {"type": "integer"}}}]}},
+                "$defs": {"Base": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}},
+            },
+            name="t",
+        )
+        assert "class A(TypedDict):\n    y: NotRequired[int]\n    x: str\n" in source
+
+    @pytest.mark.parametrize(
+        ("output", "type_"),
+        [
+            (None, "Any"),
+            ({"type": "object"}, "dict[str, Any]"),
+            ({"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}, "str"),
+            (
+                {"type": "object", "properties": {"result": {"type": "array", "items": {"type": "integer"}}}},
+                "list[int]",
+            ),
+            ({"type": "object", "properties": {"result": {}, "total": {"type": "integer"}}}, "TResult"),
+        ],
+    )
+    def test_of_a_result_a_lone_result_key_is_unwrapped(self, output: object, type_: str) -> None:
+        assert f"def t() -> {type_}:" in stub({}, name="t", output=output)
+
+
+class TestHostileUpstreams:
+    def test_no_text_of_an_upstream_becomes_code(self, load: Load) -> None:
+        evil = '"""\nraise SystemExit("out")\n\\'
+        keys = {
+            "x: int = __import__('os')": {"type": "string", "description": evil, "default": "'); import os #"},
+            "y\n": {"enum": ["a'\"]", evil, "\x1b[31m"], "description": "# \r raise SystemExit\x0c"},
+            "z": {
+                "type": "object",
+                "properties": {evil: {"description": evil}, "k": {"description": "\r\x85\u2028 raise SystemExit"}},
+            },
+            "w": {"type": "array", "items": {"$ref": f"#/$defs/{evil}"}, "default": [evil]},
+        }
+        defs = {evil: {"type": "object", "properties": {"a": {"title": evil, "pattern": evil}}, "title": evil}}
+        source = stub({"properties": keys, "required": [evil], "$defs": defs}, name=evil, description=evil, title=evil)
+        calls, names = load(source)
+        assert len(calls) == 1
+        server, tool, renamed = calls[0]
+        assert (server, set(renamed.values())) == ("github", {"x: int = __import__('os')", "y\n", evil})
+        assert set(inspect.signature(names[tool]).parameters) == {*renamed, "z", "w"}
+        allowed = ast.Expr | ast.ImportFrom | ast.ClassDef | ast.Assign | ast.FunctionDef
+        assert all(isinstance(statement, allowed) for statement in ast.parse(source).body)
+        assert all(line.isprintable() for line in source.split("\n"))
+
+    def test_keys_that_would_hide_types_or_be_mangled_do_not(self, load: Load) -> None:
+        keys = {
+            name: {"type": "array", "items": {"type": "string"}} for name in ("list", "str", "__typename", "Any", "in")
+        }
+        source = stub({"properties": {"any": {"type": "object", "properties": keys}}}, name="t")
+        assert load(source)[1]["Any2"].__annotations__.keys() == keys.keys()
+
+    def test_a_class_is_never_called_like_the_function(self, load: Load) -> None:
+        source = stub({"properties": {"Sub": {"type": "object", "properties": {"a": {}}}}}, name="Sub")
+        assert "class Sub2(" in source
+        assert inspect.isfunction(load(source)[1]["Sub"])
+
+    @pytest.mark.parametrize("wrap", ["properties", "items", "allOf", "anyOf", "additionalProperties"])
+    def test_nesting_without_end_is_any_at_some_depth(self, wrap: str, load: Load) -> None:
+        schema: Any = {"type": "string"}
+        for _ in range(20_000):
+            inner = {"properties": {"a": schema}} if wrap == "properties" else {wrap: schema}
+            schema = {wrap: [schema]} if wrap in ("allOf", "anyOf") else inner
+        load(stub({"properties": {"a": schema}}, name="t", output=schema))
+        load(stub(schema, name="t"))
+
+    @pytest.mark.parametrize("wrap", ["anyOf", "allOf", "properties"])
+    def test_references_that_fan_out_do_not_explode(self, wrap: str, load: Load) -> None:
+        def pair(reference: dict[str, str]) -> Any:
+            return (
+                {"a": reference, "b": {**reference, "type": "object"}}
+                if wrap == "properties"
+                else [reference, dict(reference)]
+            )
+
+        defs = {f"A{n}": {wrap: pair({"$ref": f"#/$defs/A{n + 1}"})} for n in range(60)}
+        started = time.perf_counter()
+        source = stub({"properties": {"x": {"$ref": "#/$defs/A0"}}, "$defs": defs}, name="t")
+        load(source)
+        assert time.perf_counter() - started < 2
+        assert len(source) < 200_000
+
+    def test_a_huge_schema_is_cut_not_refused(self, load: Load) -> None:
+        inner = {f"q{n}": {"type": "object", "properties": {"z": {"const": n}}} for n in range(300)}
+        properties = {f"p{n}": {"type": "object", "properties": inner, "description": "d" * 5_000} for n in range(300)}
+        source = stub({"properties": properties}, name="t", description="x" * 10**6)
+        assert "… (992,000 more characters)" in source
+        assert "more parameters are described)" in source
+        assert len(inspect.signature(load(source)[1]["t"]).parameters) == 300
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            [],
+            None,
+            "object",
+            {"properties": []},
+            {"properties": {"a": 1}, "required": "a"},
+            {"properties": {"a": {"enum": {}, "anyOf": {}, "required": True, "items": "x", "minimum": "0"}}},
+            {"properties": {"a": {"enum": [[]], "default": {"b": [{}]}}}, "required": [None, 3]},
+            {"properties": {"a": {"const": "\ud800", "description": 5}, "\ud800": {}}},
+            {"properties": {"a": {"type": "integer", "default": 10**5_000, "maximum": 10**5_000, "enum": [10**5_000]}}},
+            {"$ref": "#"},
+            {"$ref": "#/properties/a", "properties": {"a": {"$ref": "#/properties/a"}}},
+        ],
+    )
+    def test_a_malformed_schema_still_gives_a_stub(self, schema: object, load: Load) -> None:
+        source = stub(schema, name="t", output=schema)
+        assert callable(load(source)[1]["t"])
+        source.encode()
+
+
+def test_the_servers_package_says_that_its_functions_run_in_programs_only() -> None:
+    names: dict[str, Any] = {}
+    exec(servers_package_source(), names)
+    decorated = names["tool"]("github", "get_me", {})(lambda: None)
+    with pytest.raises(RuntimeError, match=r"servers\.github\.get_me runs inside execute_code only"):
+        decorated()
+    assert issubclass(names["ToolError"], Exception)

@@ -1,0 +1,97 @@
+"""Upstream text as prose, docstrings and literals: readable, bounded, and never anything but text."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from codemode_server.catalog.untrusted import docstring, first_sentence, glimpse, literal, one_line, prose
+
+HOSTILE = [
+    'ends with a quote"',
+    'three """ of them',
+    '""""""',
+    "ends with a backslash\\",
+    '\\"""',
+    "\\N{DIGIT ONE} \\x41 \\u0041",
+    '"""\nimport os\nos.system("true")\n"""',
+    "tab\tand {braces} and %s",
+    "'",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_docstring_holds_exactly_its_text_and_nothing_else(text: str) -> None:
+    module = ast.parse(docstring(text))
+    assert len(module.body) == 1
+    assert (ast.get_docstring(module, clean=False) or "").rstrip("\n") == text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_indented_docstring_is_the_body_of_its_function_alone(text: str) -> None:
+    module = ast.parse("def f():\n" + docstring(text, indent="    "))
+    function = module.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert len(module.body) == len(function.body) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [*HOSTILE, "\x1b[31m", "\u202egnp.exe", "\ud800", "a\x00b", "\u2028", 'a"b', "a'b\"c", 1, -1.5, True, None]
+)
+def test_a_literal_is_the_value_again_on_one_line_of_visible_characters(value: str | float | None) -> None:
+    text = literal(value)
+    assert ast.literal_eval(text) == value
+    assert text.isprintable()
+
+
+def test_strings_stand_in_double_quotes_wherever_that_needs_no_escape() -> None:
+    assert [literal(text) for text in ("a", "it's", 'say "a"')] == ['"a"', '"it\'s"', "'say \"a\"'"]
+
+
+def test_what_a_reader_does_not_see_is_taken_out_of_prose() -> None:
+    text = "\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link \u202edesrever\u202c ze\u200bro "
+    text += "\U000e0041\U000e0042tags\x00\x08\ufeff\ud83d"
+    assert one_line(text, 100) == "red link desrever zero tags"
+
+
+def test_every_kind_of_line_end_is_a_line_end_and_none_is_left_in_one_line() -> None:
+    text = "a\r\nb\rc\u2028d\u2029e\x85f\x0bg\x0ch\ni"
+    assert one_line(text, 100) == "a b c d e fgh i"
+    assert prose(text, 100) == "a\nb\nc\nd\ne\nfgh\ni"
+
+
+def test_prose_loses_the_indent_of_a_docstring_and_runs_of_blank_lines() -> None:
+    assert prose("First.\n\n\n\n    Args:\n        a: b   \n    ", 1_000) == "First.\n\nArgs:\n    a: b"
+
+
+def test_what_was_cut_is_said() -> None:
+    assert prose("a" * 5_000, 10) == "aaaaaaaaaa … (4,990 more characters)"
+    assert one_line("b" * 15, 10) == "bbbbbbbbbb … (5 more characters)"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Creates an issue. Needs a token.", "Creates an issue."),
+        ("Notion | Search by title\nError Responses:\n400: Bad request", "Notion | Search by title"),
+        ("Lists what is in\nthe folder", "Lists what is in the folder"),
+        ("Finds files, e.g. images, in a folder. More.", "Finds files, e.g. images, in a folder."),
+        ("\n\n  Title\n\nBody", "Title"),
+        ("创建问题。需要令牌。", "创建问题。"),
+        ("word " * 40, ("word " * 24).strip() + "…"),
+        ("", ""),
+    ],
+)
+def test_the_first_sentence(text: str, sentence: str) -> None:
+    assert first_sentence(text) == sentence
+
+
+def test_a_glimpse_of_a_value_is_bounded_in_depth_and_size() -> None:
+    deep: list[object] = []
+    for _ in range(50_000):
+        deep = [deep]
+    assert glimpse(deep, 80) == "[[[[[...]]]]]"
+    assert glimpse(list(range(10**6)), 80) == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
+    assert glimpse({"a": "x" * 10**6}, 20) == '{"a": "xxxxxxxxxxxxx…'
+    assert glimpse(10**5_000, 80) == "..."

@@ -103,7 +103,7 @@ def list_dir(
             return _root(catalog)
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
-            return _paged("/servers", f"{len(servers)} servers, {catalog.tool_count} tools", servers, page)
+            return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
             found = _sorted(skills)
             return _paged("/skills", "from skills.<name> import <name>" if found else "no skills saved", found, page)
@@ -158,9 +158,7 @@ def availability(server: Server) -> str:
 
 def _root(catalog: Catalog) -> Folder:
     entries = (
-        Entry(
-            "servers", f"{len(catalog.servers)} servers, {catalog.tool_count} tools, each a function to import", True
-        ),
+        Entry("servers", f"{_totals(catalog)}, each a function to import", True),
         Entry("skills", "saved programs, importable", True),
         Entry("workspace", "files that stay between programs", True),
     )
@@ -168,7 +166,7 @@ def _root(catalog: Catalog) -> Folder:
 
 
 def _server_entry(server: Server) -> Entry:
-    parts = [first_sentence(server.description, 160), f"{len(server.tools)} tools", availability(server)]
+    parts = [first_sentence(server.description, 160), _count(len(server.tools), "tool"), availability(server)]
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
@@ -176,7 +174,7 @@ def _server_folder(server: Server, page: int) -> Folder:
     entries = [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(server.tools, key=lambda tool: tool.name)]
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
-    summary = [raw, f"{len(entries)} tools", availability(server), left_out]
+    summary = [raw, _count(len(entries), "tool"), availability(server), left_out]
     return _paged(f"/servers/{server.name}", " · ".join(part for part in summary if part), entries, page)
 
 
@@ -200,7 +198,7 @@ def _workspace(inner: list[str], entries: list[Entry], page: int) -> Folder:
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
     if not 1 <= page <= pages:
-        raise MetaToolError(f'"{path}" has {pages} page{"s" if pages > 1 else ""}, not a page {page}')
+        raise MetaToolError(f'"{path}" has {_count(pages, "page")}, not a page {page}')
     return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
 
 
@@ -274,6 +272,14 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
             return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
         return f"no folder {shown(place)}; {nearest(parts[1], (server.name for server in catalog.servers))}"
     return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
+
+
+def _totals(catalog: Catalog) -> str:
+    return f"{_count(len(catalog.servers), 'server')}, {_count(catalog.tool_count, 'tool')}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _sorted(entries: Iterable[Entry]) -> list[Entry]:

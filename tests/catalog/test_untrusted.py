@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
 import pytest
 
@@ -34,6 +35,17 @@ def test_an_indented_docstring_is_the_body_of_its_function_alone(text: str) -> N
     function = module.body[0]
     assert isinstance(function, ast.FunctionDef)
     assert len(module.body) == len(function.body) == 1
+
+
+def test_no_mixture_of_quotes_backslashes_and_line_ends_breaks_out_of_a_docstring() -> None:
+    for length in range(1, 7):
+        for letters in itertools.product('"\\a\n', repeat=length):
+            text = "".join(letters)
+            body = ast.parse(docstring(text)).body
+            assert len(body) == 1
+            assert isinstance(body[0], ast.Expr)
+            assert isinstance(body[0].value, ast.Constant)
+            assert body[0].value.value == (text + "\n" if "\n" in text else text)
 
 
 @pytest.mark.parametrize(

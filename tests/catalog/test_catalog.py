@@ -1,0 +1,132 @@
+"""The snapshot: what it takes from listings, what it looks up, and what passes from one snapshot to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.parameters import Parameter
+from codemode_server.errors import UnknownTool
+from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+
+
+def listing(name: str, *tools: str, state: UpstreamState = UpstreamState.READY, **more: Any) -> UpstreamListing:
+    return UpstreamListing(name, state, tuple(ToolDefinition(tool, f"Does {tool}.") for tool in tools), **more)
+
+
+def test_servers_and_tools_are_found_by_python_name_and_by_raw_name() -> None:
+    catalog = Catalog.build([listing("google-drive", "get-document"), listing("github", "create_issue")])
+    assert [server.name for server in catalog.servers] == ["github", "google_drive"]
+    assert catalog.server("google-drive") is catalog.server("google_drive")
+    assert catalog.tool("google-drive", "get-document") is catalog.tool("google_drive", "get_document")
+    assert catalog.tool("google_drive", "get_document").import_line == "from servers.google_drive import get_document"
+
+
+def test_where_a_raw_name_is_another_tools_python_name_the_python_name_wins() -> None:
+    catalog = Catalog.build([listing("s", "set", "set_")])
+    assert catalog.tool("s", "set_").raw_name == "set_"
+    assert catalog.tool("s", "set").name.startswith("set_")
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "message"),
+    [
+        ("githib", "x", 'no server "githib"; nearest: github'),
+        ("x", "x", 'no server "x"; there are: empty, github'),
+        ("github", "create_isue", 'no tool "create_isue" in servers.github; nearest: create_issue'),
+        ("github", "zzz", 'no tool "zzz" in servers.github; there are: close_pull, create_issue'),
+        ("empty", "x", "servers.empty has no tools: it is failed (no such command)"),
+        ("github", "a\x1b[31m\n" + "b" * 200, f'no tool "a {"b" * 78} … (122 more characters)" in servers.github; '),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(server: str, tool: str, message: str) -> None:
+    catalog = Catalog.build(
+        [
+            listing("github", "create_issue", "close_pull"),
+            listing("empty", state=UpstreamState.FAILED, error="no such command"),
+        ]
+    )
+    with pytest.raises(UnknownTool) as raised:
+        catalog.tool(server, tool)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_tool_listed_twice_is_there_once_and_the_listing_says_so() -> None:
+    server = Catalog.build([listing("s", "a", "a", problems=("b: no schema",))]).server("s")
+    assert [tool.name for tool in server.tools] == ["a"]
+    assert server.problems == ("b: no schema", '"a" is listed twice; the first is used')
+
+
+def test_parameters_say_what_a_call_needs_to_know() -> None:
+    properties: dict[str, Any] = {
+        "a-b": {"type": "object"},
+        "b": {"type": ["string", "null"]},
+        "c": {"anyOf": [{}, {"const": 1}]},
+    }
+    schema = {"required": ["b"], "properties": properties}
+    catalog = Catalog.build([UpstreamListing("s", UpstreamState.READY, (ToolDefinition("t", input_schema=schema),))])
+    assert catalog.tool("s", "t").parameters == (
+        Parameter("b", "b", is_required=True, accepts_object=False, schema=properties["b"]),
+        Parameter("a_b", "a-b", is_required=False, accepts_object=True, schema=properties["a-b"]),
+        Parameter("c", "c", is_required=False, accepts_object=True, schema=properties["c"]),
+    )
+
+
+class TestVersions:
+    def test_the_same_listings_in_any_order_have_the_same_version(self) -> None:
+        one, other = listing("a", "x"), listing("b", "y")
+        assert Catalog.build([one, other]).version == Catalog.build([other, one]).version
+
+    def test_a_server_that_fails_does_not_change_the_version_but_a_tool_that_changes_does(self) -> None:
+        before = listing("a", "x", "y")
+        failed = dataclasses.replace(before, state=UpstreamState.FAILED, error="gone")
+        changed = dataclasses.replace(
+            before, tools=(before.tools[0], dataclasses.replace(before.tools[1], effect=Effect.DESTROYS))
+        )
+        versions = [Catalog.build([one]).version for one in (before, failed, changed)]
+        assert versions[0] == versions[1] != versions[2]
+
+    def test_a_schema_too_deep_to_write_down_is_no_obstacle(self) -> None:
+        deep: dict[str, Any] = {}
+        for _ in range(50_000):
+            deep = {"items": deep}
+        tool = ToolDefinition("t", input_schema=deep)
+        assert Catalog.build([UpstreamListing("s", UpstreamState.READY, (tool,))]).version
+
+
+class TestTheNextSnapshot:
+    def test_listings_that_did_not_change_pass_on_as_they_are(self) -> None:
+        kept, changed = listing("a", "x"), listing("b", "y", "z")
+        before = Catalog.build([kept, changed])
+        stub = before.tool("b", "y").stub
+        after = Catalog.build([kept, dataclasses.replace(changed, tools=changed.tools[:1])], before)
+        assert after.server("a") is before.server("a")
+        assert after.tool("b", "y").stub is stub
+        assert [tool.name for tool in before.server("b").tools] == ["y", "z"]
+
+    def test_a_server_that_fails_keeps_its_tools_and_says_that_calls_would_not_go_through(self) -> None:
+        up = listing("a", "x")
+        before = Catalog.build([up])
+        after = Catalog.build([dataclasses.replace(up, state=UpstreamState.FAILED, error="gone")], before)
+        assert after.tool("a", "x") is before.tool("a", "x")
+        assert (before.server("a").is_available, after.server("a").is_available) == (True, False)
+
+    def test_a_tool_whose_name_changes_through_a_collision_gets_a_new_stub(self) -> None:
+        first = listing("a", "get-x")
+        before = Catalog.build([first])
+        assert 'tool("a", "get_x")' in before.tool("a", "get-x").stub.source
+        after = Catalog.build([dataclasses.replace(first, tools=(*first.tools, ToolDefinition("get_x")))], before)
+        assert f'tool("a", "{after.tool("a", "get-x").name}")' in after.tool("a", "get-x").stub.source
+        assert after.tool("a", "get_x").raw_name == "get_x"
+
+
+def test_three_thousand_tools_are_a_catalog_at_once() -> None:
+    listings = [listing(f"s{n}", *(f"tool_{n}_{m}" for m in range(60))) for n in range(50)]
+    started = time.perf_counter()
+    catalog = Catalog.build(listings)
+    assert time.perf_counter() - started < 0.5
+    assert catalog.tool_count == 3_000

@@ -1,0 +1,158 @@
+"""`list_dir` and `read_tool`: the catalog as folders and files, whole texts as a model gets them."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.tree import Entry, list_dir, read_tool
+from codemode_server.errors import MetaToolError
+from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+
+GITHUB = UpstreamListing(
+    "github",
+    UpstreamState.READY,
+    (
+        ToolDefinition("list_issues", "List issues. With filters.", effect=Effect.READS),
+        ToolDefinition("create_issue", "Create an issue\n\nNeeds a token.", effect=Effect.WRITES),
+        ToolDefinition("get-me", title="Who am I"),
+    ),
+    description="Issues and pull requests. More text.",
+)
+SHEETS = UpstreamListing(
+    "google-sheets", UpstreamState.FAILED, (ToolDefinition("getSheet"),), error="connection refused\n\x1b[31m",
+    problems=("bad: no name",),
+)  # fmt: skip
+CATALOG = Catalog.build([GITHUB, SHEETS])
+CREATE_ISSUE = "# /servers/github/create_issue.py\n" + CATALOG.tool("github", "create_issue").stub.source.rstrip("\n")
+
+
+class TestListing:
+    def test_the_root(self) -> None:
+        assert list_dir(CATALOG, "/").text == (
+            "/\n"
+            "servers/  2 servers, 4 tools, each a function to import\n"
+            "skills/  saved programs, importable\n"
+            "workspace/  files that stay between programs"
+        )
+
+    def test_the_servers_with_what_is_wrong_with_those_that_are_not_there(self) -> None:
+        assert list_dir(CATALOG, "/servers").text == (
+            "/servers · 2 servers, 4 tools\n"
+            "github/  Issues and pull requests. · 3 tools\n"
+            "google_sheets/  1 tool · unavailable: calls fail until it is back (connection refused)"
+        )
+
+    @pytest.mark.parametrize("path", ["/servers/github", "servers/github/", "/github", "github", "servers.github"])
+    def test_a_server_however_it_is_written(self, path: str) -> None:
+        assert list_dir(CATALOG, path).text == (
+            "/servers/github · 3 tools\n"
+            "create_issue.py  Create an issue (writes)\n"
+            "get_me.py  Who am I\n"
+            "list_issues.py  List issues. (reads)"
+        )
+
+    def test_a_server_by_its_raw_name_and_what_was_left_out_of_it(self) -> None:
+        assert list_dir(CATALOG, "/servers/google-sheets").text == (
+            '/servers/google_sheets · "google-sheets" · 1 tool · unavailable: calls fail until it is back '
+            "(connection refused) · 1 left out: bad: no name\n"
+            "getSheet.py"
+        )
+
+    def test_a_large_server_comes_in_pages_and_each_says_where_the_next_is(self) -> None:
+        tools = tuple(ToolDefinition(f"t{n:03}") for n in range(230))
+        catalog = Catalog.build([UpstreamListing("big", UpstreamState.READY, tools)])
+        pages = [list_dir(catalog, f"/servers/big?page={n}") for n in (1, 2, 3)]
+        assert [len(page.entries) for page in pages] == [100, 100, 30]
+        assert list_dir(catalog, "/servers/big") == pages[0]
+        assert pages[0].text.endswith('\npage 1 of 3; next: list_dir("/servers/big?page=2")')
+        assert pages[2].text.endswith("\npage 3 of 3")
+        with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, not a page 4'):
+            list_dir(catalog, "/servers/big?page=4")
+
+    def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
+        skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
+        files = [Entry("state/cursor.json", "12 bytes"), Entry("report.csv", "3 kB"), Entry("state/a/b.txt")]
+        assert list_dir(CATALOG, "/skills", skills=skills).text == (
+            "/skills · from skills.<name> import <name>\ndigest.py\ntriage.py  Sort new issues"
+        )
+        assert list_dir(CATALOG, "/workspace", workspace=files).text == "/workspace\nreport.csv  3 kB\nstate/"
+        assert list_dir(CATALOG, "/workspace/state", workspace=files).text == (
+            "/workspace/state\na/\ncursor.json  12 bytes"
+        )
+        assert list_dir(CATALOG, "/workspace").text == "/workspace · empty"
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            ("/servers/githib", 'no folder "/servers/githib"; nearest: github'),
+            ("/create_issue", 'no folder "/create_issue"; a tool of that name is at /servers/github/create_issue.py'),
+            ("/servers/github/create_issue.py", '"/servers/github/create_issue.py" is a file: read_tool('),
+            ("/servers/github/create_isue.py", 'no file "/servers/github/create_isue.py": no tool "create_isue" in'),
+            ("/servers/../../etc/passwd", 'no file or folder "/servers/../../etc/passwd"; there are /servers,'),
+            ("/workspace/none", 'no folder "/workspace/none/"; list_dir("/workspace") lists what is there'),
+            ("/servers?page=two", 'a page is a number, as in "/servers?page=2"'),
+        ],
+    )
+    def test_a_wrong_path_is_answered_with_the_right_ones(self, path: str, message: str) -> None:
+        with pytest.raises(MetaToolError) as raised:
+            list_dir(CATALOG, path)
+        assert str(raised.value).startswith(message)
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/servers/github/create_issue.py",
+            "servers/github/create_issue",
+            "github/create_issue",
+            "github.create_issue",
+            "servers.github.create_issue",
+        ],
+    )
+    def test_a_tool_however_it_is_written(self, path: str) -> None:
+        assert read_tool(CATALOG, path).text == CREATE_ISSUE
+
+    def test_several_at_once_and_folders_among_them(self) -> None:
+        reading = read_tool(CATALOG, "github.create_issue, /servers/github\n github.get-me")
+        folder, get_me = list_dir(CATALOG, "github").text, "# /servers/github/get_me.py\n"
+        assert (
+            reading.text
+            == f"{CREATE_ISSUE}\n\n{folder}\n\n{get_me}" + CATALOG.tool("github", "get_me").stub.source[:-1]
+        )
+
+    @pytest.mark.parametrize(("lines", "first", "last"), [("5-6", 5, 6), ("5", 5, 5), ("5-", 5, 10), ("5-999", 5, 10)])
+    def test_some_of_the_lines(self, lines: str, first: int, last: int) -> None:
+        all_lines = CREATE_ISSUE.split("\n")[1:]
+        assert read_tool(CATALOG, f"github.create_issue:{lines}").text == "\n".join(
+            [
+                f"# /servers/github/create_issue.py · lines {first}-{last} of {len(all_lines)}",
+                *all_lines[first - 1 : last],
+            ]
+        )
+
+    def test_a_tool_of_a_server_that_is_not_there_can_be_read_and_says_so(self) -> None:
+        head = read_tool(CATALOG, "google_sheets.getSheet").text.split("\n")[0]
+        assert head == (
+            "# /servers/google_sheets/getSheet.py · unavailable: calls fail until it is back (connection refused)"
+        )
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            ("", 'read_tool takes a path such as "/servers/<server>/<tool>.py"'),
+            (
+                "github.create_isue",
+                'no file "github.create_isue": no tool "create_isue" in servers.github; nearest: create',
+            ),
+            ("github.create_issue:40", '"/servers/github/create_issue.py" has the lines 1-10'),
+            ("github.create_issue:6-5", '"/servers/github/create_issue.py" has the lines 1-10'),
+            ("/workspace/a.txt", "read_tool reads tools under /servers; programs read /workspace themselves"),
+            (" ".join(["a.b"] * 21), "read_tool reads at most 20 files at once, not 21"),
+        ],
+    )
+    def test_what_is_wrong_with_a_path_is_said(self, path: str, message: str) -> None:
+        with pytest.raises(MetaToolError) as raised:
+            read_tool(CATALOG, path)
+        assert str(raised.value).startswith(message)

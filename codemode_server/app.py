@@ -162,7 +162,7 @@ class App:
 
     async def _watch(self, path: Path) -> None:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""
-        async for news in changes(path, _WATCH_SECONDS):
+        async for news in changes(path, _WATCH_SECONDS, since=self.loaded):
             if isinstance(news, SettingsError):
                 logger.warning("the edited configuration is not used: %s", news)
                 continue

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.stubs import stub_source
 from codemode_server.errors import ExecutionError, LedgerUnavailable, UnknownTool
 from codemode_server.execution.skills import Skills
 from codemode_server.gateway.gateway import Caller, Gateway
@@ -43,7 +42,7 @@ class ProgramDoor:
                 server = self._catalog().server(server_name)
                 return _package([tool.name for tool in server.tools], server.description)
             case ["servers", server_name, tool_name]:
-                return _module(stub_source(self._catalog().tool(server_name, tool_name)))
+                return _module(self._catalog().tool(server_name, tool_name).stub.source)
             case ["skills"]:
                 return _package(self._skills.names(), "Saved programs.")
             case ["skills", skill_name]:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.search import Ranker
+from codemode_server.catalog.search import Ranker, search_tools
 from codemode_server.errors import MetaToolError
 from codemode_server.execution.executor import Execution, Executor
 from codemode_server.execution.skills import Skills
@@ -46,6 +46,29 @@ class Answers:
         self._limits = limits
         self._redactor = redactor
         self._activity = activity
+
+    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
+        folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
+        return folder.text, {"text": folder.text}
+
+    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
+        reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
+        return reading.text, {"text": reading.text}
+
+    async def search_tools(
+        self, query: str, detail_level: str, server: str | None, limit: int
+    ) -> tuple[str, dict[str, Any]]:
+        found = search_tools(self._catalog(), self._ranker(), query, detail_level, server, limit)
+        return found.text, {"tools": found.as_json()}
+
+    def _skill_entries(self) -> list[Entry]:
+        return [Entry(f"{skill.name}.py", skill.summary) for skill in self._skills.entries()]
+
+    def _workspace_entries(self, parts: tuple[str, ...]) -> list[Entry]:
+        return [
+            Entry(one_line(entry.name, 200), "" if entry.is_folder else f"{entry.size:,} bytes", entry.is_folder)
+            for entry in self._workspace.list(parts)
+        ]
 
     async def execute_code(
         self, code: str, timeout_s: float | None, progress: Progress

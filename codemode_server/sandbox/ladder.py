@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskGroup
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox.backend import SandboxBackend
 from codemode_server.settings import SandboxSettings
+
+logger = logging.getLogger(__name__)
 
 
 class Sandbox:
@@ -21,6 +26,28 @@ class Sandbox:
         self._make = make
         self._backend: SandboxBackend | None = None
         self._starting = anyio.Lock()
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Sandbox]:
+        """Own the backend while this is entered; on leaving, no sandbox of it is left."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                try:
+                    yield self
+                finally:
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                if self._backend is not None:
+                    await self._backend.aclose()
+
+    def start_soon(self) -> None:
+        """Make the backend ready in the background."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._prepare)
 
     async def ready(self) -> SandboxBackend:
         """The backend, started.
@@ -31,13 +58,20 @@ class Sandbox:
         async with self._starting:
             if self._backend is None:
                 backend = self._make()
-                await backend.start()
+                try:
+                    await backend.start()
+                except BaseException:
+                    with anyio.CancelScope(shield=True):
+                        await backend.aclose()
+                    raise
                 self._backend = backend
             return self._backend
 
-    async def aclose(self) -> None:
-        if self._backend is not None:
-            await self._backend.aclose()
+    async def _prepare(self) -> None:
+        try:
+            await self.ready()
+        except SandboxUnavailable as error:
+            logger.warning("%s", error)
 
 
 def make_backend(settings: SandboxSettings, announce: Callable[[str], None]) -> SandboxBackend:

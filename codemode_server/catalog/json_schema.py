@@ -99,6 +99,23 @@ def kinds_of(flat: Flat) -> list[str]:
     return []
 
 
+def enum_of(flat: Flat) -> list[Any]:
+    """The values that alone are allowed, none if any is."""
+    if "const" in flat:
+        return [flat["const"]]
+    found = flat.get("enum")
+    return found if isinstance(found, list) else []
+
+
+def tuple_of(flat: Flat) -> list[Any]:
+    """The schemas of an array's items by place, as drafts before and after 2020-12 write them."""
+    for key in ("prefixItems", "items"):
+        found = flat.get(key)
+        if isinstance(found, list) and found:
+            return found[:50]
+    return []
+
+
 def _merged(first: Flat, second: Flat) -> Flat:
     """Both at once, as far as a type can say it; where they contradict, the first."""
     if not first:

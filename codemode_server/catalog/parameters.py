@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.catalog.json_schema import SchemaReader, branches_of, kinds_of, properties_of, required_of
+from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of, properties_of, required_of
 from codemode_server.catalog.naming import parameter_names
 
 
@@ -63,8 +63,8 @@ def _accepts_object(reader: SchemaReader, schema: object, depth: int = 0) -> boo
     flat = reader.flat(schema)
     if not flat or depth > 4:
         return True
-    if "enum" in flat or "const" in flat:
-        return any(isinstance(value, dict) for value in (flat.get("enum") or [])) or isinstance(flat.get("const"), dict)
+    if values := enum_of(flat):
+        return any(isinstance(value, dict) for value in values)
     kinds = kinds_of(flat)
     if kinds:
         return "object" in kinds or any(kind not in _NOT_OBJECTS for kind in kinds)

@@ -18,10 +18,12 @@ from codemode_server.catalog.json_schema import (
     Flat,
     SchemaReader,
     branches_of,
+    enum_of,
     is_mere_reference,
     kinds_of,
     properties_of,
     required_of,
+    tuple_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
 from codemode_server.catalog.untrusted import glimpse, is_small, literal, one_line
@@ -211,6 +213,8 @@ class TypeWriter:
                 continue
             found = self.type_of(schema, key, depth + 1)
             fields.append(_Field(key, found, key in required, self.note(schema, found, _COMMENT_CHARACTERS)))
+        if not fields:
+            return PyType(names=("dict[str, Any]",))
         more = flat.get("additionalProperties")
         comment = "other keys are allowed" if more is True or (isinstance(more, dict) and not more) else ""
         if isinstance(more, dict) and more:
@@ -254,23 +258,6 @@ def union(*types: PyType) -> PyType:
         is_nullable=any(member.is_nullable for member in types),
         classes=frozenset().union(*(member.classes for member in types)),
     )
-
-
-def enum_of(flat: Flat) -> list[Any]:
-    """The values that alone are allowed, none if any is."""
-    if "const" in flat:
-        return [flat["const"]]
-    found = flat.get("enum")
-    return found if isinstance(found, list) else []
-
-
-def tuple_of(flat: Flat) -> list[Any]:
-    """The schemas of an array's items by place, as drafts before and after 2020-12 write them."""
-    for key in ("prefixItems", "items"):
-        found = flat.get(key)
-        if isinstance(found, list) and found:
-            return found[:50]
-    return []
 
 
 def _literals(values: list[Any]) -> PyType:

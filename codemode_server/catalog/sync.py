@@ -31,6 +31,11 @@ class SyncReport:
     kept: tuple[str, ...]
     """Files in the way that are not ours, or were edited since; relative to the folder."""
 
+    @property
+    def text(self) -> str:
+        told = f"{self.written} files written, {self.unchanged} unchanged, {self.removed} removed"
+        return told + (f"; left alone, since they are not ours: {', '.join(self.kept)}" if self.kept else "")
+
 
 def sync(catalog: Catalog, folder: Path) -> SyncReport:
     """Make the folder hold the catalog's tree, one file at a time, each whole or not at all.

@@ -7,7 +7,7 @@ a module or as `server.tool`, with Python or raw names; a wrong one is answered 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool, nearest, shown
@@ -19,6 +19,7 @@ PAGE_SIZE = 100
 MOST_FILES = 20
 """Files that one `read_tool` reads."""
 _FOLDERS = ("servers", "skills", "workspace")
+_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,13 @@ class Reading:
 
 
 def list_dir(
-    catalog: Catalog, path: str = "/", *, skills: Iterable[Entry] = (), workspace: Iterable[Entry] = ()
+    catalog: Catalog,
+    path: str = "/",
+    *,
+    skills: Callable[[], Iterable[Entry]] = tuple,
+    workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
-    """What is in a folder; `skills` and `workspace` are what others know to be in those, whole.
+    """What is in a folder; `skills` and `workspace` tell what is in those, the latter of one folder in it.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -105,10 +110,11 @@ def list_dir(
             servers = [_server_entry(server) for server in catalog.servers]
             return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
-            found = _sorted(skills)
+            found = _sorted(skills())
             return _paged("/skills", "from skills.<name> import <name>" if found else "no skills saved", found, page)
         case ["workspace", *inner]:
-            return _workspace(inner, _sorted(workspace), page)
+            found = _sorted(workspace(tuple(inner)))
+            return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
         case ["servers", name] if server := catalog.by_name.get(name):
             return _server_folder(server, page)
         case _:
@@ -119,8 +125,16 @@ def list_dir(
     raise MetaToolError(_no_such(catalog, place, parts))
 
 
-def read_tool(catalog: Catalog, path: str) -> Reading:
-    """The stubs at one or more paths, each with `:10-40` behind it for some of its lines.
+def read_tool(
+    catalog: Catalog,
+    path: str,
+    *,
+    skill: Callable[[str], str] | None = None,
+    workspace: Callable[[tuple[str, ...]], str] | None = None,
+) -> Reading:
+    """The files at one or more paths, each with `:10-40` behind it for some of its lines.
+
+    `skill` and `workspace` give the text of a skill by its name, and of a file by its path in the workspace.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -132,7 +146,7 @@ def read_tool(catalog: Catalog, path: str) -> Reading:
         )
     if len(places) > MOST_FILES:
         raise MetaToolError(f"read_tool reads at most {MOST_FILES} files at once, not {len(places)}")
-    return Reading(tuple(_read(catalog, place) for place in places))
+    return Reading(tuple(_read(catalog, place, skill, workspace) for place in places))
 
 
 def tool_line(tool: Tool) -> str:
@@ -178,23 +192,6 @@ def _server_folder(server: Server, page: int) -> Folder:
     return _paged(f"/servers/{server.name}", " · ".join(part for part in summary if part), entries, page)
 
 
-def _workspace(inner: list[str], entries: list[Entry], page: int) -> Folder:
-    """The part of the workspace below a folder; entries are named by their path in it."""
-    prefix = "".join(f"{part}/" for part in inner)
-    found: dict[str, Entry] = {}
-    for entry in entries:
-        if entry.name.startswith(prefix) and entry.name != prefix:
-            rest = entry.name[len(prefix) :].rstrip("/")
-            name, _, deeper = rest.partition("/")
-            if deeper:
-                found.setdefault(name, Entry(name, is_folder=True))
-            else:
-                found[name] = Entry(name, entry.note, entry.is_folder)
-    if inner and not found and not any(entry.is_folder and entry.name.rstrip("/") == prefix[:-1] for entry in entries):
-        raise MetaToolError(f'no folder {shown("/workspace/" + prefix)}; list_dir("/workspace") lists what is there')
-    return _paged(f"/workspace/{prefix}".rstrip("/"), "" if found else "empty", _sorted(found.values()), page)
-
-
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
     if not 1 <= page <= pages:
@@ -202,32 +199,41 @@ def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Fold
     return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
 
 
-def _read(catalog: Catalog, place: str) -> File | Folder:
-    wanted = re.fullmatch(r"(.+?)(?::(\d{1,6})(?:-(\d{0,6}))?)?", place)
+def _read(
+    catalog: Catalog,
+    place: str,
+    skill: Callable[[str], str] | None,
+    workspace: Callable[[tuple[str, ...]], str] | None,
+) -> File | Folder:
+    wanted = _PLACE.fullmatch(place)
     assert wanted is not None  # noqa: S101  (the pattern matches whatever is not empty)
-    parts = _parts(_page(wanted[1])[0])
+    parts = _parts(_page(wanted["path"])[0])
+    match parts:
+        case [] | ["servers"] | ["skills"]:
+            return list_dir(catalog, wanted["path"])
+        case ["servers", name] if name in catalog.by_name:
+            return list_dir(catalog, wanted["path"])
+        case ["skills", name] if skill is not None:
+            return _file(f"/skills/{name}.py", skill(name), wanted)
+        case ["workspace", *inner] if workspace is not None and inner:
+            # Here a suffix belongs to the name: `.py` is only ours to add and take off where we name the files.
+            inner[-1] = wanted["path"].rsplit("/", 1)[-1]
+            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner)), wanted)
     tool = _tool_at(catalog, parts)
     if tool is None:
-        if (
-            not parts
-            or parts == ["servers"]
-            or (len(parts) == 2 and parts[0] == "servers" and parts[1] in catalog.by_name)
-        ):
-            return list_dir(catalog, wanted[1])
-        if parts[0] in ("skills", "workspace"):
-            raise MetaToolError(
-                f"read_tool reads tools under /servers; programs read /{parts[0]} themselves, with open()"
-            )
-        raise MetaToolError(_no_such(catalog, wanted[1], parts))
-    lines = tool.stub.source.rstrip("\n").split("\n")
-    first = int(wanted[2] or 1)
-    last = min(
-        int(wanted[3] or len(lines)) if wanted[2] is None or "-" in place[len(wanted[1]) :] else first, len(lines)
-    )
-    if not 1 <= first <= last:
-        raise MetaToolError(f'"{tool.path}" has the lines 1-{len(lines)}')
+        raise MetaToolError(_no_such(catalog, wanted["path"], parts))
     note = availability(catalog.server(tool.server))
-    return File(tool.path, tuple(lines[first - 1 : last]), first, len(lines), f" · {note}" if note else "")
+    return _file(tool.path, tool.stub.source, wanted, f" · {note}" if note else "")
+
+
+def _file(path: str, text: str, wanted: re.Match[str], note: str = "") -> File:
+    """The lines of a file that were asked for."""
+    lines = text.rstrip("\n").split("\n")
+    first = int(wanted["first"] or 1)
+    last = first if wanted["first"] and not wanted["range"] else min(int(wanted["last"] or len(lines)), len(lines))
+    if not 1 <= first <= last <= len(lines):
+        raise MetaToolError(f'"{path}" has the lines 1-{len(lines)}')
+    return File(path, tuple(lines[first - 1 : last]), first, len(lines), note)
 
 
 def _page(path: str) -> tuple[str, int]:

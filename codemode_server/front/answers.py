@@ -9,6 +9,8 @@ import anyio
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.search import Ranker, search_tools
+from codemode_server.catalog.tree import Entry, list_dir, read_tool
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError
 from codemode_server.execution.executor import Execution, Executor
 from codemode_server.execution.skills import Skills

@@ -72,12 +72,17 @@ class TestListing:
 
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
-        files = [Entry("state/cursor.json", "12 bytes"), Entry("report.csv", "3 kB"), Entry("state/a/b.txt")]
-        assert list_dir(CATALOG, "/skills", skills=skills).text == (
+        assert list_dir(CATALOG, "/skills", skills=lambda: skills).text == (
             "/skills · from skills.<name> import <name>\ndigest.py\ntriage.py  Sort new issues"
         )
-        assert list_dir(CATALOG, "/workspace", workspace=files).text == "/workspace\nreport.csv  3 kB\nstate/"
-        assert list_dir(CATALOG, "/workspace/state", workspace=files).text == (
+        files = {
+            (): [Entry("state", is_folder=True), Entry("report.csv", "3 kB")],
+            ("state",): [Entry("cursor.json", "12 bytes"), Entry("a", is_folder=True)],
+        }
+        assert (
+            list_dir(CATALOG, "/workspace", workspace=files.__getitem__).text == "/workspace\nreport.csv  3 kB\nstate/"
+        )
+        assert list_dir(CATALOG, "/workspace/state", workspace=files.__getitem__).text == (
             "/workspace/state\na/\ncursor.json  12 bytes"
         )
         assert list_dir(CATALOG, "/workspace").text == "/workspace · empty"
@@ -90,7 +95,6 @@ class TestListing:
             ("/servers/github/create_issue.py", '"/servers/github/create_issue.py" is a file: read_tool('),
             ("/servers/github/create_isue.py", 'no file "/servers/github/create_isue.py": no tool "create_isue" in'),
             ("/servers/../../etc/passwd", 'no file or folder "/servers/../../etc/passwd"; there are /servers,'),
-            ("/workspace/none", 'no folder "/workspace/none/"; list_dir("/workspace") lists what is there'),
             ("/servers?page=two", 'a page is a number, as in "/servers?page=2"'),
         ],
     )
@@ -98,6 +102,25 @@ class TestListing:
         with pytest.raises(MetaToolError) as raised:
             list_dir(CATALOG, path)
         assert str(raised.value).startswith(message)
+
+
+class TestReadingWhatIsNoTool:
+    """Skills and the workspace are others' to read; here is only where to find them, and the range of lines."""
+
+    def test_a_skill_is_found_by_its_path_or_module(self) -> None:
+        for path in ("/skills/triage.py", "skills/triage", "skills.triage"):
+            assert read_tool(CATALOG, path, skill=lambda name: f"# {name}\n").text == "# /skills/triage.py\n# triage"
+
+    def test_a_file_of_the_workspace_keeps_its_suffix_and_its_folders(self) -> None:
+        asked: list[tuple[str, ...]] = []
+
+        def read(parts: tuple[str, ...]) -> str:
+            asked.append(parts)
+            return "one\ntwo\nthree\n"
+
+        answer = read_tool(CATALOG, "/workspace/state/job.py:2-3", workspace=read)
+        assert asked == [("state", "job.py")]
+        assert answer.text == "# /workspace/state/job.py · lines 2-3 of 3\ntwo\nthree"
 
 
 class TestReading:
@@ -148,7 +171,7 @@ class TestReading:
             ),
             ("github.create_issue:40", '"/servers/github/create_issue.py" has the lines 1-10'),
             ("github.create_issue:6-5", '"/servers/github/create_issue.py" has the lines 1-10'),
-            ("/workspace/a.txt", "read_tool reads tools under /servers; programs read /workspace themselves"),
+            ("/workspace/a.txt", 'no file or folder "/workspace/a.txt"; there are /servers, /servers/<server> and'),
             (" ".join(["a.b"] * 21), "read_tool reads at most 20 files at once, not 21"),
         ],
     )

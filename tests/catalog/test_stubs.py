@@ -384,6 +384,8 @@ class TestHostileUpstreams:
             {"properties": {"a": {"const": "\ud800", "description": 5}, "\ud800": {}}},
             {"properties": {"a": {"type": "integer", "default": 10**5_000, "maximum": 10**5_000, "enum": [10**5_000]}}},
             {"$ref": "#"},
+            {"properties": {"a": {"enum": 3.0}}},
+            {"properties": {"a": {"properties": {"\ud800": {}}}}},
             {"$ref": "#/properties/a", "properties": {"a": {"$ref": "#/properties/a"}}},
         ],
     )

@@ -43,6 +43,8 @@ class Channel:
         self._ended: tuple[Ending, ProgramError | None] | None = None
         self._done: frames.Done | None = None
         self._bug: Exception | None = None
+        self.is_gone = False
+        """Whether the sandbox ended by itself, under the program."""
         self.is_clean = False
         """Whether the program ended by itself and nothing is left half said, so that the worker may go on."""
 
@@ -81,7 +83,7 @@ class Channel:
         except frames.ProtocolError as error:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._died("the sandbox ended under the program")
+            self._gone()
 
     async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
@@ -133,7 +135,7 @@ class Channel:
         except ExecutionError as error:
             self._ended_by_door(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._died("the sandbox ended under the program")
+            self._gone()
         except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
@@ -191,6 +193,10 @@ class Channel:
     async def _send(self, data: bytes) -> None:
         async with self._sending:
             await self._stream.send(data)
+
+    def _gone(self) -> None:
+        self.is_gone = self._ended is None
+        self._died("the sandbox ended under the program")
 
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))

@@ -12,6 +12,11 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 
+# Made now: a program may put its own json.dumps in place later.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder()
+
+
 class Transport(Protocol):
     """Whole frames in both directions."""
 
@@ -39,7 +44,7 @@ class LimitPassed(BaseException):
 
 def to_json(value: Any) -> str:
     """Compact JSON that is always valid UTF-8: lone surrogates, which no frame can hold, become `?`."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _ENCODER.encode(value)
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")
     return text
@@ -61,7 +66,7 @@ class Link:
         text = self._transport.receive(None)
         if text is None:
             raise EOFError("the host sent no program")
-        frame: dict[str, Any] = json.loads(text)
+        frame: dict[str, Any] = _DECODER.decode(text)
         return frame
 
     def send(self, frame: dict[str, Any]) -> None:
@@ -108,7 +113,7 @@ class Link:
         text = self._transport.receive(timeout_s)
         if text is None:
             return False
-        reply = json.loads(text)
+        reply = _DECODER.decode(text)
         future = self._waiting.pop(reply["id"], None)
         if future is None or future.done():
             return True  # whoever asked was cancelled meanwhile

@@ -9,7 +9,7 @@ from typing import Any
 
 from .link import Link
 
-_PROMPT_WRITES = 500
+_PROMPT_WRITES = 2_000
 """So many writes go out as they are made; a program that prints more has its words collected for a moment."""
 _COLLECT_CHARACTERS = 8_192
 _COLLECT_SECONDS = 0.01

@@ -102,8 +102,11 @@ def describe(error: BaseException) -> dict[str, Any]:
     lines = [frame.lineno for frame in own.stack if frame.filename == FILENAME]
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == FILENAME else (lines or [None])[-1]
     text = "".join(own.format()).replace(source.BODY_NAME, "<module>").strip()
+    kind = type(error).__name__
+    if isinstance(error, MemoryError) and "too complex to parse" in str(error):
+        kind = "SyntaxError"  # memory has nothing to do with it
     return {
-        "type": type(error).__name__,
+        "type": kind,
         "message": _shortened(_message(error), _MAX_MESSAGE),
         "traceback": _shortened(text, _MAX_TRACEBACK),
         "line": line,

@@ -80,7 +80,7 @@ class Stub:
             if name in bound:
                 raise TypeError(f"{self._name}() got argument {name!r} twice. {self._usage()}")
             if name not in self._names and not self._open:
-                raise TypeError(f"{self._name}() has no argument {key!r}{self._nearest(key)}. {self._usage()}")
+                raise TypeError(f"{self._name}() has no argument {key!r}{self._nearest(key)} {self._usage()}")
             bound[name] = value
         bound = {name: value for name, value in bound.items() if value is not ...}
         missing = [name for name in self._required if name not in bound]
@@ -101,7 +101,7 @@ class Stub:
 
     def _nearest(self, name: str) -> str:
         near = difflib.get_close_matches(name, [*self._names, *self._python], n=1, cutoff=0.5)
-        return f"; did you mean {near[0]!r}?" if near else ""
+        return f"; did you mean {near[0]!r}?" if near else "."
 
     def _usage(self) -> str:
         if not self._names:

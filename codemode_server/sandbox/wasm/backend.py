@@ -111,9 +111,9 @@ class WasmBackend:
             tasks.start_soon(_watch, quota, channel, program)
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
-        if outcome.ending in (Ending.RETURNED, Ending.RAISED) and quota.is_passed():
+        if outcome.ending in (Ending.RETURNED, Ending.RAISED) and (quota.is_passed() or _met_file_limit(outcome)):
             return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_over(program)), False
-        if outcome.ending is Ending.DIED and not channel.is_clean and outcome.error is not None:
+        if channel.is_gone and outcome.error is not None:
             outcome = await _with_last_words(outcome, outcome.error, worker)
         return outcome, channel.is_clean
 
@@ -203,6 +203,11 @@ async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
             return
 
 
+def _met_file_limit(outcome: Outcome) -> bool:
+    """Whether the program failed since one file would have grown past the quota."""
+    return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
+
+
 def _over(program: Program) -> ProgramError:
     setting = "limits.workspace_mb"
     message = f"the program's files take more than {program.limits.workspace_mb} MiB ({setting} in upstream.yaml)"
@@ -210,6 +215,4 @@ def _over(program: Program) -> ProgramError:
 
 
 async def _with_last_words(outcome: Outcome, error: ProgramError, worker: Worker) -> Outcome:
-    if worker.is_alive and "protocol" in error.message:
-        return outcome
     return replace(outcome, error=replace(error, message=f"{error.message}: {await worker.last_words()}"))

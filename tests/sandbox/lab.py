@@ -1,0 +1,165 @@
+"""What the sandbox tests share: a door to a few tools that live in the test, and a short way to run a program."""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from codemode_server.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Reply, SandboxBackend
+
+HEAD = "from servers import tool\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
+STUBS = {
+    ("github", "list_issues"): 'def list_issues(repo: str, state: str = ...) -> Any:\n    """List issues."""',
+    ("github", "boom"): 'def boom() -> Any:\n    """Fail."""',
+    ("github", "create_issue"): (
+        "def create_issue(owner: str, title: str, auth_method: str = ..., labels: list[str] = ...) -> Any:\n"
+        '    """Create an issue."""'
+    ),
+    ("github", "echo"): 'def echo(**arguments: Any) -> Any:\n    """Give the arguments back."""',
+    ("github", "update"): 'def update(data: dict[str, Any], key: str = ...) -> Any:\n    """Takes an object first."""',
+    ("github", "meet"): 'def meet(n: int, company: int) -> Any:\n    """Answer once `company` calls are here at once."""',
+    ("github", "forever"): 'def forever() -> Any:\n    """Never answer."""',
+    ("github", "rows"): 'def rows(count: int) -> Any:\n    """Give many rows."""',
+    ("github", "picture"): 'def picture() -> Any:\n    """Give a file."""',
+    ("google_drive", "get_document"): 'def get_document(document_id: str) -> Any:\n    """Read a document."""',
+    ("google_drive", "get_sheet"): 'def get_sheet(sheet_id: str) -> Any:\n    """Read a sheet."""',
+}
+RENAMED = {"create_issue": {"auth_method": "auth-method"}, "get_document": {"document_id": "documentId"}}
+RENAMED["get_sheet"] = {"sheet_id": "sheetId"}
+SKILLS = {
+    "triage": (
+        "from servers.github import list_issues\n\n\n"
+        "def triage(repo):\n    return len(list_issues(repo=repo))\n\n\n"
+        "def broken():\n    raise ValueError('in a skill')\n"
+    )
+}
+ISSUES = [
+    {"number": 1, "title": "a", "labels": ["bug"], "created_at": "2026-01-01T00:00:00Z"},
+    {"number": 2, "title": "b", "labels": ["bug", "ui"], "created_at": "2026-01-05T00:00:00Z"},
+]
+PICTURE = b"\x89PNG\r\n\x1a\n\x00\xff"
+
+
+class Tools:
+    """A door; what went through it is in `calls` and `loads`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, dict[str, Any]]] = []
+        self.loads: list[str] = []
+        self.here = 0
+        self.most_here = 0
+        self.fail_with: CodemodeError | None = None
+        self._met = anyio.Event()
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        self.calls.append((server, tool, arguments))
+        self.here += 1
+        self.most_here = max(self.most_here, self.here)
+        try:
+            return await self._answer(server, tool, arguments)
+        finally:
+            self.here -= 1
+
+    async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        if self.fail_with is not None:
+            raise self.fail_with
+        if (server, tool) not in STUBS:
+            raise UnknownTool(f"there is no tool {tool!r} on server {server!r}")
+        match tool:
+            case "boom":
+                raise ToolFailed("boom: no such repository")
+            case "list_issues":
+                return Reply(ISSUES)
+            case "meet":
+                return await self._meet(arguments)
+            case "forever":
+                await anyio.sleep_forever()
+            case "rows":
+                return Reply([{"id": n, "name": f"row {n}", "note": "x" * 150} for n in range(arguments["count"])])
+            case "picture":
+                data = base64.b64encode(PICTURE).decode()
+                file = {"type": "file", "data": data, "mime_type": "image/png", "name": "p.png", "uri": None}
+                return Reply([file], "blocks")
+            case "get_document":
+                return Reply({"content": f"text of {arguments['documentId']}"})
+            case "get_sheet":
+                return Reply([{"Status": "pending", "Order ID": n} for n in range(3)])
+            case "create_issue":
+                return Reply({"number": 7, **arguments})
+        return Reply(arguments)
+
+    async def _meet(self, arguments: dict[str, Any]) -> Reply:
+        if self.here >= arguments["company"]:
+            self._met.set()
+        await self._met.wait()
+        return Reply({"n": arguments["n"]})
+
+    async def load(self, module: str) -> dict[str, Any]:
+        self.loads.append(module)
+        parts = module.split(".")
+        servers = sorted({server for server, _ in STUBS})
+        match parts:
+            case ["servers"]:
+                return {"kind": "package", "names": servers, "doc": "All servers."}
+            case ["skills"]:
+                return {"kind": "package", "names": sorted(SKILLS), "doc": "Saved programs."}
+            case ["servers", server] if server in servers:
+                names = [tool for owner, tool in STUBS if owner == server]
+                return {"kind": "package", "names": names, "doc": f"{server}."}
+            case ["servers", server, tool] if (server, tool) in STUBS:
+                decorator = f'@tool("{server}", "{tool}", {RENAMED.get(tool, {})!r})\n'
+                return {"kind": "module", "source": f"{HEAD}\n{decorator}{STUBS[server, tool]}\n"}
+            case ["skills", name] if name in SKILLS:
+                return {"kind": "module", "source": SKILLS[name]}
+        raise UnknownTool(f"there is no {module!r}; nearest: servers.github.create_issue")
+
+    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+        if detail_level not in ("name_only", "with_description", "full"):
+            raise MetaToolError(f"detail_level {detail_level!r} is none of name_only, with_description, full")
+        return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit}]
+
+
+class Lab:
+    """One backend and short ways to use it."""
+
+    def __init__(self, backend: SandboxBackend) -> None:
+        self.backend = backend
+
+    async def run(
+        self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any
+    ) -> Outcome:
+        text = textwrap.dedent(code)
+        program = Program(ExecutionId("x0"), text, Limits(**{"wall_seconds": 20.0, **limits}), workspace)
+        with anyio.fail_after(60):
+            return await self.backend.run(program, door or Tools())
+
+    async def value(self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any) -> Any:
+        """The value of a program that has to return."""
+        outcome = await self.run(code, door, workspace=workspace, **limits)
+        assert outcome.ending is Ending.RETURNED, outcome
+        return outcome.value
+
+    async def error(self, code: str, door: Tools | None = None, **limits: Any) -> tuple[str, str]:
+        """Type and message of a program that has to raise."""
+        outcome = await self.run(code, door, **limits)
+        assert outcome.ending is Ending.RAISED, outcome
+        assert outcome.error is not None
+        return outcome.error.type, outcome.error.message
+
+    async def limit(self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any) -> str:
+        """The setting that ended a program; and the next program runs as if nothing had been."""
+        outcome = await self.run(code, door, workspace=workspace, **limits)
+        assert outcome.ending is Ending.LIMITED, outcome
+        assert outcome.error is not None
+        assert outcome.error.setting is not None
+        assert outcome.error.setting in outcome.error.message
+        assert await self.value("6 * 7") == 42
+        return outcome.error.setting
+
+

@@ -1,0 +1,323 @@
+"""Tools as a program calls them: arguments, both calling styles, overlap, errors, imports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.errors import LimitExceeded, SandboxFailed
+from codemode_server.sandbox.backend import Ending
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+IMPORT = "from servers.github import create_issue, echo, update, list_issues, meet, boom, picture\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ("create_issue(owner='o', title='t')", {"owner": "o", "title": "t"}),
+        ("create_issue('o', 't')", {"owner": "o", "title": "t"}),
+        ("create_issue('o', title='t')", {"owner": "o", "title": "t"}),
+        ("create_issue({'owner': 'o', 'title': 't'})", {"owner": "o", "title": "t"}),
+        ("create_issue('o', 't', auth_method='x')", {"owner": "o", "title": "t", "auth-method": "x"}),
+        ("create_issue('o', 't', **{'auth-method': 'x'})", {"owner": "o", "title": "t", "auth-method": "x"}),
+        ("create_issue({'owner': 'o', 'title': 't', 'auth-method': 1})", {"owner": "o", "title": "t", "auth-method": 1}),
+        ("update({'a': 1})", {"data": {"a": 1}}),
+        ("update({'data': {'a': 1}, 'key': 'k'})", {"data": {"a": 1}, "key": "k"}),
+        ("echo(**{'any-thing': 1}, b=(2, 3))", {"any-thing": 1, "b": [2, 3]}),
+        ("echo({'x': 1})", {"x": 1}),
+        ("import datetime; echo(d=datetime.date(2026, 1, 2), b=b'ab', s={1})", {"d": "2026-01-02", "b": "YWI=", "s": [1]}),
+    ],
+)
+async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str, arguments: dict[str, Any]) -> None:
+    tools = Tools()
+    await lab.value(IMPORT + call, tools)
+    assert [sent for _, _, sent in tools.calls] == [arguments]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "create_issue('o', titel='t')",
+            "create_issue() has no argument 'titel'; did you mean 'title'? "
+            "It takes owner, title, [auth_method], [labels].",
+        ),
+        ("create_issue('o')", "create_issue() misses 'title'. It takes owner, title, [auth_method], [labels]."),
+        ("list_issues(1, 2, 3)", "list_issues() takes 2 arguments, not 3. It takes repo, [state]."),
+        ("list_issues('a', repo='a')", "list_issues() got argument 'repo' twice. It takes repo, [state]."),
+        ("echo(x=object())", "echo() can't send argument 'x': object has no form in JSON"),
+        ("echo(x=float('nan'))", "echo() can't send argument 'x': nan has no form in JSON"),
+    ],
+)
+async def test_wrong_arguments_say_what_is_right_and_send_nothing(lab: Lab, call: str, message: str) -> None:
+    tools = Tools()
+    assert await lab.error(IMPORT + call, tools) == ("TypeError", message)
+    assert tools.calls == []
+
+
+async def test_plain_code_gets_the_plain_value(lab: Lab) -> None:
+    assert await lab.value(IMPORT + "x = echo(a=1)\n[type(x) is dict, x['a']]") == [True, 1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("doc = get_document('d')['content']\nawait asyncio.sleep(0)\ndoc", id="used in place"),
+        pytest.param("doc = get_document('d')\nawait asyncio.sleep(0)\ndoc['content']", id="used later"),
+        pytest.param("doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']", id="plain"),
+        pytest.param("doc = await get_document({'documentId': 'd'})\ndoc['content']", id="awaited"),
+        pytest.param("call = get_document('d')\ndoc = await call\ndoc['content']", id="awaited later"),
+        pytest.param("task = asyncio.create_task(get_document('d'))\n(await task)['content']", id="task"),
+        pytest.param("(await asyncio.gather(get_document('d')))[0]['content']", id="gather"),
+        pytest.param("(await asyncio.wait_for(get_document('d'), 5))['content']", id="wait_for"),
+        pytest.param("(await asyncio.to_thread(get_document, 'd'))['content']", id="to_thread"),
+        pytest.param("calls = [get_document('d')]\nawait asyncio.sleep(0)\ncalls[0]['content']", id="from a list"),
+        pytest.param("await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']", id="dumps"),
+        pytest.param("async def f():\n    return get_document('d')\n(await f())['content']", id="returned"),
+        pytest.param("async def f():\n    doc = get_document('d')\n    return doc['content']\nf()", id="in a function"),
+        pytest.param("def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()", id="plain function"),
+        pytest.param("async def f():\n    return get_document('d')['content']\nasyncio.run(f())", id="asyncio.run"),
+        pytest.param(
+            "async def f():\n    return (await get_document('d'))['content']\nawait asyncio.sleep(0)\nasyncio.run(f())",
+            id="asyncio.run beside top-level await",
+        ),
+        pytest.param(
+            "async def f():\n    return (await get_document('d'))['content']\n"
+            "asyncio.get_event_loop().run_until_complete(f())",
+            id="run_until_complete",
+        ),
+        pytest.param(
+            "async def f():\n    async with asyncio.TaskGroup() as g:\n        t = g.create_task(get_document('d'))\n"
+            "    return t.result()['content']\nawait f()",
+            id="task group",
+        ),
+        pytest.param("from client import call_mcp_tool\n"
+            "(await call_mcp_tool('mcp__google_drive__get_document', {'documentId': 'd'}, type=dict))['content']", id="client"),
+        pytest.param("import codemode\ncodemode.call('google_drive', 'get_document', {'documentId': 'd'})['content']", id="call"),
+    ],
+)
+async def test_a_call_gives_its_value_in_every_style(lab: Lab, code: str) -> None:
+    head = "import asyncio\nfrom servers.google_drive import get_document\n"
+    assert await lab.value(head + code) == "text of d"
+
+
+async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab) -> None:
+    tools = Tools()
+    code = IMPORT + "import asyncio\nasync def main():\n    box = {'made': boom()}\n    await asyncio.sleep(0)\nawait main()"
+    kind, _ = await lab.error(code, tools)
+    assert (kind, [tool for _, tool, _ in tools.calls]) == ("ToolError", ["boom"])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("await asyncio.gather(*[meet(n=i, company=3) for i in range(3)])", id="gather"),
+        pytest.param("await asyncio.gather(*(meet(n=i, company=3) for i in range(3)))", id="gather of a generator"),
+        pytest.param("ts = [meet(n=i, company=3) for i in range(3)]\n[await t for t in ts]", id="begun, then awaited"),
+        pytest.param("ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]", id="tasks"),
+        pytest.param("await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])", id="to_thread"),
+        pytest.param(
+            "async def one(i):\n    return await meet(n=i, company=3)\nawait asyncio.gather(*map(one, range(3)))",
+            id="gather of coroutines",
+        ),
+        pytest.param(
+            "async def one(i):\n    x = meet(n=i, company=3)\n    return {'n': x['n']}\nawait asyncio.gather(*map(one, range(3)))",
+            id="gather of coroutines without await",
+        ),
+        pytest.param("with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr", id="pool.map"),
+        pytest.param(
+            "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(lambda i: {'n': meet(n=i, company=3)['n']}, range(3)))\nr",
+            id="pool.map of a lambda",
+        ),
+        pytest.param(
+            "def one(i, company=3):\n    result = meet(n=i, company=company)\n    return {'n': result['n']}\n"
+            "with ThreadPoolExecutor() as pool:\n    fs = [pool.submit(one, i) for i in range(3)]\n"
+            "    r = [f.result() for f in fs]\nr",
+            id="pool.submit of a function",
+        ),
+        pytest.param(
+            "def one(i):\n    return meet(n=i, company=3)\ndef two(i):\n    return one(i)\n"
+            "with ThreadPoolExecutor() as pool:\n    fs = {pool.submit(two, i): i for i in range(3)}\n"
+            "    r = sorted((f.result() for f in as_completed(fs)), key=lambda x: x['n'])\nr",
+            id="as_completed, two functions deep",
+        ),
+        pytest.param(
+            "r = []\nlock = threading.Lock()\ndef one(i):\n    x = meet(n=i, company=3)\n    with lock:\n        r.append(x)\n"
+            "ts = [threading.Thread(target=one, args=(i,)) for i in range(3)]\n[t.start() for t in ts]\n[t.join() for t in ts]\n"
+            "sorted(r, key=lambda x: x['n'])",
+            id="threads",
+        ),
+        pytest.param(
+            "class Worker:\n    def __init__(self, company):\n        self.company = company\n"
+            "    def one(self, i):\n        return meet(n=i, company=self.company)\n"
+            "w = Worker(3)\nwith ThreadPoolExecutor() as pool:\n    r = list(pool.map(w.one, range(3)))\nr",
+            id="pool.map of a method",
+        ),
+        pytest.param(
+            "loop = asyncio.get_running_loop()\nfs = [loop.run_in_executor(None, meet, i, 3) for i in range(3)]\n"
+            "await asyncio.gather(*fs)",
+            id="run_in_executor",
+        ),
+    ],
+)
+async def test_calls_overlap_on_the_host(lab: Lab, code: str) -> None:
+    """`meet` answers only when three calls are there at once."""
+    head = "import asyncio, threading\nfrom concurrent.futures import ThreadPoolExecutor, as_completed\n"
+    assert await lab.value(head + IMPORT + code) == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+async def test_no_more_calls_are_in_flight_than_allowed(lab: Lab) -> None:
+    tools = Tools()
+    code = IMPORT + "import asyncio\nlen(await asyncio.gather(*[echo(n=i) for i in range(20)]))"
+    assert await lab.value(code, tools, calls_in_flight=3) == 20
+    assert tools.most_here <= 3
+
+
+async def test_a_pool_keeps_to_its_workers(lab: Lab) -> None:
+    tools = Tools()
+    code = IMPORT + "from concurrent.futures import *\nwith ThreadPoolExecutor(2) as p: r = list(p.map(lambda i: echo(n=i), range(9)))\nlen(r)"
+    assert await lab.value(code, tools) == 9
+    assert tools.most_here <= 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import asyncio\nawait asyncio.Event().wait()",
+        "import queue\nqueue.Queue().get()",
+        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+        "from concurrent.futures import Future\nFuture().result()",
+    ],
+)
+async def test_waiting_for_nothing_is_an_error_and_not_a_hang(lab: Lab, code: str) -> None:
+    kind, message = await lab.error(code)
+    assert (kind, message.startswith("deadlock")) == ("RuntimeError", True)
+
+
+async def test_threads_and_queues_work_together(lab: Lab) -> None:
+    code = IMPORT + """
+import threading, queue
+jobs, results = queue.Queue(), queue.Queue()
+for i in range(4): jobs.put(i)
+def work():
+    while True:
+        try: job = jobs.get_nowait()
+        except queue.Empty: return
+        results.put(echo(n=job)["n"])
+threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+for t in threads: t.start()
+for t in threads: t.join()
+sorted(results.get() for _ in range(4))
+"""
+    assert await lab.value(code) == [0, 1, 2, 3]
+
+
+async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
+    code = IMPORT + "from codemode import ToolError\ntry:\n    boom()\nexcept ToolError as e:\n    r = [str(e), e.server, e.tool, e.kind, e.message]\nr"
+    message = "boom: no such repository"
+    assert await lab.value(code) == [message, "github", "boom", "tool_failed", message]
+
+
+async def test_a_failed_call_does_not_hide_the_others(lab: Lab) -> None:
+    code = IMPORT + "import asyncio\nr = await asyncio.gather(echo(a=1), boom(), return_exceptions=True)\n[r[0], type(r[1]).__name__]"
+    assert await lab.value(code) == [{"a": 1}, "ToolError"]
+
+
+async def test_a_file_comes_as_an_object_with_its_bytes(lab: Lab) -> None:
+    code = IMPORT + "f = picture()\nf.save('/tmp/p.png')\n[f.mime_type, f.name, f.size, open('/tmp/p.png', 'rb').read() == f.data, echo(f=f)]"
+    assert await lab.value(code) == ["image/png", "p.png", 10, True, {"f": "iVBORw0KGgoA/w=="}]
+
+
+async def test_a_result_larger_than_allowed_is_an_error_of_the_call(lab: Lab) -> None:
+    code = "from servers.github import rows\nfrom codemode import ToolError\ntry:\n    rows(1000)\nexcept ToolError as e:\n    r = [e.kind, 'limits.call_bytes' in str(e)]\n[r, len(rows(5))]"
+    assert await lab.value(code, call_bytes=10_000) == [["result_too_large", True], 5]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from servers.github import echo\necho(a=1)",
+        "from servers.github.echo import echo\necho(a=1)",
+        "import servers.github as gh\ngh.echo(a=1)",
+        "import servers\nservers.github.echo(a=1)",
+        "import servers.github\nservers.github.echo(a=1)",
+        "from servers import github\ngithub.echo(a=1)",
+        "import servers.github.echo as e\ne(a=1)",
+        "import servers.github.echo as e\ne.echo(a=1)",
+        "import servers.github.echo\nservers.github.echo(a=1)",
+        "from servers.github import *\necho(a=1)",
+        "from servers.github import *\nreturn echo(a=1)",
+        "def f():\n    from servers.github import echo\n    return echo(a=1)\nf()",
+        "import importlib\nimportlib.import_module('servers.github').echo(a=1)",
+    ],
+)
+async def test_a_tool_can_be_imported_in_every_way(lab: Lab, code: str) -> None:
+    assert await lab.value(code) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("from servers.github import ecko", "ImportError"),
+        ("from servers.gitub import echo", "ImportError"),
+        ("import servers.github.ecko", "ImportError"),
+        ("import servers\nservers.github.ecko", "AttributeError"),
+        ("import servers\nservers.gitub", "AttributeError"),
+        ("from skills.nothing import x", "ImportError"),
+    ],
+)
+async def test_an_unknown_name_says_what_the_host_says(lab: Lab, code: str, kind: str) -> None:
+    found, message = await lab.error(code)
+    assert (found, "nearest: servers.github.create_issue" in message) == (kind, True)
+
+
+async def test_only_what_is_imported_is_loaded(lab: Lab) -> None:
+    tools = Tools()
+    await lab.value("from servers.github import echo\necho(a=1)\necho(a=2)", tools)
+    assert tools.loads == ["servers.github", "servers.github.echo"]
+
+
+@pytest.mark.parametrize("code", ["from skills.triage import triage", "from skills import triage"])
+async def test_a_skill_is_imported_and_calls_tools(lab: Lab, code: str) -> None:
+    assert await lab.value(f"{code}\ntriage('a')") == 2
+
+
+@pytest.mark.parametrize("module", ["codemode", "tool_discovery"])
+async def test_a_program_can_search(lab: Lab, module: str) -> None:
+    code = f"from {module} import search_tools\nsearch_tools('issue', detail_level='full', server='github', limit=3)"
+    assert await lab.value(code) == [{"query": "issue", "detail_level": "full", "server": "github", "limit": 3}]
+
+
+async def test_a_bad_search_is_a_value_error(lab: Lab) -> None:
+    kind, message = await lab.error("from codemode import search_tools\nsearch_tools('x', 'all')")
+    assert (kind, "name_only" in message) == ("ValueError", True)
+
+
+async def test_the_host_can_end_a_program_for_a_limit_of_its_own(lab: Lab) -> None:
+    tools = Tools()
+    tools.fail_with = LimitExceeded("enough (limits.calls)", setting="limits.calls")
+    assert await lab.limit(IMPORT + "try:\n    echo()\nexcept BaseException:\n    pass", tools) == "limits.calls"
+
+
+async def test_the_host_can_end_a_program_whatever_it_catches(lab: Lab) -> None:
+    tools = Tools()
+    tools.fail_with = SandboxFailed("the record can't be written")
+    outcome = await lab.run(IMPORT + "while True:\n    try:\n        echo()\n    except BaseException:\n        pass", tools)
+    assert (outcome.ending, outcome.error and outcome.error.message) == (Ending.DIED, "the record can't be written")
+
+
+async def test_calls_still_on_their_way_when_a_program_ends_are_cancelled(lab: Lab) -> None:
+    tools = Tools()
+    code = "import asyncio\nfrom servers.github import forever\nt = asyncio.create_task(forever())\nawait asyncio.sleep(0.01)\n1"
+    assert await lab.value(code, tools) == 1
+    assert (len(tools.calls), tools.here) == (1, 0)
+
+
+async def test_many_rows_come_quickly(lab: Lab) -> None:
+    code = "from servers.github import rows\nr = rows(10_000)\n[len(r), r[-1]['id']]"
+    outcome = await lab.run(code)
+    assert outcome.value == [10_000, 9_999]
+    assert outcome.program_ms + outcome.upstream_ms < 5_000

@@ -1,0 +1,116 @@
+"""The wire: what a guest may say, and that everything else is a protocol error, never another exception."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.backend import Limits, ProgramError
+
+DONE = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
+CALL = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
+
+
+def parsed(frame: Any) -> frames.GuestFrame:
+    return frames.parse(json.dumps(frame).encode())
+
+
+def test_each_frame_becomes_its_record() -> None:
+    assert parsed(CALL | {"more": 1}) == frames.Call(1, "s", "t", {}, len(json.dumps(CALL | {"more": 1})))
+    assert parsed({"op": "load", "id": 2, "module": "m"}) == frames.Load(2, "m")
+    assert parsed({"op": "output", "stream": "stderr", "text": "x"}) == frames.Output("stderr", "x")
+    assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")
+    search = {"op": "search", "id": 3, "query": "q", "detail_level": "full", "limit": 5}
+    assert parsed(search) == frames.Search(3, "q", "full", None, 5)
+    assert parsed(DONE) == frames.Done("r", [1], "json", None, len(json.dumps(DONE)))
+
+
+def test_an_error_is_bounded() -> None:
+    error = {"type": "E" * 1_000, "message": "m" * 100_000, "traceback": "t" * 100_000, "line": 3}
+    frame = parsed(DONE | {"error": error})
+    assert isinstance(frame, frames.Done)
+    assert frame.error == ProgramError("E" * 200, "m" * 20_000, "t" * 20_000, 3)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *[CALL | {key: value} for key in ("id", "server", "tool", "arguments") for value in (None, 1.5, [], True)],
+        *[DONE | {"error": error} for error in ("x", {}, {"type": 1, "message": "", "traceback": ""})],
+        DONE | {"error": {"type": "", "message": "", "traceback": "", "line": "3"}},
+        DONE | {"value_form": "bytes"},
+        {"op": "run", "id": 1, "code": "1"},
+        {"op": ["call"]},
+        {},
+        [],
+        None,
+        "call",
+    ],
+)
+def test_a_frame_of_the_wrong_shape_is_a_protocol_error(frame: Any) -> None:
+    with pytest.raises(frames.ProtocolError):
+        parsed(frame)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"op": "load", "id": NaN, "module": "m"}',
+        b'{"op": "load", "id": ' + b"9" * 5_000 + b', "module": "m"}',
+        b"[" * 100_000,
+        b'{"op": "call", "arguments": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}",
+    ],
+)
+def test_bytes_that_are_no_frame_are_a_protocol_error(data: bytes) -> None:
+    with pytest.raises(frames.ProtocolError):
+        frames.parse(data)
+
+
+def test_nesting_up_to_the_limit_is_read() -> None:
+    depth = frames.MAX_DEPTH - 2
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    frame = parsed(CALL | {"arguments": {"x": value}})
+    assert isinstance(frame, frames.Call)
+    assert frame.arguments == {"x": value}
+
+
+def test_halves_of_characters_do_not_pass() -> None:
+    frame = frames.parse(b'{"op": "output", "stream": "stdout", "text": "a\\ud800b"}')
+    assert isinstance(frame, frames.Output)
+    assert frame.text == "a?b"
+
+
+class Chunks:
+    """A byte stream that gives what it has in small pieces."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._data, self._size = data, size
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        piece, self._data = self._data[: self._size], self._data[self._size :]
+        return piece
+
+
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+async def test_frames_are_read_however_the_bytes_arrive(size: int) -> None:
+    data = frames.refusal_frame(1, "k", "é") + frames.encode({"op": "x"})
+    reader = frames.FrameReader(Chunks(data, size))  # type: ignore[arg-type]
+    assert [json.loads(await reader.read(1_000)) for _ in range(2)] == [
+        {"op": "reply", "id": 1, "ok": False, "kind": "k", "message": "é"},
+        {"op": "x"},
+    ]
+
+
+async def test_a_frame_longer_than_allowed_is_refused_by_its_header() -> None:
+    reader = frames.FrameReader(Chunks(b"\xff\xff\xff\xff", 4))  # type: ignore[arg-type]
+    with pytest.raises(frames.ProtocolError):
+        await reader.read(frames.longest_frame(Limits()))

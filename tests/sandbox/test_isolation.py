@@ -1,0 +1,267 @@
+"""What a hostile program can't do: reach the host, deceive it, or leave anything to the next program. Every attack has
+beside it what an honest program can do in the same place, so that a pass can't mean that nothing ran."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+
+from codemode_server.sandbox.backend import Ending
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+CANARY = "canary-7f3a9c21"
+
+
+async def test_no_file_of_the_host_can_be_read(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = tmp_path / "canary.txt"
+    canary.write_text(CANARY)
+    home = Path.home() / ".codemode-test-canary"
+    monkeypatch.chdir(tmp_path)
+    home.write_text(CANARY)
+    try:
+        paths = ["/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", str(canary), "canary.txt", str(home), __file__]
+        code = f"""
+found = []
+for path in {paths!r}:
+    for prefix in ("", "/..", "/tmp/../..", "/workspace/../..", "/workspace/.."):
+        try:
+            found.append(open(prefix + path).read())
+        except OSError:
+            pass
+found
+"""
+        workspace = tmp_path / "workspace"
+        workspace.mkdir()
+        assert await lab.value(code, workspace=workspace) == []
+        (workspace / "own.txt").write_text("own")
+        assert await lab.value("open('/workspace/own.txt').read()", workspace=workspace) == "own"
+    finally:
+        home.unlink()
+
+
+async def test_only_its_own_folders_are_there(lab: Lab, tmp_path: Path) -> None:
+    code = "import os\nr = {}\nfor p in ('/', '/tmp', '/workspace', '/home', '/etc', '/proc', '/dev'):\n    try: r[p] = sorted(os.listdir(p))\n    except OSError: pass\nr"
+    found = await lab.value(code, workspace=tmp_path)
+    assert set(found) <= {"/", "/tmp", "/workspace"}
+    assert found["/tmp"] == found["/workspace"] == []
+
+
+@pytest.mark.parametrize("target", ["../outside.txt", "../", "../../../../../../etc/passwd", "/etc/passwd"])
+async def test_a_link_out_of_the_workspace_leads_nowhere(lab: Lab, tmp_path: Path, target: str) -> None:
+    """Made inside, or lying there already: neither is followed."""
+    (tmp_path / "outside.txt").write_text(CANARY)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "planted").symlink_to(target)
+    code = f"""
+import os
+found = []
+try:
+    os.symlink({target!r}, "/workspace/made")
+except OSError:
+    pass
+for name in ("planted", "made", "planted/outside.txt", "made/outside.txt", "planted/workspace/../outside.txt"):
+    for look in (lambda p: open(p).read(), os.listdir):
+        try:
+            found.append(look("/workspace/" + name))
+        except OSError:
+            pass
+    for place in (name, name + "/new"):
+        try:
+            open("/workspace/" + place, "w").write("x")
+        except OSError:
+            pass
+found
+"""
+    assert await lab.value(code, workspace=workspace) == []
+    assert (tmp_path / "outside.txt").read_text() == CANARY
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside.txt", "workspace"]
+    inner = "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
+    assert await lab.value(inner, workspace=workspace) == "x"
+
+
+async def test_the_hosts_environment_is_not_there(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEMODE_CANARY", CANARY)
+    code = "import os, sys\nos.environ['OWN'] = '1'\n[dict(os.environ), sys.argv, sys.executable]"
+    environment, arguments, executable = await lab.value(code)
+    assert (environment, arguments, executable) == ({"OWN": "1"}, ["program.py"], executable)
+    assert CANARY not in json.dumps([environment, arguments, executable])
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param("import socket\nsocket.create_connection(('127.0.0.1', 22), 1)", id="connect"),
+        pytest.param("import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()", id="listen"),
+        pytest.param("import socket\nsocket.getaddrinfo('localhost', 80)", id="resolve"),
+        pytest.param("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')", id="urlopen"),
+        pytest.param("import subprocess\nsubprocess.run(['id'])", id="subprocess"),
+        pytest.param("import os\nos.system('id')", id="system"),
+        pytest.param("import os\nos.fork()", id="fork"),
+        pytest.param("import os\nos.execv('/bin/sh', ['sh'])", id="exec"),
+        pytest.param("import os\nos.kill(1, 0)", id="kill"),
+        pytest.param("import ctypes\nctypes.CDLL(None).getpid()", id="ctypes"),
+        pytest.param("import os\nos.mkdir('/x')", id="write to /"),
+        pytest.param("import os\nos.mount", id="mount"),
+        pytest.param("import _thread\n_thread.start_new_thread(print, ())", id="raw thread"),
+        pytest.param("import os\nos.read(3, 10)", id="read a preopened descriptor"),
+    ],
+)
+async def test_nothing_outside_the_sandbox_can_be_done(lab: Lab, attack: str) -> None:
+    assert await lab.value("open('/tmp/x', 'w').write('ok')") == 2
+    outcome = await lab.run(attack)
+    assert outcome.ending is Ending.RAISED, outcome
+    assert outcome.error is not None
+    assert outcome.error.type in {"OSError", "URLError", "AttributeError", "ImportError", "ModuleNotFoundError", "RuntimeError", "gaierror",
+                                  "PermissionError", "BlockingIOError", "FileNotFoundError", "IsADirectoryError", "NotImplementedError"}
+
+
+async def test_a_raw_socket_to_the_hosts_own_listener_never_arrives(lab: Lab) -> None:
+    arrived: list[bool] = []
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+
+    async def note(stream: Any) -> None:
+        arrived.append(True)
+        await stream.aclose()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, note)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        await lab.run(f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)")
+        assert arrived == []
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        assert arrived == [True]
+        tasks.cancel_scope.cancel()
+    await listener.aclose()
+
+
+# Frames that no honest guest sends. The raw transport is found as a hostile program would find it.
+RAW = """
+import json, sys
+for module in list(sys.modules.values()):
+    if getattr(module, "__name__", "").endswith("wit_world"):
+        raw = module
+def send(**frame): raw.send(json.dumps(frame))
+"""
+
+
+async def test_the_raw_transport_is_within_a_programs_reach(lab: Lab) -> None:
+    """The positive control of what follows: a frame forged this way has its effect."""
+    tools = Tools()
+    code = RAW + "send(op='call', id=1, server='github', tool='echo', arguments={'forged': 1})\nraw.receive(-1)\n1"
+    await lab.run(code, tools)
+    assert tools.calls == [("github", "echo", {"forged": 1})]
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param("send(op='nothing', id=1)", id="unknown op"),
+        pytest.param("raw.send('no json')", id="no JSON"),
+        pytest.param("raw.send('[1]')", id="no object"),
+        pytest.param("send(op='call', id='1', server='github', tool='echo', arguments={})", id="id of a wrong type"),
+        pytest.param("send(op='call', id=True, server='github', tool='echo', arguments={})", id="id that is a bool"),
+        pytest.param("send(op='call', id=1, server=None, tool='echo', arguments={})", id="no server"),
+        pytest.param("send(op='call', id=1, server='github', tool='echo', arguments=[])", id="arguments of a wrong type"),
+        pytest.param("[send(op='load', id=1, module='servers') for _ in 'ab']", id="id used twice"),
+        pytest.param("send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')", id="id that goes back"),
+        pytest.param("send(op='done', id='x', value=1, value_form='json', error=None)", id="done with a guessed id"),
+        pytest.param("send(op='output', stream='protocol', text='x')", id="unknown stream"),
+        pytest.param("send(op='exceeded', setting='limits.wall_seconds')", id="a limit that only the host sees"),
+        pytest.param("raw.send('{\"op\": \"load\", \"id\": 1, \"module\": NaN}')", id="no JSON number"),
+        pytest.param("raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')", id="deep"),
+        pytest.param(
+            "raw.send('{\"op\":\"call\",\"id\":1,\"server\":\"a\",\"tool\":\"b\",\"arguments\":{\"x\":' + '[' * 300 + ']' * 300 + '}}')",
+            id="deeper than allowed",
+        ),
+        pytest.param("raw.send('x' * (20 * 2**20))", id="longer than any frame"),
+        pytest.param("send(op='load', id=1, module='x' * 100_000)", id="long name"),
+    ],
+)
+async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
+    tools = Tools()
+    outcome = await lab.run(RAW + attack + "\nimport time\ntime.sleep(10)", tools)
+    assert outcome.ending is Ending.DIED, outcome
+    assert outcome.error is not None
+    assert "broke the protocol" in outcome.error.message
+    assert tools.calls == []
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_a_second_done_does_not_reach_the_next_program(lab: Lab) -> None:
+    """The program steals its own run id, ends twice and goes on talking."""
+    code = RAW + """
+import codemode_guest.runner as runner
+original = runner.Link.send_text
+def twice(self, text):
+    original(self, text)
+    original(self, text)
+    send(op="output", stream="stdout", text="from the last program")
+runner.Link.send_text = twice
+"first"
+"""
+    for _ in range(3):
+        assert await lab.value(code) == "first"
+        outcome = await lab.run("print('mine')\n2")
+        assert (outcome.value, outcome.stdout) == (2, "mine\n")
+
+
+async def test_a_program_that_goes_on_after_its_end_is_not_kept(lab: Lab) -> None:
+    code = RAW + """
+import codemode_guest.runner as runner
+original = runner.Link.send_text
+def forever(self, text):
+    original(self, text)
+    while True: pass
+runner.Link.send_text = forever
+"ended"
+"""
+    assert await lab.value(code) == "ended"
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_a_call_for_a_tool_that_is_not_offered_is_the_doors_to_refuse(lab: Lab) -> None:
+    code = "import codemode\ntry:\n    codemode.call('secrets', 'read', {})\nexcept codemode.ToolError as e:\n    r = e.kind\nr"
+    assert await lab.value(code) == "unknown_tool"
+
+
+async def test_an_empty_frame_is_not_the_workers_word(lab: Lab) -> None:
+    assert await lab.value(RAW + "raw.send('')\nraw.send('')\n5") == 5
+    assert await lab.value("6 * 7") == 42
+
+
+@pytest.mark.parametrize(
+    ("leave", "look"),
+    [
+        pytest.param("global_name = 1", "'global_name' in globals()", id="globals"),
+        pytest.param("import sys, types\nsys.modules['left'] = types.ModuleType('left')", "import sys\n'left' in sys.modules", id="modules"),
+        pytest.param("import builtins\nbuiltins.len = lambda x: 99", "len('abc') == 99", id="builtins"),
+        pytest.param("import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'", id="library"),
+        pytest.param("open('/tmp/left', 'w').write('x')", "import os\nos.path.exists('/tmp/left')", id="files in /tmp"),
+        pytest.param("import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ", id="environment"),
+        pytest.param("import os\nos.chdir('/tmp')", "import os\nos.getcwd() != '/'", id="working directory"),
+    ],
+)
+async def test_nothing_is_left_to_the_next_program(lab: Lab, leave: str, look: str) -> None:
+    """Asked in the same program first: there the trace is."""
+    assert await lab.value(f"{leave}\n{look}") is True
+    for _ in range(3):
+        assert await lab.value(look) is False
+
+
+async def test_folders_for_tmp_are_removed(lab: Lab) -> None:
+    def folders() -> set[Path]:
+        return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
+
+    before = folders()
+    await lab.value("open('/tmp/x', 'w').write('x')")
+    assert folders() <= before

@@ -1,0 +1,126 @@
+"""Programs as models write them, in every backend's Python; what they print is what CPython prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.sandbox.backend import Ending
+from tests.sandbox.lab import Lab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+COLLECTION = Path(__file__).parents[3] / "shared" / "programs.py"
+
+
+def programs() -> list[Any]:
+    if not COLLECTION.is_file():
+        return [pytest.param("", "", marks=pytest.mark.skip(reason="the collection of programs is not beside the repository"))]
+    spec = importlib.util.spec_from_file_location("programs", COLLECTION)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [pytest.param(name, code, id=name) for name, code in module.PROGRAMS if name not in ("numpy", "pandas")]
+
+
+PRINTED = {
+    "tool-exception": "ToolError boom: no such repository\n",
+    "tool-kwargs-default": "2\n",
+    "tool-map": "[2, 2, 2]\n",
+    "tool-threadpool": "[2, 2, 2]\n",
+    "tool-to_thread": "[2, 2, 2]\n",
+    "asyncio-basic": "[0, 2, 4]\n",
+    "asyncio-timeout-queue": "1\nTO\nsem\n",
+    "async-gen": "[0, 1, 2]\n",
+    "toplevel-await": "tla\n",
+    "agent-report": "| bug      |   2 |    7.0 |\n| ui       |   1 |    5.0 |\n",
+    "introspect": "['append', 'clear', 'copy'] None True True True\n",
+}
+"""Where the same program can't be run by the Python that runs the tests."""
+
+
+@pytest.mark.parametrize(("name", "code"), programs())
+async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, name: str, code: str) -> None:
+    """The host's own CPython is the oracle for what needs no tool."""
+    outcome = await lab.run(code)
+    assert outcome.ending is Ending.RETURNED, outcome.error
+    if name in PRINTED:
+        assert outcome.stdout == PRINTED[name]
+    else:
+        oracle = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+        assert outcome.stdout == oracle.stdout
+
+
+@pytest.mark.parametrize("module", ["numpy", "pandas.core"])
+async def test_a_package_that_is_not_there_says_what_to_use(lab: Lab, module: str) -> None:
+    assert await lab.error(f"import {module}") == (
+        "ModuleNotFoundError",
+        f"No module named {module.split('.')[0]!r}: not available in the wasm sandbox; use the standard library",
+    )
+
+
+async def test_a_package_that_is_not_there_can_be_done_without(lab: Lab) -> None:
+    assert await lab.value("try:\n    import numpy\nexcept ImportError:\n    numpy = None\nnumpy is None")
+
+
+async def test_a_package_for_the_network_points_to_the_tools(lab: Lab) -> None:
+    _, message = await lab.error("import requests")
+    assert "call a tool instead" in message
+
+
+async def test_time_zones_are_there_without_files(lab: Lab) -> None:
+    code = """
+    from datetime import datetime
+    from zoneinfo import ZoneInfo, available_timezones
+    d = datetime(2026, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    [d.isoformat(), d.astimezone(ZoneInfo("America/New_York")).hour, len(available_timezones()) > 400]
+    """
+    assert await lab.value(code) == ["2026-07-01T12:00:00+02:00", 6, True]
+
+
+@pytest.mark.parametrize(
+    "module", "tomllib sqlite3 zlib gzip decimal string.templatelib email.message unittest.mock zipfile http.client".split()
+)
+async def test_the_standard_library_is_there(lab: Lab, module: str) -> None:
+    assert await lab.value(f"import {module}\n{module}.__name__") == module
+
+
+async def test_newer_syntax_is_understood(lab: Lab) -> None:
+    code = """
+    type Pair[T] = tuple[T, T]
+    def first[T](pair: Pair[T]) -> T: return pair[0]
+    match {"a": [1, 2]}:
+        case {"a": [x, *_]}: pass
+    [first((3, 4)), x, t"{x}".values]
+    """
+    assert await lab.value(code) == [3, 1, [1]]
+
+
+async def test_the_program_is_the_main_module(lab: Lab) -> None:
+    assert await lab.value('import sys\n[__name__, sys.modules["__main__"].__dict__ is globals()]') == ["__main__", True]
+
+
+@pytest.mark.parametrize(
+    "expression", ["random.random()", "str(uuid.uuid4())", "secrets.token_hex()", "os.urandom(8).hex()"]
+)
+async def test_chance_differs_between_programs(lab: Lab, expression: str) -> None:
+    """The image of the interpreter holds the random state of the day it was built."""
+    code = f"import os, random, secrets, uuid\n{expression}"
+    assert len({await lab.value(code) for _ in range(3)}) == 3
+
+
+async def test_the_time_is_the_hosts(lab: Lab) -> None:
+    before = time.time()
+    inside = await lab.value("import time\ntime.time()")
+    assert before - 1 <= inside <= time.time() + 1
+
+
+async def test_sleep_takes_as_long_as_it_says(lab: Lab) -> None:
+    code = "import time\nt = time.monotonic()\ntime.sleep(0.05)\n0.05 <= time.monotonic() - t < 5"
+    assert await lab.value(code)

@@ -1,0 +1,172 @@
+"""Every limit of a program: it ends the program by name, lets what is under it through, and harms no later program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.sandbox.backend import Ending
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ECHO = "from servers.github import echo\n"
+
+
+async def test_a_program_that_computes_too_long_is_ended(lab: Lab) -> None:
+    assert await lab.limit("while True: pass", wall_seconds=0.3) == "limits.wall_seconds"
+
+
+async def test_a_program_that_sleeps_too_long_is_ended(lab: Lab) -> None:
+    assert await lab.limit("import time\ntime.sleep(60)", wall_seconds=0.3) == "limits.wall_seconds"
+
+
+async def test_a_program_that_catches_everything_is_ended_too(lab: Lab) -> None:
+    code = "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass"
+    assert await lab.limit(code, wall_seconds=0.3) == "limits.wall_seconds"
+
+
+async def test_one_long_step_inside_the_interpreter_is_ended(lab: Lab) -> None:
+    assert await lab.limit("9 ** 9 ** 9", wall_seconds=0.3) == "limits.wall_seconds"
+
+
+async def test_waiting_for_calls_too_long_ends_the_program(lab: Lab) -> None:
+    code = "from servers.github import forever\nforever()"
+    assert await lab.limit(code, upstream_seconds=0.3) == "limits.upstream_seconds"
+
+
+async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
+    """The call outlasts the program's own budget many times."""
+
+    class Slow(Tools):
+        async def call(self, server: str, tool: str, arguments: dict[str, object]):  # type: ignore[no-untyped-def] # noqa: ANN202
+            await anyio.sleep(0.8)
+            return await super().call(server, tool, arguments)
+
+    outcome = await lab.run(ECHO + "echo(a=1)", Slow(), wall_seconds=0.6)
+    assert outcome.ending is Ending.RETURNED, outcome.error
+    assert outcome.upstream_ms >= 790
+    assert outcome.program_ms < 600
+
+
+@pytest.mark.parametrize("piece", ["bytearray(2**20)", "[n]", "str(n)", "{n: n}"])
+async def test_memory_is_limited(lab: Lab, piece: str) -> None:
+    code = f"import itertools\nx = []\nfor n in itertools.count(): x.append({piece})"
+    assert await lab.limit(code, memory_mb=128) == "limits.memory_mb"
+
+
+async def test_a_program_may_recover_from_too_large_a_piece(lab: Lab) -> None:
+    code = "try:\n    bytearray(2**30)\nexcept MemoryError:\n    r = 'too large'\nr"
+    assert await lab.value(code, memory_mb=128) == "too large"
+
+
+async def test_memory_under_the_limit_can_be_used(lab: Lab) -> None:
+    assert await lab.value("len(bytearray(50 * 2**20))", memory_mb=128) == 50 * 2**20
+
+
+async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
+    outcome = await lab.run("while True: print('x' * 99)", output_bytes=10_000)
+    assert outcome.ending is Ending.LIMITED
+    assert outcome.error is not None
+    assert outcome.error.setting == "limits.output_bytes"
+    assert outcome.stdout == ("x" * 99 + "\n") * 100
+
+
+async def test_printing_up_to_the_limit_is_whole(lab: Lab) -> None:
+    outcome = await lab.run("print('x' * 9_999)", output_bytes=10_000)
+    assert (outcome.ending, len(outcome.stdout)) == (Ending.RETURNED, 10_000)
+
+
+async def test_what_was_printed_before_a_limit_is_kept(lab: Lab) -> None:
+    outcome = await lab.run("for i in range(300): print(i)\nwhile True: pass", wall_seconds=0.5)
+    assert outcome.stdout == "".join(f"{i}\n" for i in range(300))
+
+
+async def test_calls_are_limited(lab: Lab) -> None:
+    tools = Tools()
+    assert await lab.limit(ECHO + "for i in range(11): echo(n=i)", tools, calls=10) == "limits.calls"
+    assert len(tools.calls) == 10
+
+
+async def test_as_many_calls_as_allowed_can_be_made(lab: Lab) -> None:
+    assert await lab.value(ECHO + "len([echo(n=i) for i in range(10)])", calls=10) == 10
+
+
+async def test_swallowing_the_limit_changes_nothing(lab: Lab) -> None:
+    tools = Tools()
+    code = ECHO + "while True:\n    try: echo()\n    except BaseException: pass"
+    assert await lab.limit(code, tools, calls=5) == "limits.calls"
+    assert len(tools.calls) == 5
+
+
+@pytest.mark.parametrize("size", [20_000, 30_000_000])
+async def test_arguments_are_limited_in_size(lab: Lab, size: int) -> None:
+    """Also where the frame would be too long for any guest to send."""
+    tools = Tools()
+    assert await lab.limit(ECHO + f"echo(x='a' * {size})", tools, call_bytes=10_000) == "limits.call_bytes"
+    assert tools.calls == []
+
+
+async def test_arguments_under_the_limit_pass(lab: Lab) -> None:
+    assert await lab.value(ECHO + "len(echo(x='a' * 9_000)['x'])", call_bytes=10_000) == 9_000
+
+
+async def test_the_value_is_limited_in_size(lab: Lab) -> None:
+    assert await lab.limit("'a' * 2_000", value_bytes=1_024) == "limits.value_bytes"
+
+
+async def test_a_value_under_the_limit_is_whole(lab: Lab) -> None:
+    assert await lab.value("'a' * 1_000", value_bytes=1_024) == "a" * 1_000
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/workspace"])
+async def test_files_are_limited(lab: Lab, folder: str, tmp_path: Path) -> None:
+    code = f"import time\nfor i in range(8):\n    open('{folder}/' + str(i), 'wb').write(bytes(2**20))\ntime.sleep(5)"
+    assert await lab.limit(code, workspace=tmp_path, workspace_mb=4) == "limits.workspace_mb"
+
+
+async def test_one_large_file_is_limited_also_in_a_short_program(lab: Lab) -> None:
+    assert await lab.limit("open('/tmp/x', 'wb').write(bytes(8 * 2**20))", workspace_mb=4) == "limits.workspace_mb"
+
+
+async def test_a_file_with_holes_is_limited(lab: Lab) -> None:
+    assert await lab.limit("open('/tmp/x', 'wb').truncate(2**40)", workspace_mb=4) == "limits.workspace_mb"
+
+
+async def test_many_folders_are_limited(lab: Lab) -> None:
+    code = "import os\nfor i in range(3_000): os.mkdir(f'/tmp/{i}')"
+    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
+
+
+async def test_files_under_the_limit_are_kept(lab: Lab, tmp_path: Path) -> None:
+    code = "open('./workspace/a.txt', 'w').write('x' * 2**20)"
+    assert await lab.value(code, workspace=tmp_path, workspace_mb=4) == 2**20
+    assert (tmp_path / "a.txt").stat().st_size == 2**20
+
+
+async def test_a_workspace_that_is_too_full_can_still_be_tidied_up(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(bytes(3 * 2**20))
+    assert await lab.value("import os\nos.remove('/workspace/old')\n1", workspace=tmp_path, workspace_mb=1) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_cancelled_program_is_gone_and_the_next_one_runs(lab: Lab) -> None:
+    with anyio.move_on_after(0.3) as scope:
+        await lab.run("while True: pass")
+    assert scope.cancelled_caught
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_programs_run_side_by_side(lab: Lab) -> None:
+    """Each is in a call that waits for the other's."""
+    tools = Tools()
+    values: list[object] = []
+
+    async def one(n: int) -> None:
+        values.append(await lab.value(f"from servers.github import meet\nmeet(n={n}, company=3)['n']", tools))
+
+    async with anyio.create_task_group() as tasks:
+        for n in range(3):
+            tasks.start_soon(one, n)
+    assert sorted(map(str, values)) == ["0", "1", "2"]

@@ -1,0 +1,214 @@
+"""What a program gives back, what it prints, and how it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.sandbox.backend import Ending
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        pytest.param("1 + 1", 2, id="last expression"),
+        pytest.param("x = 1", None, id="no expression"),
+        pytest.param("async def main():\n    return 5\nmain()", 5, id="forgotten await"),
+        pytest.param("async def main():\n    return 5\nawait main()", 5, id="top-level await"),
+        pytest.param("if True:\n    return 3\n4", 3, id="top-level return"),
+        pytest.param("if False:\n    return 3\n4", 4, id="last expression beside a return"),
+        pytest.param("import asyncio\nawait asyncio.sleep(0)\nreturn 6", 6, id="return beside await"),
+        pytest.param("if __name__ == '__main__':\n    7", 7, id="main check"),
+        pytest.param("import sys\nprint('x')\nsys.exit(0)", None, id="exit 0"),
+        pytest.param("exit()", None, id="exit()"),
+        pytest.param("(1, [2, {3}], None)", [1, [2, [3]], None], id="containers"),
+        pytest.param("{3, 1, 2}", [1, 2, 3], id="set in order"),
+        pytest.param("{1: 'a', None: 'b', (1, 2): 'c'}", {"1": "a", "null": "b", "(1, 2)": "c"}, id="keys"),
+        pytest.param("{'a': 1}.keys()", ["a"], id="dict view"),
+        pytest.param("range(3)", [0, 1, 2], id="range"),
+        pytest.param("2 ** 100", 2**100, id="large integer"),
+        pytest.param("[float('nan'), float('inf'), -float('inf')]", ["NaN", "Infinity", "-Infinity"], id="not finite"),
+        pytest.param("from decimal import Decimal\nDecimal('1.10')", "1.10", id="decimal"),
+        pytest.param("from datetime import *\n[date(2026, 1, 2), time(3, 4)]", ["2026-01-02", "03:04:00"], id="dates"),
+        pytest.param("from pathlib import Path\nPath('/a/b')", "/a/b", id="path"),
+        pytest.param("import enum\nclass E(enum.Enum):\n    A = 'x'\n{E.A: E.A}", {"x": "x"}, id="enum"),
+        pytest.param("from dataclasses import *\n@dataclass\nclass D:\n    a: int\nD(1)", {"a": 1}, id="dataclass"),
+        pytest.param("from collections import *\nnamedtuple('P', 'x y')(1, 2)", {"x": 1, "y": 2}, id="named tuple"),
+        pytest.param("from collections import *\n[Counter('aab'), deque([1])]", [{"a": 2, "b": 1}, [1]], id="collections"),
+        pytest.param("b'text\\n'", "text\n", id="bytes that are text"),
+        pytest.param("b'\\x00\\xff'", {"bytes": 2}, id="bytes"),
+        pytest.param("from codemode import File\nFile(b'abc', 'a/b', 'n')", {"mime_type": "a/b", "size": 3, "name": "n"}, id="file"),
+        pytest.param("[1, 1j, object]", [1, "1j", "<class 'object'>"], id="stranger inside"),
+        pytest.param("'half a character: \\ud800'", "half a character: ?", id="lone surrogate"),
+    ],
+)
+async def test_the_value_of_a_program(lab: Lab, code: str, value: Any) -> None:
+    assert await lab.value(code) == value
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        pytest.param("class A:\n    def __repr__(self): return 'an A'\nA()", "an A", id="object"),
+        pytest.param("a = [1]\na.append(a)\na", "[1, [...]]", id="circular"),
+        pytest.param("10 ** 10_000", "<int of 33220 bits>", id="integer past what JSON readers take"),
+    ],
+)
+async def test_what_json_can_not_hold_is_given_as_text(lab: Lab, code: str, value: str) -> None:
+    outcome = await lab.run(code)
+    assert (outcome.value, outcome.value_form) == (value, "repr")
+
+
+async def test_no_value_and_none_are_the_same(lab: Lab) -> None:
+    assert [(await lab.run(code)).value_form for code in ("x = 1", "None", "0")] == ["none", "none", "json"]
+
+
+RETURNING = """
+from __future__ import annotations
+from math import *
+import collections
+total: int = 0
+unused: str
+def add(n):
+    global total
+    total += n
+class K:
+    v = 5
+try:
+    1 / 0
+except ZeroDivisionError as failure:
+    text = str(failure)
+for i in range(3):
+    add(i)
+with open("/tmp/x", "w") as handle:
+    handle.write("x")
+if (found := total) == 3:
+    global total
+    return [found, sqrt(16), K.v, text, [i * total for i in range(2)], "total" in globals(), collections.__name__]
+add(100)
+"""
+
+
+async def test_names_of_a_program_that_returns_at_top_level_stay_global(lab: Lab) -> None:
+    assert await lab.value(RETURNING) == [3, 4.0, 5, "division by zero", [0, 3], True, "collections"]
+
+
+async def test_printed_text_is_kept_apart_and_in_order(lab: Lab) -> None:
+    code = "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.buffer.write(b'c\\n')\nprint('d', end='')\n1"
+    outcome = await lab.run(code)
+    assert (outcome.stdout, outcome.stderr, outcome.value) == ("a\nc\nd", "b\n", 1)
+
+
+async def test_much_printed_text_is_whole(lab: Lab) -> None:
+    outcome = await lab.run("for i in range(20_000): print(i)")
+    assert outcome.stdout == "".join(f"{i}\n" for i in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        pytest.param("1/0", ("ZeroDivisionError", "division by zero"), id="exception"),
+        pytest.param("import sys\nsys.exit(3)", ("SystemExit", "exit code 3"), id="exit code"),
+        pytest.param("import sys\nsys.exit('gone wrong')", ("SystemExit", "gone wrong"), id="exit message"),
+        pytest.param("raise KeyError('k')", ("KeyError", "'k'"), id="key"),
+        pytest.param("def f(: pass", ("SyntaxError", "invalid syntax"), id="syntax"),
+        pytest.param("yield 1\nreturn 2", ("SyntaxError", "'yield' outside function"), id="yield at top level"),
+    ],
+)
+async def test_the_error_of_a_program(lab: Lab, code: str, error: tuple[str, str]) -> None:
+    assert await lab.error(code) == error
+
+
+async def test_input_says_why_it_can_not_be(lab: Lab) -> None:
+    kind, message = await lab.error("input('name? ')")
+    assert (kind, "nobody to answer" in message) == ("RuntimeError", True)
+
+
+async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
+    code = "import json\ndef read(text):\n    return json.loads(text)\n\nread('{')\n"
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    assert outcome.error.line == 3
+    assert outcome.error.traceback == (
+        "Traceback (most recent call last):\n"
+        '  File "program.py", line 5, in <module>\n'
+        "    read('{')\n"
+        "    ~~~~^^^^^\n"
+        '  File "program.py", line 3, in read\n'
+        "    return json.loads(text)\n"
+        "           ~~~~~~~~~~^^^^^^\n"
+        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import asyncio\nasync def main():\n    {}['k']\nasyncio.run(main())", id="asyncio.run"),
+        pytest.param("import asyncio\nx = 1\n{}['k']\nawait asyncio.sleep(0)", id="top-level await"),
+        pytest.param("from servers.github import boom\nx = 1\nboom()", id="tool"),
+        pytest.param("x = 1\ny = 2\n1/0\nreturn 5", id="top-level return"),
+    ],
+)
+async def test_no_traceback_shows_the_insides_of_the_sandbox(lab: Lab, code: str) -> None:
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    files = {line.split('"')[1] for line in outcome.error.traceback.splitlines() if line.startswith("  File")}
+    assert (files, outcome.error.line, "__codemode" in outcome.error.traceback) == ({"program.py"}, 3, False)
+
+
+async def test_the_traceback_of_a_cause_is_kept(lab: Lab) -> None:
+    code = "try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise ValueError('no') from e"
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    assert "direct cause" in outcome.error.traceback
+    assert "line 2" in outcome.error.traceback
+
+
+async def test_a_syntax_error_points_at_the_place(lab: Lab) -> None:
+    outcome = await lab.run("x = 1\ny = (2,\nz = 3\n")
+    assert outcome.error is not None
+    assert outcome.error.line == 2
+    assert "y = (2," in outcome.error.traceback
+    assert "^" in outcome.error.traceback
+
+
+async def test_endless_recursion_is_an_error_of_the_program(lab: Lab) -> None:
+    outcome = await lab.run("def f(n):\n    return f(n + 1)\nf(0)")
+    assert outcome.error is not None
+    assert outcome.error.type == "RecursionError"
+    assert len(outcome.error.traceback) <= 4_100
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("f = lambda x: sorted([1, 2], key=f)\nf(1)", id="through sorted"),
+        pytest.param("class A:\n    def __getattr__(self, n): return getattr(self, n + 'x')\nA().y", id="getattr"),
+        pytest.param("import json\njson.loads('[' * 100_000)", id="json"),
+        pytest.param("x = []\nfor _ in range(100_000): x = [x]\nrepr(x)", id="repr"),
+        pytest.param("eval('(' * 5_000 + ')' * 5_000)", id="parser"),
+    ],
+)
+async def test_recursion_in_the_library_ends_the_program_with_a_reason(lab: Lab, code: str) -> None:
+    """It may exhaust the interpreter's own stack, which no program survives; the next one does."""
+    outcome = await lab.run(code)
+    assert outcome.ending in (Ending.RAISED, Ending.DIED)
+    assert outcome.error is not None
+    assert outcome.error.message
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
+    outcome = await lab.run("from skills.triage import broken\nbroken()", Tools())
+    assert outcome.error is not None
+    assert outcome.error.line == 2
+    assert "raise ValueError('in a skill')" in outcome.error.traceback
+
+
+async def test_what_was_printed_before_an_error_is_kept(lab: Lab) -> None:
+    assert (await lab.run("print('before')\n1/0")).stdout == "before\n"

@@ -1,0 +1,200 @@
+"""What only the wasm backend has: the component and its native code, worker processes, the build."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+import wasmtime
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox.backend import Ending, Limits, Program
+from codemode_server.sandbox.wasm import build, component
+from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.sandbox.wasm.quota import LEAST_PER_ENTRY, used_bytes
+from tests.sandbox.lab import Tools
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A component that compiles at once."""
+    path = tmp_path / "tiny.wasm"
+    path.write_bytes(wasmtime.wat2wasm("(component)"))
+    return path
+
+
+def one_program(code: str, **limits: float) -> Program:
+    return Program(ExecutionId("x0"), code, Limits(**limits))  # type: ignore[arg-type]
+
+
+def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    first = component.native_code(tiny, tmp_path / "cache", said.append)
+    stamp = first.stat().st_mtime_ns
+    assert component.native_code(tiny, tmp_path / "cache", said.append) == first
+    assert first.stat().st_mtime_ns == stamp
+    assert (first.stat().st_mode & 0o777, first.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert len([line for line in said if line.startswith("compiling the sandbox for this machine, once")]) == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda path: path.chmod(0o666), id="others can write it"),
+        pytest.param(lambda path: path.write_bytes(b"x" * 100), id="other bytes"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-1]), id="cut short"),
+        pytest.param(lambda path: path.with_name(path.name + ".sha256").unlink(), id="no digest"),
+        pytest.param(lambda path: (path.rename(path.with_suffix(".x")), path.symlink_to(path.with_suffix(".x"))), id="a link"),
+    ],
+)
+def test_native_code_that_can_not_be_trusted_is_made_again(tiny: Path, tmp_path: Path, spoil: object) -> None:
+    native = component.native_code(tiny, tmp_path / "cache", lambda _: None)
+    good = native.read_bytes()
+    assert callable(spoil)
+    spoil(native)
+    assert component.native_code(tiny, tmp_path / "cache", lambda _: None) == native
+    assert not native.is_symlink()
+    assert native.stat().st_mode & 0o777 == 0o600
+    assert len(native.read_bytes()) == len(good)
+
+
+def test_two_products_at_once_compile_once(tiny: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    threads = [
+        threading.Thread(target=component.native_code, args=(tiny, tmp_path / "cache", said.append)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len([line for line in said if line.startswith("compiling")]) == 1
+
+
+def test_a_missing_component_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="has not been built; run: make component"):
+        component.checked_component(tmp_path / "guest.wasm")
+
+
+@pytest.mark.parametrize(
+    ("stamp", "message"),
+    [
+        ('{"sources": "other"}', "older than its sources"),
+        ("no json", "older than its sources"),
+        (f'{{"sources": "{build.sources_digest()}", "component": "other"}}', "damaged"),
+    ],
+)
+def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str, message: str) -> None:
+    made = tmp_path / "guest.wasm"
+    made.write_bytes(b"x")
+    build.stamp_path(made).write_text(stamp)
+    with pytest.raises(SandboxUnavailable, match=f"{message}.*run: make component"):
+        component.checked_component(made)
+
+
+def test_the_builder_can_be_loaded_where_nothing_is_installed() -> None:
+    """As the build hook does in its own environment."""
+    code = f"import runpy; print(runpy.run_path({str(build.__file__)!r})['sources_digest']())"
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == build.sources_digest()
+
+
+async def test_native_code_that_does_not_load_is_made_again(backend: object, tmp_path: Path) -> None:
+    """The digest fits, yet wasmtime refuses it: as after a change that the key doesn't know of."""
+    async with WasmBackend(warm=0, cache=tmp_path, guest=build.COMPONENT) as own:
+        native = next(tmp_path.glob("*.cwasm"))
+        native.write_bytes(b"\x7fELF no code")
+        native.with_name(native.name + ".sha256").write_text(component._digest(native))
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+
+
+async def test_clean_workers_are_kept_and_others_replaced(backend: object) -> None:
+    async with WasmBackend(warm=1) as own:
+        (first,) = own.worker_pids
+        assert (await own.run(one_program("1/0"), Tools())).ending is Ending.RAISED
+        assert own.worker_pids == {first}
+        assert (await own.run(one_program("while True: pass", wall_seconds=0.2), Tools())).ending is Ending.LIMITED
+        (second,) = own.worker_pids
+        assert second != first
+        assert not is_alive(first)
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+        assert own.worker_pids == {second}
+    assert not is_alive(second)
+
+
+async def test_a_worker_killed_while_idle_is_replaced(backend: object) -> None:
+    async with WasmBackend(warm=1) as own:
+        (pid,) = own.worker_pids
+        os.kill(pid, signal.SIGKILL)
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+
+
+async def test_a_worker_killed_under_its_program_is_told(backend: object) -> None:
+    async with WasmBackend(warm=1) as own:
+        (pid,) = own.worker_pids
+        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+        outcome = await own.run(one_program("while True: pass"), Tools())
+        assert outcome.ending is Ending.DIED
+        assert outcome.error is not None
+        assert "exit status -9" in outcome.error.message
+        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
+
+
+HOST = """
+import asyncio, sys
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox.backend import Limits, Program
+from codemode_server.sandbox.wasm.backend import WasmBackend
+async def main():
+    async with WasmBackend(warm=1) as own:
+        print(*own.worker_pids, flush=True)
+        await own.run(Program(ExecutionId("x0"), sys.argv[1], Limits()), None)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(60)"])
+async def test_a_worker_does_not_outlive_a_killed_host(backend: object, code: str) -> None:
+    root = Path(__file__).parents[2]
+    host = await anyio.open_process([sys.executable, "-c", HOST, code], stderr=None, cwd=root)
+    assert host.stdout is not None
+    pid = int(await host.stdout.receive())
+    assert is_alive(pid)
+    await anyio.sleep(0.3)  # until the program computes; were it not yet, the test would only be easier
+    host.kill()
+    await host.aclose()
+    with anyio.fail_after(5):
+        while is_alive(pid):
+            await anyio.sleep(0.01)
+
+
+async def test_a_closed_backend_runs_nothing(backend: object) -> None:
+    own = WasmBackend(warm=1)
+    await own.aclose()
+    with pytest.raises(SandboxUnavailable):
+        await own.run(one_program("1"), Tools())
+
+
+def test_each_entry_counts_at_least_what_a_disk_gives_it(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(b"x" * 10_000)
+    (tmp_path / "link").symlink_to("/")
+    assert used_bytes(tmp_path, 10**9) == 10_000 + 2 * LEAST_PER_ENTRY
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and no mere entry of the table."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -8,6 +8,7 @@ outcome: `done`, a limit, an error that the door raised to end it, a frame no ho
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -19,6 +20,13 @@ from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Progr
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
+
+
+def out_of_memory(limits: Limits) -> ProgramError:
+    """Why a program ended that needed too much memory."""
+    setting = "limits.memory_mb"
+    message = f"the program needed more than {limits.memory_mb} MiB of memory ({setting} in upstream.yaml)"
+    return ProgramError("LimitExceeded", message, setting=setting)
 
 
 class Channel:
@@ -185,7 +193,8 @@ class Channel:
             self._exceed_size("limits.value_bytes")
             return
         if done.error is not None and done.error.type == "MemoryError":
-            self._out_of_memory(done.error)
+            error = out_of_memory(self._limits)
+            self.end(Ending.LIMITED, replace(error, traceback=done.error.traceback, line=done.error.line))
             return
         self._done = done
         self._ended = (Ending.RETURNED if done.error is None else Ending.RAISED, done.error)
@@ -211,12 +220,6 @@ class Channel:
         most = {"limits.call_bytes": self._limits.call_bytes, "limits.value_bytes": self._limits.value_bytes}[setting]
         what = {"limits.call_bytes": "a call's arguments are", "limits.value_bytes": "the program's value is"}[setting]
         self.exceed(f"{what} larger than {most} bytes as JSON ({setting} in upstream.yaml)", setting)
-
-    def _out_of_memory(self, error: ProgramError) -> None:
-        setting = "limits.memory_mb"
-        message = f"the program needed more than {self._limits.memory_mb} MiB of memory ({setting} in upstream.yaml)"
-        limit = ProgramError("LimitExceeded", message, error.traceback, error.line, setting)
-        self.end(Ending.LIMITED, limit)
 
     def _out_of_time(self) -> None:
         setting = self._clock.spent_setting

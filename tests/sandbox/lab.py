@@ -23,7 +23,10 @@ STUBS = {
     ),
     ("github", "echo"): 'def echo(**arguments: Any) -> Any:\n    """Give the arguments back."""',
     ("github", "update"): 'def update(data: dict[str, Any], key: str = ...) -> Any:\n    """Takes an object first."""',
-    ("github", "meet"): 'def meet(n: int, company: int) -> Any:\n    """Answer once `company` calls are here at once."""',
+    (
+        "github",
+        "meet",
+    ): 'def meet(n: int, company: int) -> Any:\n    """Answer once `company` calls are here at once."""',
     ("github", "forever"): 'def forever() -> Any:\n    """Never answer."""',
     ("github", "rows"): 'def rows(count: int) -> Any:\n    """Give many rows."""',
     ("github", "picture"): 'def picture() -> Any:\n    """Give a file."""',
@@ -161,5 +164,3 @@ class Lab:
         assert outcome.error.setting in outcome.error.message
         assert await self.value("6 * 7") == 42
         return outcome.error.setting
-
-

@@ -23,12 +23,18 @@ IMPORT = "from servers.github import create_issue, echo, update, list_issues, me
         ("create_issue({'owner': 'o', 'title': 't'})", {"owner": "o", "title": "t"}),
         ("create_issue('o', 't', auth_method='x')", {"owner": "o", "title": "t", "auth-method": "x"}),
         ("create_issue('o', 't', **{'auth-method': 'x'})", {"owner": "o", "title": "t", "auth-method": "x"}),
-        ("create_issue({'owner': 'o', 'title': 't', 'auth-method': 1})", {"owner": "o", "title": "t", "auth-method": 1}),
+        (
+            "create_issue({'owner': 'o', 'title': 't', 'auth-method': 1})",
+            {"owner": "o", "title": "t", "auth-method": 1},
+        ),
         ("update({'a': 1})", {"data": {"a": 1}}),
         ("update({'data': {'a': 1}, 'key': 'k'})", {"data": {"a": 1}, "key": "k"}),
         ("echo(**{'any-thing': 1}, b=(2, 3))", {"any-thing": 1, "b": [2, 3]}),
         ("echo({'x': 1})", {"x": 1}),
-        ("import datetime; echo(d=datetime.date(2026, 1, 2), b=b'ab', s={1})", {"d": "2026-01-02", "b": "YWI=", "s": [1]}),
+        (
+            "import datetime; echo(d=datetime.date(2026, 1, 2), b=b'ab', s={1})",
+            {"d": "2026-01-02", "b": "YWI=", "s": [1]},
+        ),
     ],
 )
 async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str, arguments: dict[str, Any]) -> None:
@@ -67,7 +73,9 @@ async def test_plain_code_gets_the_plain_value(lab: Lab) -> None:
     [
         pytest.param("doc = get_document('d')['content']\nawait asyncio.sleep(0)\ndoc", id="used in place"),
         pytest.param("doc = get_document('d')\nawait asyncio.sleep(0)\ndoc['content']", id="used later"),
-        pytest.param("doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']", id="plain"),
+        pytest.param(
+            "doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']", id="plain"
+        ),
         pytest.param("doc = await get_document({'documentId': 'd'})\ndoc['content']", id="awaited"),
         pytest.param("call = get_document('d')\ndoc = await call\ndoc['content']", id="awaited later"),
         pytest.param("task = asyncio.create_task(get_document('d'))\n(await task)['content']", id="task"),
@@ -75,10 +83,14 @@ async def test_plain_code_gets_the_plain_value(lab: Lab) -> None:
         pytest.param("(await asyncio.wait_for(get_document('d'), 5))['content']", id="wait_for"),
         pytest.param("(await asyncio.to_thread(get_document, 'd'))['content']", id="to_thread"),
         pytest.param("calls = [get_document('d')]\nawait asyncio.sleep(0)\ncalls[0]['content']", id="from a list"),
-        pytest.param("await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']", id="dumps"),
+        pytest.param(
+            "await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']", id="dumps"
+        ),
         pytest.param("async def f():\n    return get_document('d')\n(await f())['content']", id="returned"),
         pytest.param("async def f():\n    doc = get_document('d')\n    return doc['content']\nf()", id="in a function"),
-        pytest.param("def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()", id="plain function"),
+        pytest.param(
+            "def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()", id="plain function"
+        ),
         pytest.param("async def f():\n    return get_document('d')['content']\nasyncio.run(f())", id="asyncio.run"),
         pytest.param(
             "async def f():\n    return (await get_document('d'))['content']\nawait asyncio.sleep(0)\nasyncio.run(f())",
@@ -94,9 +106,14 @@ async def test_plain_code_gets_the_plain_value(lab: Lab) -> None:
             "    return t.result()['content']\nawait f()",
             id="task group",
         ),
-        pytest.param("from client import call_mcp_tool\n"
-            "(await call_mcp_tool('mcp__google_drive__get_document', {'documentId': 'd'}, type=dict))['content']", id="client"),
-        pytest.param("import codemode\ncodemode.call('google_drive', 'get_document', {'documentId': 'd'})['content']", id="call"),
+        pytest.param(
+            "from client import call_mcp_tool\n"
+            "(await call_mcp_tool('mcp__google_drive__get_document', {'documentId': 'd'}, type=dict))['content']",
+            id="client",
+        ),
+        pytest.param(
+            "import codemode\ncodemode.call('google_drive', 'get_document', {'documentId': 'd'})['content']", id="call"
+        ),
     ],
 )
 async def test_a_call_gives_its_value_in_every_style(lab: Lab, code: str) -> None:
@@ -106,7 +123,10 @@ async def test_a_call_gives_its_value_in_every_style(lab: Lab, code: str) -> Non
 
 async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab) -> None:
     tools = Tools()
-    code = IMPORT + "import asyncio\nasync def main():\n    box = {'made': boom()}\n    await asyncio.sleep(0)\nawait main()"
+    code = (
+        IMPORT
+        + "import asyncio\nasync def main():\n    box = {'made': boom()}\n    await asyncio.sleep(0)\nawait main()"
+    )
     kind, _ = await lab.error(code, tools)
     assert (kind, [tool for _, tool, _ in tools.calls]) == ("ToolError", ["boom"])
 
@@ -117,8 +137,12 @@ async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab
         pytest.param("await asyncio.gather(*[meet(n=i, company=3) for i in range(3)])", id="gather"),
         pytest.param("await asyncio.gather(*(meet(n=i, company=3) for i in range(3)))", id="gather of a generator"),
         pytest.param("ts = [meet(n=i, company=3) for i in range(3)]\n[await t for t in ts]", id="begun, then awaited"),
-        pytest.param("ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]", id="tasks"),
-        pytest.param("await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])", id="to_thread"),
+        pytest.param(
+            "ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]", id="tasks"
+        ),
+        pytest.param(
+            "await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])", id="to_thread"
+        ),
         pytest.param(
             "async def one(i):\n    return await meet(n=i, company=3)\nawait asyncio.gather(*map(one, range(3)))",
             id="gather of coroutines",
@@ -127,7 +151,9 @@ async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab
             "async def one(i):\n    x = meet(n=i, company=3)\n    return {'n': x['n']}\nawait asyncio.gather(*map(one, range(3)))",
             id="gather of coroutines without await",
         ),
-        pytest.param("with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr", id="pool.map"),
+        pytest.param(
+            "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr", id="pool.map"
+        ),
         pytest.param(
             "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(lambda i: {'n': meet(n=i, company=3)['n']}, range(3)))\nr",
             id="pool.map of a lambda",
@@ -178,7 +204,10 @@ async def test_no_more_calls_are_in_flight_than_allowed(lab: Lab) -> None:
 
 async def test_a_pool_keeps_to_its_workers(lab: Lab) -> None:
     tools = Tools()
-    code = IMPORT + "from concurrent.futures import *\nwith ThreadPoolExecutor(2) as p: r = list(p.map(lambda i: echo(n=i), range(9)))\nlen(r)"
+    code = (
+        IMPORT
+        + "from concurrent.futures import *\nwith ThreadPoolExecutor(2) as p: r = list(p.map(lambda i: echo(n=i), range(9)))\nlen(r)"
+    )
     assert await lab.value(code, tools) == 9
     assert tools.most_here <= 2
 
@@ -198,7 +227,9 @@ async def test_waiting_for_nothing_is_an_error_and_not_a_hang(lab: Lab, code: st
 
 
 async def test_threads_and_queues_work_together(lab: Lab) -> None:
-    code = IMPORT + """
+    code = (
+        IMPORT
+        + """
 import threading, queue
 jobs, results = queue.Queue(), queue.Queue()
 for i in range(4): jobs.put(i)
@@ -212,22 +243,32 @@ for t in threads: t.start()
 for t in threads: t.join()
 sorted(results.get() for _ in range(4))
 """
+    )
     assert await lab.value(code) == [0, 1, 2, 3]
 
 
 async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
-    code = IMPORT + "from codemode import ToolError\ntry:\n    boom()\nexcept ToolError as e:\n    r = [str(e), e.server, e.tool, e.kind, e.message]\nr"
+    code = (
+        IMPORT
+        + "from codemode import ToolError\ntry:\n    boom()\nexcept ToolError as e:\n    r = [str(e), e.server, e.tool, e.kind, e.message]\nr"
+    )
     message = "boom: no such repository"
     assert await lab.value(code) == [message, "github", "boom", "tool_failed", message]
 
 
 async def test_a_failed_call_does_not_hide_the_others(lab: Lab) -> None:
-    code = IMPORT + "import asyncio\nr = await asyncio.gather(echo(a=1), boom(), return_exceptions=True)\n[r[0], type(r[1]).__name__]"
+    code = (
+        IMPORT
+        + "import asyncio\nr = await asyncio.gather(echo(a=1), boom(), return_exceptions=True)\n[r[0], type(r[1]).__name__]"
+    )
     assert await lab.value(code) == [{"a": 1}, "ToolError"]
 
 
 async def test_a_file_comes_as_an_object_with_its_bytes(lab: Lab) -> None:
-    code = IMPORT + "f = picture()\nf.save('/tmp/p.png')\n[f.mime_type, f.name, f.size, open('/tmp/p.png', 'rb').read() == f.data, echo(f=f)]"
+    code = (
+        IMPORT
+        + "f = picture()\nf.save('/tmp/p.png')\n[f.mime_type, f.name, f.size, open('/tmp/p.png', 'rb').read() == f.data, echo(f=f)]"
+    )
     assert await lab.value(code) == ["image/png", "p.png", 10, True, {"f": "iVBORw0KGgoA/w=="}]
 
 
@@ -305,7 +346,9 @@ async def test_the_host_can_end_a_program_for_a_limit_of_its_own(lab: Lab) -> No
 async def test_the_host_can_end_a_program_whatever_it_catches(lab: Lab) -> None:
     tools = Tools()
     tools.fail_with = SandboxFailed("the record can't be written")
-    outcome = await lab.run(IMPORT + "while True:\n    try:\n        echo()\n    except BaseException:\n        pass", tools)
+    outcome = await lab.run(
+        IMPORT + "while True:\n    try:\n        echo()\n    except BaseException:\n        pass", tools
+    )
     assert (outcome.ending, outcome.error and outcome.error.message) == (Ending.DIED, "the record can't be written")
 
 

@@ -83,7 +83,9 @@ found
     assert await lab.value(code, workspace=workspace) == []
     assert (tmp_path / "outside.txt").read_text() == CANARY
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside.txt", "workspace"]
-    inner = "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
+    inner = (
+        "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
+    )
     assert await lab.value(inner, workspace=workspace) == "x"
 
 
@@ -119,8 +121,20 @@ async def test_nothing_outside_the_sandbox_can_be_done(lab: Lab, attack: str) ->
     outcome = await lab.run(attack)
     assert outcome.ending is Ending.RAISED, outcome
     assert outcome.error is not None
-    assert outcome.error.type in {"OSError", "URLError", "AttributeError", "ImportError", "ModuleNotFoundError", "RuntimeError", "gaierror",
-                                  "PermissionError", "BlockingIOError", "FileNotFoundError", "IsADirectoryError", "NotImplementedError"}
+    assert outcome.error.type in {
+        "OSError",
+        "URLError",
+        "AttributeError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "RuntimeError",
+        "gaierror",
+        "PermissionError",
+        "BlockingIOError",
+        "FileNotFoundError",
+        "IsADirectoryError",
+        "NotImplementedError",
+    }
 
 
 async def test_a_raw_socket_to_the_hosts_own_listener_never_arrives(lab: Lab) -> None:
@@ -171,16 +185,20 @@ async def test_the_raw_transport_is_within_a_programs_reach(lab: Lab) -> None:
         pytest.param("send(op='call', id='1', server='github', tool='echo', arguments={})", id="id of a wrong type"),
         pytest.param("send(op='call', id=True, server='github', tool='echo', arguments={})", id="id that is a bool"),
         pytest.param("send(op='call', id=1, server=None, tool='echo', arguments={})", id="no server"),
-        pytest.param("send(op='call', id=1, server='github', tool='echo', arguments=[])", id="arguments of a wrong type"),
+        pytest.param(
+            "send(op='call', id=1, server='github', tool='echo', arguments=[])", id="arguments of a wrong type"
+        ),
         pytest.param("[send(op='load', id=1, module='servers') for _ in 'ab']", id="id used twice"),
         pytest.param("send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')", id="id that goes back"),
         pytest.param("send(op='done', id='x', value=1, value_form='json', error=None)", id="done with a guessed id"),
         pytest.param("send(op='output', stream='protocol', text='x')", id="unknown stream"),
         pytest.param("send(op='exceeded', setting='limits.wall_seconds')", id="a limit that only the host sees"),
-        pytest.param("raw.send('{\"op\": \"load\", \"id\": 1, \"module\": NaN}')", id="no JSON number"),
-        pytest.param("raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')", id="deep"),
+        pytest.param('raw.send(\'{"op": "load", "id": 1, "module": NaN}\')', id="no JSON number"),
         pytest.param(
-            "raw.send('{\"op\":\"call\",\"id\":1,\"server\":\"a\",\"tool\":\"b\",\"arguments\":{\"x\":' + '[' * 300 + ']' * 300 + '}}')",
+            "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')", id="deep"
+        ),
+        pytest.param(
+            'raw.send(\'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"x":\' + \'[\' * 300 + \']\' * 300 + \'}}\')',
             id="deeper than allowed",
         ),
         pytest.param("raw.send('x' * (20 * 2**20))", id="longer than any frame"),
@@ -199,7 +217,9 @@ async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
 
 async def test_a_second_done_does_not_reach_the_next_program(lab: Lab) -> None:
     """The program steals its own run id, ends twice and goes on talking."""
-    code = RAW + """
+    code = (
+        RAW
+        + """
 import codemode_guest.runner as runner
 original = runner.Link.send_text
 def twice(self, text):
@@ -209,6 +229,7 @@ def twice(self, text):
 runner.Link.send_text = twice
 "first"
 """
+    )
     for _ in range(3):
         assert await lab.value(code) == "first"
         outcome = await lab.run("print('mine')\n2")
@@ -216,7 +237,9 @@ runner.Link.send_text = twice
 
 
 async def test_a_program_that_goes_on_after_its_end_is_not_kept(lab: Lab) -> None:
-    code = RAW + """
+    code = (
+        RAW
+        + """
 import codemode_guest.runner as runner
 original = runner.Link.send_text
 def forever(self, text):
@@ -225,6 +248,7 @@ def forever(self, text):
 runner.Link.send_text = forever
 "ended"
 """
+    )
     assert await lab.value(code) == "ended"
     assert await lab.value("6 * 7") == 42
 
@@ -243,9 +267,15 @@ async def test_an_empty_frame_is_not_the_workers_word(lab: Lab) -> None:
     ("leave", "look"),
     [
         pytest.param("global_name = 1", "'global_name' in globals()", id="globals"),
-        pytest.param("import sys, types\nsys.modules['left'] = types.ModuleType('left')", "import sys\n'left' in sys.modules", id="modules"),
+        pytest.param(
+            "import sys, types\nsys.modules['left'] = types.ModuleType('left')",
+            "import sys\n'left' in sys.modules",
+            id="modules",
+        ),
         pytest.param("import builtins\nbuiltins.len = lambda x: 99", "len('abc') == 99", id="builtins"),
-        pytest.param("import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'", id="library"),
+        pytest.param(
+            "import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'", id="library"
+        ),
         pytest.param("open('/tmp/left', 'w').write('x')", "import os\nos.path.exists('/tmp/left')", id="files in /tmp"),
         pytest.param("import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ", id="environment"),
         pytest.param("import os\nos.chdir('/tmp')", "import os\nos.getcwd() != '/'", id="working directory"),

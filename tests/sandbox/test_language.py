@@ -20,7 +20,11 @@ COLLECTION = Path(__file__).parents[3] / "shared" / "programs.py"
 
 def programs() -> list[Any]:
     if not COLLECTION.is_file():
-        return [pytest.param("", "", marks=pytest.mark.skip(reason="the collection of programs is not beside the repository"))]
+        return [
+            pytest.param(
+                "", "", marks=pytest.mark.skip(reason="the collection of programs is not beside the repository")
+            )
+        ]
     spec = importlib.util.spec_from_file_location("programs", COLLECTION)
     assert spec is not None
     assert spec.loader is not None
@@ -85,7 +89,8 @@ async def test_time_zones_are_there_without_files(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", "tomllib sqlite3 zlib gzip decimal string.templatelib email.message unittest.mock zipfile http.client".split()
+    "module",
+    "tomllib sqlite3 zlib gzip decimal string.templatelib email.message unittest.mock zipfile http.client".split(),
 )
 async def test_the_standard_library_is_there(lab: Lab, module: str) -> None:
     assert await lab.value(f"import {module}\n{module}.__name__") == module
@@ -103,7 +108,10 @@ async def test_newer_syntax_is_understood(lab: Lab) -> None:
 
 
 async def test_the_program_is_the_main_module(lab: Lab) -> None:
-    assert await lab.value('import sys\n[__name__, sys.modules["__main__"].__dict__ is globals()]') == ["__main__", True]
+    assert await lab.value('import sys\n[__name__, sys.modules["__main__"].__dict__ is globals()]') == [
+        "__main__",
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
         pytest.param("import enum\nclass E(enum.Enum):\n    A = 'x'\n{E.A: E.A}", {"x": "x"}, id="enum"),
         pytest.param("from dataclasses import *\n@dataclass\nclass D:\n    a: int\nD(1)", {"a": 1}, id="dataclass"),
         pytest.param("from collections import *\nnamedtuple('P', 'x y')(1, 2)", {"x": 1, "y": 2}, id="named tuple"),
-        pytest.param("from collections import *\n[Counter('aab'), deque([1])]", [{"a": 2, "b": 1}, [1]], id="collections"),
+        pytest.param(
+            "from collections import *\n[Counter('aab'), deque([1])]", [{"a": 2, "b": 1}, [1]], id="collections"
+        ),
         pytest.param("b'text\\n'", "text\n", id="bytes that are text"),
         pytest.param("b'\\x00\\xff'", {"bytes": 2}, id="bytes"),
-        pytest.param("from codemode import File\nFile(b'abc', 'a/b', 'n')", {"mime_type": "a/b", "size": 3, "name": "n"}, id="file"),
+        pytest.param(
+            "from codemode import File\nFile(b'abc', 'a/b', 'n')",
+            {"mime_type": "a/b", "size": 3, "name": "n"},
+            id="file",
+        ),
         pytest.param("[1, 1j, object]", [1, "1j", "<class 'object'>"], id="stranger inside"),
         pytest.param("'half a character: \\ud800'", "half a character: ?", id="lone surrogate"),
     ],
@@ -98,7 +104,9 @@ async def test_names_of_a_program_that_returns_at_top_level_stay_global(lab: Lab
 
 
 async def test_printed_text_is_kept_apart_and_in_order(lab: Lab) -> None:
-    code = "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.buffer.write(b'c\\n')\nprint('d', end='')\n1"
+    code = (
+        "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.buffer.write(b'c\\n')\nprint('d', end='')\n1"
+    )
     outcome = await lab.run(code)
     assert (outcome.stdout, outcome.stderr, outcome.value) == ("a\nc\nd", "b\n", 1)
 

@@ -53,7 +53,9 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
         pytest.param(lambda path: path.write_bytes(b"x" * 100), id="other bytes"),
         pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-1]), id="cut short"),
         pytest.param(lambda path: path.with_name(path.name + ".sha256").unlink(), id="no digest"),
-        pytest.param(lambda path: (path.rename(path.with_suffix(".x")), path.symlink_to(path.with_suffix(".x"))), id="a link"),
+        pytest.param(
+            lambda path: (path.rename(path.with_suffix(".x")), path.symlink_to(path.with_suffix(".x"))), id="a link"
+        ),
     ],
 )
 def test_native_code_that_can_not_be_trusted_is_made_again(tiny: Path, tmp_path: Path, spoil: object) -> None:

@@ -12,7 +12,7 @@ import os
 import random
 import sys
 
-import wit_world # made by componentize-py from world.wit
+import wit_world  # made by componentize-py from world.wit
 
 from . import library, zones
 

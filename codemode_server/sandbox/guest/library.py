@@ -7,7 +7,18 @@ import importlib
 import pkgutil
 import sys
 
-_LEFT_OUT = {"antigravity", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "this", "tkinter", "turtle", "turtledemo"}
+_LEFT_OUT = {
+    "antigravity",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "test",
+    "this",
+    "tkinter",
+    "turtle",
+    "turtledemo",
+}
 _ENCODINGS = """
 ascii base64_codec big5 charmap cp1250 cp1251 cp1252 cp437 cp850 gb18030 gbk hex_codec idna iso8859_1 iso8859_15 iso8859_2
 koi8_r latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 shift_jis unicode_escape utf_16 utf_16_be

@@ -22,6 +22,8 @@ FILENAME = "program.py"
 _MAX_TRACEBACK = 4_000
 _MAX_MESSAGE = 4_000
 _MAX_CHAIN = 4
+_RESERVE_BYTES = 2**20
+"""Kept to tell of an error with when the program has used up all memory."""
 
 
 def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[Any], Any]) -> None:
@@ -36,6 +38,7 @@ def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[An
 
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
+    reserve = bytearray(_RESERVE_BYTES)
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
         value = _Program(frame["code"], run_async).run(calls)
@@ -48,6 +51,7 @@ def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[An
     except LimitPassed as passed:
         text = to_json({"op": "exceeded", "setting": passed.setting})
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
+        reserve.clear()
         text = to_json({**done, "value": None, "value_form": "none", "error": describe(error)})
     flush()
     link.send_text(text)

@@ -22,8 +22,8 @@ import anyio.to_thread
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
-from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
-from codemode_server.sandbox.channel import Channel
+from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 from codemode_server.sandbox.wasm.quota import Quota
@@ -55,6 +55,7 @@ class WasmBackend:
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
         self._closed = False
+        self._rebuilt = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -70,21 +71,30 @@ class WasmBackend:
         await self._native_code()
         await self._fill()
         for worker in list(self._idle):
-            await self._until_ready(worker)
+            try:
+                await self._until_ready(worker)
+            except BadNativeCode:
+                await self._discard(worker)
+                await self._fill()
 
     async def run(self, program: Program, door: Door) -> Outcome:
         """Run one program in a fresh instance."""
-        worker = await self._take()
-        reusable = False
         temporary = Path(tempfile.mkdtemp(prefix="codemode-tmp-"))
         try:
-            outcome, clean = await self._run_in(worker, program, door, temporary)
-            reusable = clean and await worker.is_reusable()
-            return outcome
+            folders = {"/tmp": temporary}  # noqa: S108 - the guest's name for a folder made for this program
+            if program.workspace is not None:
+                folders["/workspace"] = program.workspace
+            worker = await self._take(program.limits, folders)
+            reusable = False
+            try:
+                outcome, clean = await self._run_in(worker, program, door, folders)
+                reusable = clean and await worker.is_reusable()
+                return outcome
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._give_back(worker, reusable=reusable)
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._give_back(worker, reusable=reusable)
-                shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""
@@ -98,62 +108,58 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_in(self, worker: Worker, program: Program, door: Door, temporary: Path) -> tuple[Outcome, bool]:
-        folders = {"/tmp": temporary}  # noqa: S108 - the guest's name for a folder made for this program
-        if program.workspace is not None:
-            folders["/workspace"] = program.workspace
-        limits = program.limits
-        quota = Quota(folders.values(), limits.workspace_mb * 2**20)
+    async def _run_in(
+        self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
+    ) -> tuple[Outcome, bool]:
+        quota = Quota(folders.values(), program.limits.workspace_mb * 2**20)
         channel = Channel(worker.reader, worker.stream, program, door)
-        # One file may grow a little past the quota, so that the quota, which names its setting, is what ends the program.
-        await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, quota, channel, program)
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if outcome.ending in (Ending.RETURNED, Ending.RAISED) and (quota.is_passed() or _met_file_limit(outcome)):
             return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_over(program)), False
-        if channel.is_gone and outcome.error is not None:
-            outcome = await _with_last_words(outcome, outcome.error, worker)
+        if channel.is_gone:
+            outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean
 
-    async def _take(self) -> Worker:
-        """A worker that is ready, the best of those there are."""
-        for attempt in range(3):
-            worker = await self._next()
+    async def _take(self, limits: Limits, folders: dict[str, Path]) -> Worker:
+        """A worker that waits for this program's first frame; one that died while idle is passed over."""
+        while True:
+            worker, was_idle = await self._next()
             try:
                 await self._until_ready(worker)
-            except SandboxUnavailable:
-                if attempt == 2:
+                # One file may grow a little past the quota, so that the quota, which names its setting, ends the program.
+                await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
+            except (SandboxUnavailable, BadNativeCode) as error:
+                await self._discard(worker)
+                if isinstance(error, SandboxUnavailable) and not was_idle:
                     raise
-                continue
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await self._discard(worker)
                 raise
-            return worker
-        raise SandboxUnavailable("no sandbox could be started")
-
-    async def _next(self) -> Worker:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.is_alive:
+            else:
                 return worker
-            await self._discard(worker)
-        return await self._start_worker()
+
+    async def _next(self) -> tuple[Worker, bool]:
+        """A worker, and whether it was idle before."""
+        if self._idle:
+            return self._idle.pop(), True
+        return await self._start_worker(), False
 
     async def _until_ready(self, worker: Worker) -> None:
+        """Wait for a worker; what could not be loaded is compiled again, but not over and over."""
         try:
             await worker.ready()
         except BadNativeCode as error:
+            if self._rebuilt:
+                raise SandboxUnavailable(f"the sandbox's native code does not load: {error}") from error
             _log.warning("the sandbox's native code did not load and is compiled again: %s", error)
-            await self._discard(worker)
+            self._rebuilt = True
             if self._native is not None:
                 component.discard(self._native)
                 self._native = None
-            raise SandboxUnavailable(f"the sandbox's native code did not load: {error}") from error
-        except SandboxUnavailable:
-            await self._discard(worker)
             raise
 
     async def _give_back(self, worker: Worker, *, reusable: bool) -> None:
@@ -214,5 +220,10 @@ def _over(program: Program) -> ProgramError:
     return ProgramError("LimitExceeded", message, setting=setting)
 
 
-async def _with_last_words(outcome: Outcome, error: ProgramError, worker: Worker) -> Outcome:
-    return replace(outcome, error=replace(error, message=f"{error.message}: {await worker.last_words()}"))
+async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:
+    """The outcome of a program whose worker ended by itself, with the reason."""
+    words = await worker.last_words()
+    if worker.ran_out_of_memory:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
+    error = ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}")
+    return replace(outcome, error=error)

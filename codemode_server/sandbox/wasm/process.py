@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from codemode_server.sandbox.wasm import component
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_BAD_NATIVE_CODE = 3
+_EXIT_OUT_OF_MEMORY = 5
 _MAX_LAST_WORDS = 2_000
 
 
@@ -57,6 +57,11 @@ class Worker:
         return self._process.pid
 
     @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether it ended by itself since the program's memory was full."""
+        return self._process.returncode == _EXIT_OUT_OF_MEMORY
+
+    @property
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
@@ -82,14 +87,23 @@ class Worker:
         self._is_ready = True
 
     async def prepare(self, *, memory_mb: int, file_mb: int, folders: dict[str, Path]) -> None:
-        """Tell it about the program that follows."""
+        """Tell it about the program that follows, and hear that it has begun.
+
+        Raises:
+            SandboxUnavailable: it was dead already, so nothing of the program has run.
+        """
         self._is_ready = False
         settings = {
             "memory_bytes": memory_mb * 2**20,
             "file_bytes": file_mb * 2**20,
             "folders": {guest: str(host) for guest, host in folders.items()},
         }
-        await self.stream.send(struct.pack(">I", 0) + frames.encode(json.loads(json.dumps(settings))))
+        try:
+            await self.stream.send(struct.pack(">I", 0) + frames.encode(settings))
+            with anyio.fail_after(_START_SECONDS):
+                await self._read_own_word()
+        except (TimeoutError, frames.ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+            raise SandboxUnavailable("the sandbox's worker process ended while it was idle") from None
 
     async def is_reusable(self) -> bool:
         """Whether, after a program's `done`, its instance is gone and nothing more was said."""

@@ -4,8 +4,8 @@
     python -I -B worker.py compile <folder with wasmtime> <component> <native code>
 
 It passes frames on without reading them: stdin to the guest, the guest to stdout. A frame of length 0 is the worker's
-own word, which no guest can say: from the worker "ready", to the worker "a program follows", with its settings in the
-frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr in one line.
+own word, which no guest can say: from the worker "ready" and then "begun", to the worker "a program follows", with its
+settings in the frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr in one line.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from wasmtime import component
 
 EXIT_BAD_NATIVE_CODE = 3
 EXIT_TRAPPED = 4
+EXIT_OUT_OF_MEMORY = 5
 _WASM_STACK = 2 * 2**20  # as much as wasmtime takes
 _THREAD_STACK = 16 * 2**20
 _OPEN_FILES = 256
@@ -141,6 +142,7 @@ def serve(native_code: str) -> None:
         settings = pipe.next_program()
         _limit_files(settings["file_bytes"])
         try:
+            pipe.write(b"")
             _run_one(shared, linker, code, settings)
         except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
             _give_up(EXIT_TRAPPED, _reason(str(error)))
@@ -159,8 +161,21 @@ def _run_one(
         run = linker.instantiate(store, code).get_func(store, "run")
         assert run is not None  # noqa: S101 - the component is ours
         run(store)
+    except wasmtime.Trap as trap:
+        if "unreachable" in str(trap) and _private_bytes() > 0.75 * settings["memory_bytes"]:
+            _give_up(EXIT_OUT_OF_MEMORY, "the interpreter had no memory left to say so")
+        raise
     finally:
         store.close()
+
+
+def _private_bytes() -> int:
+    """Memory in use now, where that is easily known; while the instance is there, most of it is the program's."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon:")), 0)
+    except OSError:
+        return 0
 
 
 def _reason(trap: str) -> str:

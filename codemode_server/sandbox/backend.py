@@ -59,7 +59,7 @@ class Door(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use; the settings of the same names, checked on the host and, where it can be, in the guest."""
+    """What one program may use; the settings of the same names, checked on the host."""
 
     wall_seconds: float = 60.0
     upstream_seconds: float = 150.0

@@ -1,5 +1,7 @@
 """Tools as a program calls them: arguments, both calling styles, overlap, errors, imports."""
 
+# ruff: noqa: E501 - short programs read best on one line
+
 from __future__ import annotations
 
 from typing import Any

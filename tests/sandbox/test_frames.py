@@ -10,8 +10,10 @@ import pytest
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Limits, ProgramError
 
-DONE = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
-CALL = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
+DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
+CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
+WRONG: list[Any] = [None, 1.5, [], True]
+WRONG_ERRORS: list[Any] = ["x", {}, {"type": 1, "message": "", "traceback": ""}]
 
 
 def parsed(frame: Any) -> frames.GuestFrame:
@@ -38,8 +40,8 @@ def test_an_error_is_bounded() -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        *[CALL | {key: value} for key in ("id", "server", "tool", "arguments") for value in (None, 1.5, [], True)],
-        *[DONE | {"error": error} for error in ("x", {}, {"type": 1, "message": "", "traceback": ""})],
+        *[CALL | {key: value} for key in ("id", "server", "tool", "arguments") for value in WRONG],
+        *[DONE | {"error": error} for error in WRONG_ERRORS],
         DONE | {"error": {"type": "", "message": "", "traceback": "", "line": "3"}},
         DONE | {"value_form": "bytes"},
         {"op": "run", "id": 1, "code": "1"},

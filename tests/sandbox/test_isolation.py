@@ -1,6 +1,8 @@
 """What a hostile program can't do: reach the host, deceive it, or leave anything to the next program. Every attack has
 beside it what an honest program can do in the same place, so that a pass can't mean that nothing ran."""
 
+# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+
 from __future__ import annotations
 
 import json

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.sandbox.backend import Ending
@@ -57,8 +57,8 @@ async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, 
     if name in PRINTED:
         assert outcome.stdout == PRINTED[name]
     else:
-        oracle = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-        assert outcome.stdout == oracle.stdout
+        oracle = await anyio.run_process([sys.executable, "-I", "-c", code])
+        assert outcome.stdout == oracle.stdout.decode()
 
 
 @pytest.mark.parametrize("module", ["numpy", "pandas.core"])
@@ -90,7 +90,18 @@ async def test_time_zones_are_there_without_files(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    "tomllib sqlite3 zlib gzip decimal string.templatelib email.message unittest.mock zipfile http.client".split(),
+    [
+        "tomllib",
+        "sqlite3",
+        "zlib",
+        "gzip",
+        "decimal",
+        "string.templatelib",
+        "email.message",
+        "unittest.mock",
+        "zipfile",
+        "http.client",
+    ],
 )
 async def test_the_standard_library_is_there(lab: Lab, module: str) -> None:
     assert await lab.value(f"import {module}\n{module}.__name__") == module

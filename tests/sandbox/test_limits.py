@@ -1,5 +1,7 @@
 """Every limit of a program: it ends the program by name, lets what is under it through, and harms no later program."""
 
+# ruff: noqa: ASYNC240 - the files are small
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -40,7 +42,7 @@ async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
     """The call outlasts the program's own budget many times."""
 
     class Slow(Tools):
-        async def call(self, server: str, tool: str, arguments: dict[str, object]):  # type: ignore[no-untyped-def] # noqa: ANN202
+        async def call(self, server: str, tool: str, arguments: dict[str, object]):  # type: ignore[no-untyped-def]
             await anyio.sleep(0.8)
             return await super().call(server, tool, arguments)
 

@@ -3,10 +3,12 @@
 A stub called from plain code gives its result. Called from async code it gives a `PendingCall`, since only the program
 knows whether it will be awaited:
 
-* `await stub(…)`, `asyncio.gather(stub(…), …)`, `asyncio.create_task(stub(…))` and the like await it;
-* where the program plainly uses the result in place (`stub(…)["content"]`, `for row in stub(…)`, `x = stub(…)` with an `x`
-  that is only ever used as a value, `stub(…)` as a statement of its own), `source` puts the missing `await` in;
-* what is left behaves as its value when it is used (`calls[0]["content"]`), resolved when it is printed, sent or returned.
+* `await stub(…)`, `asyncio.gather(stub(…), …)`, `tasks.append(stub(…))` with `tasks` gathered later, and the like:
+  the program awaits it;
+* everywhere else (`stub(…)["content"]`, `x = stub(…)` with an `x` that nobody awaits, `re.findall(pattern, stub(…))`,
+  a statement of its own), `source` puts the missing `await` in, so `x` is the plain value;
+* what can't be told (an argument of an awaited function, an item of a dict, a lambda's result) behaves as its value
+  when it is used (`calls["a"]["content"]`), also when it is printed, sent or returned.
 
 A call that nobody took is waited for at the program's end, and if it failed, so has the program.
 """

@@ -20,9 +20,9 @@ _LEFT_OUT = {
     "turtledemo",
 }
 _ENCODINGS = """
-ascii base64_codec big5 charmap cp1250 cp1251 cp1252 cp437 cp850 gb18030 gbk hex_codec idna iso8859_1 iso8859_15 iso8859_2
-koi8_r latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 shift_jis unicode_escape utf_16 utf_16_be
-utf_16_le utf_32 utf_7 utf_8 utf_8_sig zlib_codec
+ascii base64_codec big5 charmap cp1250 cp1251 cp1252 cp437 cp850 gb18030 gbk hex_codec idna iso8859_1 iso8859_15
+iso8859_2 koi8_r latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 shift_jis unicode_escape utf_16
+utf_16_be utf_16_le utf_32 utf_7 utf_8 utf_8_sig zlib_codec
 """
 
 

@@ -1,4 +1,5 @@
-"""The modules that only exist in the sandbox: `codemode`, `tool_discovery`, `client`, and on demand `servers` and `skills`.
+"""The modules that only exist in the sandbox: `codemode`, `tool_discovery`, `client`, and on demand `servers` and
+`skills`.
 
 A server or a tool is asked of the host when a program names it, one module at a time. In a package, a tool's name is
 always the function, also after its module was imported.

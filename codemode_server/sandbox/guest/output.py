@@ -1,4 +1,4 @@
-"""What the program prints: stdout and stderr as frames, in order, and so early that a killed program's words are kept."""
+"""What the program prints: stdout and stderr as frames, in order, so early that a killed program's words are kept."""
 
 from __future__ import annotations
 

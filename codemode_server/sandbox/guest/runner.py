@@ -1,4 +1,4 @@
-"""One program, from its text to the `done` frame: namespace, output, value or error, nothing of the runner in between."""
+"""One program, from its text to the `done` frame: namespace, output, value or error, and nothing of the runner."""
 
 from __future__ import annotations
 

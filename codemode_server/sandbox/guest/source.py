@@ -4,7 +4,7 @@ Three small changes to the syntax tree, none of which moves a line:
 
 * a last expression hands its value to the runner;
 * only where the program returns at top level, its body becomes a function that declares all its names global;
-* in async code, a call of a tool whose result is plainly used as a value is awaited (see `calls`).
+* in async code, a call of a tool is awaited unless the program plainly does so itself (see `calls`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from enum import IntEnum
 
 VALUE_HOOK = "__codemode_value__"
 FINISH_HOOK = "__codemode_finish__"
@@ -22,61 +23,11 @@ BODY_NAME = "__codemode_body__"
 _TOOL_MODULES = ("servers", "skills", "client", "codemode")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_USES_ITS_ARGUMENTS = frozenset(
-    [
-        "abs",
-        "all",
-        "any",
-        "bool",
-        "bytes",
-        "dict",
-        "enumerate",
-        "filter",
-        "float",
-        "format",
-        "frozenset",
-        "getattr",
-        "hasattr",
-        "int",
-        "isinstance",
-        "iter",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-        "next",
-        "pprint",
-        "print",
-        "range",
-        "repr",
-        "reversed",
-        "round",
-        "set",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "type",
-        "vars",
-        "zip",
-        "Counter",
-        "deque",
-        "dumps",
-        "join",
-        "update",
-        "extend",
-        "loads",
-        "write",
-        "writerow",
-        "writerows",
-        "DictReader",
-        "DataFrame",
-        "defaultdict",
-        "OrderedDict",
-        "chain",
-    ]
+_CONSUMERS = frozenset(
+    ["gather", "wait", "wait_for", "as_completed", "shield", "create_task", "ensure_future", "run", "run_until_complete"]
 )
+"""Functions that are given awaitables, by their last name: asyncio's, and a task group's `create_task`."""
+_COLLECTS = frozenset(["append", "add", "put", "put_nowait", "appendleft", "insert", "extend"])
 
 
 def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Module]:
@@ -224,24 +175,22 @@ def _bound_names(body: list[ast.stmt]) -> set[str]:
 
 
 def _await_used_calls(tree: ast.Module) -> None:
-    """Put `await` before the tool calls of async code whose result is used as a value."""
+    """Put `await` before the tool calls of async code that are not plainly meant to be awaited elsewhere."""
     tools = _tool_names(tree)
     if not tools:
         return
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    only_values = _names_only_used_as_values(tree, parents)
     bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]
     if _awaits(tree.body):
         bodies.append(tree.body)
-    for body in bodies:
-        for node in list(_own_nodes(body)):
-            if (
-                isinstance(node, ast.Call)
-                and _root_name(node.func) in tools
-                and not _inside_generator_expression(node, parents)
-                and _is_used(node, parents, only_values)
-            ):
-                _replace(parents[node], node, ast.copy_location(ast.Await(_hook(FINISH_HOOK, node)), node))
+    flow = _Flow(tree, tools)
+    forgotten = [
+        node
+        for body in bodies
+        for node in _own_nodes(body)
+        if isinstance(node, ast.Call) and _root_name(node.func) in tools and not flow.is_awaitable(node)
+    ]
+    for node in forgotten:
+        _replace(flow.parents[node], node, ast.copy_location(ast.Await(_hook(FINISH_HOOK, node)), node))
 
 
 def _tool_names(tree: ast.Module) -> set[str]:
@@ -262,51 +211,104 @@ def _root_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_used(call: ast.Call, parents: dict[ast.AST, ast.AST], only_values: Callable[[str], bool]) -> bool:
-    parent = parents[call]
-    if isinstance(parent, (ast.Expr, ast.Return)):
-        return True
-    if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-        return all(not isinstance(t, ast.Name) or only_values(t.id) for t in targets) and not any(
-            isinstance(t, (ast.Subscript, ast.Attribute)) for t in targets
-        )
-    return _uses_as_value(parent, call)
+class _Use(IntEnum):
+    """What a place does with an expression, the surer the higher."""
+
+    UNSAID = 0  # handed to a function that is awaited itself: either may be meant
+    VALUE = 1
+    AWAITED = 2
 
 
-def _names_only_used_as_values(tree: ast.Module, parents: dict[ast.AST, ast.AST]) -> Callable[[str], bool]:
-    used: set[str] = set()
-    escaping: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            parent = parents[node]
-            plain = isinstance(parent, (ast.Return, ast.Expr)) or _uses_as_value(parent, node)
-            (used if plain else escaping).add(node.id)
-    return lambda name: name in used and name not in escaping
+class _Flow:
+    """Where the results of calls go in a program: to an `await`, or to something that needs the value."""
+
+    def __init__(self, tree: ast.Module, tools: set[str]) -> None:
+        self.parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+        self._tools = tools
+        self._uses: dict[str, list[ast.Name]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._uses.setdefault(node.id, []).append(node)
+
+    def is_awaitable(self, call: ast.Call) -> bool:
+        """Whether what this call gives has to stay awaitable."""
+        return _inside_generator_expression(call, self.parents) or self._use_of(call, ()) is not _Use.VALUE
+
+    def _use_of(self, node: ast.expr, seen: tuple[str, ...]) -> _Use:
+        """What is done with an expression where it stands, or with the names and lists that it is put into."""
+        parent = self.parents[node]
+        if _needs_value(parent, node):
+            return _Use.VALUE
+        match parent:
+            case ast.Await():
+                return _Use.AWAITED
+            case ast.For() | ast.comprehension() if parent.iter is node:
+                return self._use_of_names(_names_in(parent.target), seen)
+            case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.keyword():
+                return self._use_of(parent, seen) if not isinstance(parent, ast.keyword) else self._of_argument(parent, seen)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if parent.elt is node:
+                return self._use_of(parent, seen)
+            case ast.Call() if node is not parent.func:
+                return self._of_argument(node, seen)
+            case ast.Assign():
+                return self._of_targets(parent.targets, seen)
+            case ast.AnnAssign():
+                return self._of_targets([parent.target], seen)
+            case ast.NamedExpr():
+                return max(self._of_targets([parent.target], seen), self._use_of(parent, seen))
+            case ast.AugAssign():
+                return self._of_targets([parent.target], seen)
+            case ast.Dict():
+                return _Use.UNSAID
+            case _:
+                return _Use.VALUE
+
+    def _of_argument(self, node: ast.expr | ast.keyword, seen: tuple[str, ...]) -> _Use:
+        call = self.parents[node]
+        assert isinstance(call, ast.Call)
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else _root_name(call.func)
+        if _root_name(call.func) in self._tools:
+            return _Use.VALUE
+        if name in _CONSUMERS:
+            return _Use.AWAITED
+        if name in _COLLECTS and isinstance(call.func, ast.Attribute):
+            return self._use_of_names({_root_name(call.func)}, seen)
+        return _Use.UNSAID if isinstance(self.parents[call], ast.Await) else _Use.VALUE
+
+    def _of_targets(self, targets: list[ast.expr], seen: tuple[str, ...]) -> _Use:
+        if all(isinstance(target, ast.Name) for target in targets):
+            return self._use_of_names(set().union(*map(_names_in, targets)), seen)
+        if any(isinstance(target, (ast.Tuple, ast.List)) for target in targets):
+            return _Use.VALUE
+        return _Use.UNSAID
+
+    def _use_of_names(self, names: set[str], seen: tuple[str, ...]) -> _Use:
+        """The surest of what is done with any of these, anywhere in the program; nothing at all leaves the value."""
+        nodes = [node for name in names - set(seen) for node in self._uses.get(name, ())]
+        nodes = [node for node in nodes if not self._is_receiver(node)]
+        return max((self._use_of(node, (*seen, *names)) for node in nodes), default=_Use.VALUE)
+
+    def _is_receiver(self, node: ast.Name) -> bool:
+        """`results` in `results.append(…)`: says nothing of what is done with what is in it."""
+        parent = self.parents[node]
+        return isinstance(parent, ast.Attribute) and parent.attr in _COLLECTS
 
 
-def _uses_as_value(parent: ast.AST, node: ast.expr) -> bool:
+def _needs_value(parent: ast.AST, node: ast.expr) -> bool:
     """Whether this place needs the value itself, so that nothing awaitable could be meant."""
-    if isinstance(parent, (ast.Subscript, ast.Attribute)):
+    if isinstance(parent, (ast.Attribute, ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.FormattedValue)):
         return True
-    if isinstance(parent, (ast.For, ast.comprehension)):
-        return parent.iter is node and not (isinstance(parent, ast.comprehension) and parent.is_async)
-    if isinstance(parent, (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.FormattedValue, ast.YieldFrom)):
-        return True
+    if isinstance(parent, ast.Subscript):
+        return parent.value is not node or isinstance(node, ast.Call)
     if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         return parent.test is node
-    if isinstance(parent, ast.Match):
-        return parent.subject is node
-    if isinstance(parent, ast.AugAssign):
-        return True
-    if isinstance(parent, ast.keyword):
-        return parent.arg is None
-    if isinstance(parent, ast.Assign):
-        return any(isinstance(target, (ast.Tuple, ast.List)) for target in parent.targets)
-    if isinstance(parent, ast.Call) and node is not parent.func:
-        name = parent.func.attr if isinstance(parent.func, ast.Attribute) else _root_name(parent.func)
-        return name in _USES_ITS_ARGUMENTS
+    if isinstance(parent, (ast.For, ast.comprehension)):
+        return isinstance(node, ast.Call) and parent.iter is node
     return False
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
 
 
 def _inside_generator_expression(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:

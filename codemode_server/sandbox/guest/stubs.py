@@ -71,7 +71,7 @@ class Stub:
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if len(args) == 1 and not kwargs and isinstance(args[0], Mapping) and self._is_all_arguments(args[0]):
-            args, kwargs = (), dict(args[0])
+            kwargs, args = dict(args[0]), ()
         if len(args) > len(self._names):
             raise TypeError(f"{self._name}() takes {len(self._names)} arguments, not {len(args)}. {self._usage()}")
         bound = dict(zip(self._names, args, strict=False))

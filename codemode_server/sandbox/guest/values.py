@@ -3,7 +3,7 @@
 Towards the host one rule serves arguments and results: dicts, lists, strings, numbers, booleans and None as they are;
 tuples, ranges and dict views as lists; sets as sorted lists; dataclasses, named tuples and simple namespaces as dicts;
 dates and times in ISO form; decimals, fractions, UUIDs, paths and time spans as text; enums by value; keys as text.
-A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not, since a tool would
+A result may hold anything: what JSON has no word for stands there as its `repr`. An argument may not: a tool would
 take the text for the thing; bytes and files go to a tool in base64, as JSON Schema has it.
 """
 

@@ -1,7 +1,7 @@
 """Python's waiting, where there are no threads and no sockets: asyncio, pools, threads, locks and sleep over one link.
 
-Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selector is the link, so that calls overlap on
-the host in all the ways a program may write it. What can't be had is computing at the same time.
+Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selector is the link, so that calls overlap
+on the host in all the ways a program may write it. What can't be had is computing at the same time.
 """
 
 # mypy: ignore-errors
@@ -88,7 +88,7 @@ class Loop(asyncio.base_events.BaseEventLoop):
         started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
         return asyncio.wrap_future(started, loop=self)
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as asyncio has it
         """There is none."""
 
     def _process_events(self, event_list: object) -> None:
@@ -175,7 +175,7 @@ def _install_futures(scheduler: Scheduler) -> None:
         total, deadline = len(left), None if timeout is None else time.monotonic() + timeout
         while left:
             rest = None if deadline is None else deadline - time.monotonic()
-            if not scheduler.wait_until(lambda: any(f.done() for f in left), rest):
+            if not scheduler.wait_until(lambda left=left: any(f.done() for f in left), rest):
                 raise TimeoutError(f"{len(left)} (of {total}) futures unfinished")
             over = [f for f in left if f.done()]
             left = [f for f in left if f not in over]

@@ -129,7 +129,7 @@ class WasmBackend:
             worker, was_idle = await self._next()
             try:
                 await self._until_ready(worker)
-                # One file may grow a little past the quota, so that the quota, which names its setting, ends the program.
+                # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
                 await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
             except (SandboxUnavailable, BadNativeCode) as error:
                 await self._discard(worker)

@@ -1,8 +1,8 @@
-"""Finds the component and has it compiled to this machine's native code, once; what is run is never stale nor foreign.
+"""Finds the component and has it compiled to this machine's native code, once; runs nothing stale or foreign.
 
-Native code depends on the component, on wasmtime and on the processor, so it is made at first use and kept in the user's
-cache folder: the folder 0700, the file 0600 with its digest beside it. Code that somebody else owns or could have
-written is not loaded; code that doesn't match its digest is made again. Two products at once wait for one another.
+Native code depends on the component, on wasmtime and on the processor, so it is made at first use and kept in the
+user's cache folder: the folder 0700, the file 0600 with its digest beside it. Code that somebody else owns or could
+have written is not loaded; code that doesn't match its digest is made again. Two products at once wait for one another.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
     stamp = build.read_stamp(component)
     if stamp.get("sources") != build.sources_digest():
         raise SandboxUnavailable(
-            f"the sandbox's component {component.name!r} is older than its sources in sandbox/guest; run: make component"
+            f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make component"
         )
     if stamp.get("component") != hashlib.sha256(component.read_bytes()).hexdigest():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make component")

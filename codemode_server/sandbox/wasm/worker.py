@@ -5,7 +5,7 @@
 
 It passes frames on without reading them: stdin to the guest, the guest to stdout. A frame of length 0 is the worker's
 own word, which no guest can say: from the worker "ready" and then "begun", to the worker "a program follows", with its
-settings in the frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr in one line.
+settings in the frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ _T = TypeVar("_T")
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Between the first answer to the host and our own start of processes, so that the answer is out first."""
 _WATCH_SECONDS = 1.0
+_FIRST_LISTING_SECONDS = 10.0
+"""How long after the handshake a model that looks for tools waits for upstreams that were never listed before."""
 
 
 class App:
@@ -84,8 +86,10 @@ class App:
             customer=settings.state.customer,
         )
         self._connected = anyio.Event()
+        self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         self.front = FrontServer(
             Answers(
+                listed=self.listed,
                 catalog=self.catalog,
                 ranker=lambda: self.ranker,
                 workspace=workspace,
@@ -119,6 +123,12 @@ class App:
             app.tracing.shutdown()
             app.database.close()
 
+    async def listed(self) -> None:
+        """Wait, a bounded time after the handshake, for upstreams of which nothing is known from last time."""
+        if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
+            self._connected.set()
+            await self.pool.wait_settled(self._patience_until - anyio.current_time())
+
     def connect(self) -> None:
         """Start the upstreams and the sandbox now; later calls do nothing."""
         self._connected.set()
@@ -135,6 +145,7 @@ class App:
         return ProgramDoor(
             caller,
             gateway=self.gateway,
+            listed=self.listed,
             catalog=self.catalog,
             skills=skills,
             search=lambda query, level, server, limit: (
@@ -153,6 +164,7 @@ class App:
 
     async def _after_handshake(self) -> None:
         await self._connected.wait()
+        self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
         self.pool.connect()
         self.sandbox.start_soon()

@@ -59,22 +59,37 @@ late = [r for r in rows if r["status"] == "pending" and r["amount"] > 950]
 late.sort(key=lambda r: -r["amount"])
 
 print("as of", get_current_time(timezone="Europe/Berlin")["datetime"])
-print(len(commits), "commits,", sum(map(len, diffs)), "characters of diffs; most lines went to", added.most_common(1)[0])
+print(len(commits), "commits,", sum(map(len, diffs)), "characters of diffs, most of them in", added.most_common(1)[0])
 print(len(rows), "orders,", len(late), "pending above 950, together", round(sum(r["amount"] for r in late), 2))
 late[:2]
 """
 
 
+class DemoFailed(Exception):
+    """Raised when a step did not come out right."""
+
+
 def main() -> None:
     try:
-        commands = {name: _installed(name, *spec) for name, spec in UPSTREAMS.items()}
-        repository = _repository()
-        database = _orders()
-        with _Collector() as collector:
-            config = _configuration(commands, repository, database, collector.address)
-            anyio.run(_demo, config, commands, repository, database, collector)
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"demo: {' '.join(map(str, error.cmd))} failed\n{error.stderr or ''}")
+        _prepare_and_run()
+    except* subprocess.CalledProcessError as failures:
+        failed = failures.exceptions[0]
+        sys.exit(f"demo: {failed}\n{getattr(failed, 'stderr', '') or ''}")
+    except* DemoFailed as failures:
+        sys.exit(f"demo: {_first(failures)}")
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _prepare_and_run() -> None:
+    commands = {name: _installed(name, *spec) for name, spec in UPSTREAMS.items()}
+    repository = _repository()
+    database = _orders()
+    with _Collector() as collector:
+        config = _configuration(commands, repository, database, collector.address)
+        anyio.run(_demo, config, commands, repository, database, collector)
 
 
 async def _demo(
@@ -92,7 +107,6 @@ async def _demo(
         seen += estimate_tokens(shown + instructions)
         _heading("1. The host connects: what the model has in its context from now on")
         print(f"   {', '.join(tool.name for tool in tools)}: {estimate_tokens(shown + instructions)} tokens")
-        await _until_ready(client)
         steps: tuple[tuple[str, str, dict[str, Any]], ...] = (
             ("2. The model looks around", "list_dir", {"path": "/servers"}),
             ("3. … searches", "search_tools", {"query": "commit history and diffs", "limit": 3}),
@@ -105,23 +119,13 @@ async def _demo(
             result = await client.call_tool(tool, arguments, read_timeout_seconds=180)
             text = "\n".join(getattr(block, "text", "") for block in result.content)
             if result.is_error:
-                sys.exit(f"demo: {tool} failed:\n{text}")
+                raise DemoFailed(f"{tool} failed:\n{text}")
             print(_indented(text, "   │ "))
             seen += estimate_tokens(json.dumps(arguments)) + estimate_tokens(text)
     _heading("6. What was traced beneath it (OpenTelemetry, from the product's own exporter)")
     collector.print_tree("execution")
     _heading("7. Tokens through the model (estimated)")
     await _compare(seen, commands, repository, database, collector)
-
-
-async def _until_ready(client: Client) -> None:
-    """A person would not notice; a script is faster than three servers start."""
-    with anyio.fail_after(60):
-        while True:
-            text = str((await client.call_tool("list_dir", {"path": "/servers"})).content)
-            if not any(state in text for state in ("waiting", "connecting")):
-                return
-            await anyio.sleep(0.2)
 
 
 async def _compare(

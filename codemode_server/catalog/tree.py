@@ -159,9 +159,9 @@ def tool_line(tool: Tool) -> str:
 def availability(server: Server) -> str:
     """Empty for a server whose calls go through, else what is wrong."""
     match server.state:
-        case UpstreamState.READY | UpstreamState.WAITING:
+        case UpstreamState.READY:
             return ""
-        case UpstreamState.CONNECTING:
+        case UpstreamState.WAITING | UpstreamState.CONNECTING:
             return "connecting"
         case UpstreamState.DISABLED:
             return "disabled in upstream.yaml: calls fail"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
@@ -19,10 +19,18 @@ class ProgramDoor:
     """Bound to its `Caller`, so nothing that a program sends can make it anybody else."""
 
     def __init__(
-        self, caller: Caller, *, gateway: Gateway, catalog: Callable[[], Catalog], skills: Skills, search: Search
+        self,
+        caller: Caller,
+        *,
+        gateway: Gateway,
+        listed: Callable[[], Awaitable[None]],
+        catalog: Callable[[], Catalog],
+        skills: Skills,
+        search: Search,
     ) -> None:
         self._caller = caller
         self._gateway = gateway
+        self._listed = listed
         self._catalog = catalog
         self._skills = skills
         self._search = search
@@ -34,6 +42,7 @@ class ProgramDoor:
             raise ExecutionError(f"a call could not be recorded, so it was not sent: {error}") from error
 
     async def load(self, module: str) -> dict[str, Any]:
+        await self._listed()
         match module.split("."):
             case ["servers"]:
                 servers = self._catalog().servers
@@ -51,6 +60,7 @@ class ProgramDoor:
                 raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
 
     async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+        await self._listed()
         return self._search(query, detail_level, server, limit)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -18,9 +18,11 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.rendering import render
 from codemode_server.front.server import Progress
 from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.model import UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
+_ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _HEARTBEAT_SECONDS = 2.0
 """Between progress notifications while nothing else happens; hosts give up on a silent request."""
 
@@ -31,6 +33,7 @@ class Answers:
     def __init__(
         self,
         *,
+        listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
         ranker: Callable[[], Ranker],
         workspace: Workspace,
@@ -40,6 +43,7 @@ class Answers:
         redactor: Callable[[], Redactor],
         activity: Callable[[], str],
     ) -> None:
+        self._listed = listed
         self._catalog = catalog
         self._ranker = ranker
         self._workspace = workspace
@@ -50,18 +54,23 @@ class Answers:
         self._activity = activity
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
+        await self._listed()
         folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
         return folder.text, {"text": folder.text}
 
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
+        await self._listed()
         reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
         return reading.text, {"text": reading.text}
 
     async def search_tools(
         self, query: str, detail_level: str, server: str | None, limit: int
     ) -> tuple[str, dict[str, Any]]:
+        await self._listed()
         found = search_tools(self._catalog(), self._ranker(), query, detail_level, server, limit)
-        return found.text, {"tools": found.as_json()}
+        late = [it.name for it in self._catalog().servers if not it.tools and it.state in _ON_THEIR_WAY]
+        note = f"\nstill connecting: {', '.join(late)}; search again for their tools" if late else ""
+        return found.text + note, {"tools": found.as_json()}
 
     def _skill_entries(self) -> list[Entry]:
         return [Entry(f"{skill.name}.py", skill.summary) for skill in self._skills.entries()]

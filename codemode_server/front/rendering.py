@@ -122,6 +122,6 @@ def _footer(execution: Execution, content: dict[str, Any]) -> str:
 
 
 def _call_text(call: dict[str, Any]) -> str:
-    times = f" x{call['count']}" if "count" in call else ""
+    times = f" x{call['count']}" if call.get("count", 1) > 1 else ""
     status = "" if call["status"] == CallStatus.SUCCEEDED.value else f" {call['status']}"
     return f"{call['tool']}{times}{status} {call['ms']} ms"

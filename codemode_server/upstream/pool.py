@@ -137,6 +137,11 @@ class UpstreamPool:
             return True
         return False
 
+    @property
+    def is_expecting_tools(self) -> bool:
+        """Whether an upstream that has never been listed is still on its way."""
+        return any(not it.is_settled and not it.listing.tools for it in self._connections.values())
+
     def _start(self, name: str) -> None:
         if self._tasks is not None and name not in self._owners:
             self._owners[name] = _Owner()

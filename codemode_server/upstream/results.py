@@ -30,7 +30,12 @@ from codemode_server.upstream._messages import without_surrogates
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
 _REPR_CHARACTERS = 256 * 1024
-"""Longest text tried as Python: `ast` takes some 100 times the text in memory."""
+"""Longest text given to `ast`, which takes some 100 times the text in memory."""
+_REPR_TOKEN = re.compile(
+    r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
+    r"""|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<trailing_comma>,(?=\s*[\])}]))|(?P<mark>[\[\](){}:,]|\s+)"""
+)
+_AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
 _NO_VALUE = object()
@@ -97,13 +102,41 @@ def _parsed(text: str) -> Any:
 
 
 def _parsed_repr(text: str) -> Any:
-    if len(text) > _REPR_CHARACTERS or text[-1:] not in (")", "]", "}"):
+    if text[-1:] not in (")", "]", "}"):
+        return _NO_VALUE
+    try:
+        return without_surrogates(json.loads(_repr_as_json(text)))
+    except (ValueError, RecursionError):
+        pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
+    if len(text) > _REPR_CHARACTERS:
         return _NO_VALUE
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return _NO_VALUE
     return _as_json(value) if isinstance(value, list | tuple | set | dict) else _NO_VALUE
+
+
+def _repr_as_json(text: str) -> str:
+    """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not.
+
+    Raises:
+        ValueError: there is something else in it.
+    """
+    written: list[str] = []
+    place = 0
+    for token in _REPR_TOKEN.finditer(text):
+        if token.start() != place:
+            break
+        place = token.end()
+        kind, found = token.lastgroup, token[0]
+        if kind == "string":
+            written.append(json.dumps(ast.literal_eval(found) if "\\" in found else found[1:-1]))
+        elif kind != "trailing_comma":
+            written.append(_AS_JSON.get(found, found))
+    if place != len(text):
+        raise ValueError("not only lists, tuples and dicts of plain values")
+    return "".join(written)
 
 
 def _as_json(value: Any) -> Any:

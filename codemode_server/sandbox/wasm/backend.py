@@ -111,13 +111,14 @@ class WasmBackend:
     async def _run_in(
         self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
     ) -> tuple[Outcome, bool]:
-        quota = Quota(folders.values(), program.limits.workspace_mb * 2**20)
+        quota = await anyio.to_thread.run_sync(Quota, folders.values(), program.limits.workspace_mb * 2**20)
         channel = Channel(worker.reader, worker.stream, program, door)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, quota, channel, program)
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
-        if outcome.ending in (Ending.RETURNED, Ending.RAISED) and (quota.is_passed() or _met_file_limit(outcome)):
+        ended_itself = outcome.ending in (Ending.RETURNED, Ending.RAISED)
+        if ended_itself and (_met_file_limit(outcome) or await anyio.to_thread.run_sync(quota.is_passed)):
             return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_over(program)), False
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)

@@ -249,6 +249,67 @@ sorted(results.get() for _ in range(4))
     assert await lab.value(code) == [0, 1, 2, 3]
 
 
+POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        pytest.param(
+            "def fact(n):\n    return 1 if n <= 0 else n * fact(echo(n=n - 1)['n'])\n"
+            "with ThreadPoolExecutor() as p: r = list(p.map(fact, [3, 4]))\nr",
+            [6, 24],
+            id="recursion",
+        ),
+        pytest.param(
+            "def outer(k):\n    seen = []\n    def inner(i, *, times=2):\n        n = echo(n=i)['n'] * times + k\n"
+            "        seen.append(n)\n    with ThreadPoolExecutor() as p: list(p.map(inner, range(3)))\n    return sorted(seen)\nouter(1)",
+            [1, 3, 5],
+            id="closure and defaults",
+        ),
+        pytest.param(
+            "class A:\n    def name(self): return 'a'\nclass B(A):\n    def get(self, i):\n        return super().name() + str(echo(n=i)['n'])\n"
+            "with ThreadPoolExecutor() as p: r = list(p.map(B().get, range(2)))\nr",
+            ["a0", "a1"],
+            id="super",
+        ),
+        pytest.param(
+            "def safe():\n    try:\n        boom()\n    except Exception as e:\n        return type(e).__name__\n"
+            "with ThreadPoolExecutor() as p: r = p.submit(safe).result()\nr",
+            "ToolError",
+            id="caught inside",
+        ),
+        pytest.param(
+            "def slow(i):\n    time.sleep(0.3)\n    return echo(n=i)['n']\nt = time.monotonic()\n"
+            "with ThreadPoolExecutor(8) as p: r = list(p.map(slow, range(8)))\n[r, time.monotonic() - t < 1.2]",
+            [[0, 1, 2, 3, 4, 5, 6, 7], True],
+            id="sleeping at the same time",
+        ),
+    ],
+)
+async def test_functions_in_pools_mean_what_they_mean_in_threads(lab: Lab, code: str, value: Any) -> None:
+    """They run as async twins of themselves, which must not show."""
+    assert await lab.value(POOL + code) == value
+
+
+async def test_an_error_in_a_pool_shows_the_functions_own_line(lab: Lab) -> None:
+    code = (
+        POOL
+        + "def work(i):\n    x = echo(n=i)\n    return 1 // x['n']\nwith ThreadPoolExecutor() as p: r = list(p.map(work, [0]))"
+    )
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    assert outcome.error.line == 6
+    assert "return 1 // x['n']" in outcome.error.traceback
+
+
+async def test_an_error_in_a_thread_is_printed_and_the_program_goes_on(lab: Lab) -> None:
+    outcome = await lab.run(POOL + "t = threading.Thread(target=boom)\nt.start()\nt.join()\n'on'")
+    assert outcome.value == "on"
+    assert "boom: no such repository" in outcome.stderr
+    assert "codemode_guest" not in outcome.stderr
+
+
 async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
     code = (
         IMPORT

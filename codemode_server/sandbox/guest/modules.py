@@ -125,6 +125,8 @@ class MissingModules(importlib.abc.MetaPathFinder):
 
 def install(link: Link, calls: Calls, *, advice: str) -> None:
     """Make the sandbox's own modules importable."""
+    for public in (ToolError, File):
+        public.__module__ = "codemode"  # as the program knows them, also in its tracebacks
     call = _caller(calls)
 
     def search_tools(

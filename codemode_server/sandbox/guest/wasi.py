@@ -23,12 +23,14 @@ import contextvars
 import functools
 import heapq
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from .runner import describe
 from .scheduler import Scheduler
 
 
@@ -288,6 +290,10 @@ def _install_threads(scheduler: Scheduler) -> None:
         if error is not None:
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
 
+    def show(args: Any) -> None:
+        if args.exc_type is not SystemExit:
+            sys.stderr.write(f"Exception in thread {args.thread.name}:\n{describe(args.exc_value)['traceback']}\n")
+
     def join(self: Any, timeout: float | None = None) -> None:
         if not self._started.is_set():
             raise RuntimeError("cannot join thread before it is started")
@@ -296,6 +302,7 @@ def _install_threads(scheduler: Scheduler) -> None:
     def is_alive(self: Any) -> bool:
         return self._started.is_set() and not self._strand.done()
 
+    threading.excepthook = show
     threading.Thread.start = start
     threading.Thread.join = join
     threading.Thread.is_alive = is_alive

@@ -63,7 +63,7 @@ def handshake(runs: int = 11) -> list[Row]:
         product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
         peer = [sys.executable, str(HERE / "bare.py")]
         times: dict[str, list[float]] = {"product": [], "peer": []}
-        for command, name in ((peer, "peer"), (product, "product")):
+        for command in (peer, product):
             _initialize(command)  # the first start compiles and fills the disk cache
         for _ in range(runs):
             times["peer"].append(_initialize(peer))
@@ -74,7 +74,7 @@ def handshake(runs: int = 11) -> list[Row]:
     return [
         Row(
             "host handshake, 50 upstreams configured, over a bare MCPServer",
-            f"{ratio:.2f} x ({medians['product'] * 1e3:.0f} ms over {medians['peer'] * 1e3:.0f} ms; of the least {least:.2f} x)",
+            f"{ratio:.2f} x ({medians['product'] * 1e3:.0f} over {medians['peer'] * 1e3:.0f} ms; of the least {least:.2f} x)",
             "under 1.3 x",
             ratio < 1.3,
         )
@@ -112,7 +112,12 @@ def _initialize(command: list[str]) -> float:
 def tools_in_context() -> Row:
     text = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in definitions()])
     tokens = _tokens(text + INSTRUCTIONS)
-    return Row("the four tools and the instructions in the model's context", f"{tokens:,} tokens", "under 1,200", tokens < 1_200)
+    return Row(
+        "the four tools and the instructions in the model's context",
+        f"{tokens:,} tokens",
+        "under 1,200",
+        tokens < 1_200,
+    )
 
 
 def discovery() -> list[Row]:
@@ -121,7 +126,13 @@ def discovery() -> list[Row]:
     started = time.perf_counter()
     ranker.index(catalog)
     built = time.perf_counter() - started
-    queries = ["create an issue in a repository", "list unread messages", "delete record", "export report as pdf", "weather"]
+    queries = [
+        "create an issue in a repository",
+        "list unread messages",
+        "delete record",
+        "export report as pdf",
+        "weather",
+    ]
     names = [server.name for server in catalog.servers]
     works: dict[str, Callable[[int], object]] = {
         "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
@@ -132,7 +143,12 @@ def discovery() -> list[Row]:
     for name, work in works.items():
         p50, p95 = _percentiles([_timed(work, number) for number in range(300)])
         rows.append(
-            Row(f"{name} at {catalog.tool_count:,} tools", f"p50 {p50:.2f} ms, p95 {p95:.2f} ms", "p50 under 10 ms", p50 < 10)
+            Row(
+                f"{name} at {catalog.tool_count:,} tools",
+                f"p50 {p50:.2f} ms, p95 {p95:.2f} ms",
+                "p50 under 10 ms",
+                p50 < 10,
+            )
         )
     rows.append(Row(f"index of {catalog.tool_count:,} tools built", f"{built:.2f} s", "under 1 s", built < 1))
     return rows
@@ -161,7 +177,14 @@ async def execution() -> list[Row]:
             await run("1+1")
             one = [await _timed_async(lambda: run("1+1")) for _ in range(60)]
             p50, p95 = _percentiles(one)
-            rows = [Row('execute_code("1+1"), warm, wasm', f"p50 {p50:.1f} ms, p95 {p95:.1f} ms", "p50 under 15 ms", p50 < 15)]
+            rows = [
+                Row(
+                    'execute_code("1+1"), warm, wasm',
+                    f"p50 {p50:.1f} ms, p95 {p95:.1f} ms",
+                    "p50 under 15 ms",
+                    p50 < 15,
+                )
+            ]
             rows.append(await _call_overhead(run))
             rows.append(await _many_rows(run))
             return rows
@@ -170,7 +193,8 @@ async def execution() -> list[Row]:
 async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:
     code = (
         "import time\nfrom servers.bench import echo\nfor n in range(20): echo(number=n)\ntimes = []\n"
-        f"for n in range({calls}):\n    t = time.perf_counter(); echo(number=n); times.append(time.perf_counter() - t)\n"
+        f"for n in range({calls}):\n"
+        "    t = time.perf_counter(); echo(number=n); times.append(time.perf_counter() - t)\n"
         "sorted(times)[len(times) // 2] * 1000"
     )
     inside: list[float] = []
@@ -190,7 +214,9 @@ async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200)
 
 
 async def _many_rows(run: Callable[[str], Awaitable[Any]]) -> Row:
-    code = "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
+    code = (
+        "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
+    )
     before = _resident_mib()
     times = []
     peak = before
@@ -265,11 +291,14 @@ def _listings(servers: int, tools: int) -> list[UpstreamListing]:
 
     def tool(server: int, number: int) -> ToolDefinition:
         verb, noun = verbs[number % 10], nouns[(number // 10 + server) % 10]
-        properties = {name: {"type": "integer" if name == "limit" else "string", "description": text} for name, text in texts.items()}
+        properties = {
+            name: {"type": "integer" if name == "limit" else "string", "description": text}
+            for name, text in texts.items()
+        }
         properties["state"] = {"type": "string", "description": "Only those in this state"}
         return ToolDefinition(
             f"{verb}_{noun}_{number}",
-            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives the {noun} as it is now.",
+            f"{verb.capitalize()} a {noun} of the workspace. Needs the right to {verb} it; gives the {noun} as it is.",
             None,
             {"type": "object", "properties": properties, "required": ["owner"]},
         )

@@ -18,9 +18,14 @@ def echo(number: int) -> dict[str, int]:
 @server.tool(description="Give 10,000 rows.")
 def rows() -> CallToolResult:
     found: list[dict[str, Any]] = [
-        {"id": i, "status": ("pending", "paid", "shipped")[i % 3], "amount": i * 1.37, "customer": f"c{i % 700}@example.com"}
+        {
+            "id": i,
+            "status": ("pending", "paid", "shipped")[i % 3],
+            "amount": i * 1.37,
+            "customer": f"c{i % 700}@example.com",
+        }
         for i in range(10_000)
-    ]  # fmt: skip
+    ]
     return CallToolResult(content=[TextContent(type="text", text="10,000 rows")], structured_content={"result": found})
 
 

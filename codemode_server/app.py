@@ -28,8 +28,8 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Caller, Gateway
-from codemode_server.redaction import Redactor
 from codemode_server.model import UpstreamState, definition_text
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Sandbox, make_backend
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
@@ -75,6 +75,7 @@ class App:
             payloads=settings.state.payloads,
         )
         self.executor = Executor(
+            traced=lambda: self._traced.wait(),
             sandbox=self.sandbox,
             door=lambda caller: self._door(caller, skills),
             limits=lambda: self.loaded.settings.limits,
@@ -86,6 +87,7 @@ class App:
             customer=settings.state.customer,
         )
         self._connected = anyio.Event()
+        self._traced = anyio.Event()
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         self.front = FrontServer(
             Answers(
@@ -148,9 +150,9 @@ class App:
             listed=self.listed,
             catalog=self.catalog,
             skills=skills,
-            search=lambda query, level, server, limit: (
-                search_tools(self.catalog(), self.ranker, query, level, server, limit).as_json()
-            ),
+            search=lambda query, level, server, limit: search_tools(
+                self.catalog(), self.ranker, query, level, server, limit
+            ).as_json(),
         )
 
     def _listings_changed(self) -> None:
@@ -169,6 +171,7 @@ class App:
         self.pool.connect()
         self.sandbox.start_soon()
         names = await anyio.to_thread.run_sync(self.tracing.start, self.loaded.settings.tracing)
+        self._traced.set()
         if names:
             logger.info("traces go to %s", ", ".join(names))
 
@@ -284,7 +287,5 @@ def _status_text(app: App) -> tuple[str, bool]:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if len(rows) == 1:
         table = ["no servers are configured; see the example upstream.yaml"]
-    is_well = all(
-        server.state in (UpstreamState.READY, UpstreamState.DISABLED) for server in app.catalog().servers
-    )
+    is_well = all(server.state in (UpstreamState.READY, UpstreamState.DISABLED) for server in app.catalog().servers)
     return "\n".join([*table, *([""] if notes else []), *notes]), is_well

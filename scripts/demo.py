@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -132,9 +132,11 @@ async def _compare(
     seen: int, commands: dict[str, list[str]], repository: Path, database: Path, collector: _Collector
 ) -> None:
     definitions = 0
+    quiet = (WORK / "upstreams.log").open("w")
     for name, command in commands.items():
         arguments = _upstream_arguments(name, repository, database)
-        async with Client(StdioServerParameters(command=command[0], args=arguments)) as upstream:
+        peer = stdio_client(StdioServerParameters(command=command[0], args=arguments), errlog=quiet)
+        async with Client(peer, mode="legacy") as upstream:
             for tool in (await upstream.list_tools()).tools:
                 definitions += estimate_tokens(
                     json.dumps({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema})

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -18,8 +18,8 @@ from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceed
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
-from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.model import ExecutionId, IsolationLevel
+from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox
 from codemode_server.settings import LimitSettings
@@ -64,6 +64,7 @@ class Executor:
     def __init__(
         self,
         *,
+        traced: Callable[[], Awaitable[object]],
         sandbox: Sandbox,
         door: Callable[[Caller], Door],
         limits: Callable[[], LimitSettings],
@@ -74,6 +75,7 @@ class Executor:
         session_id: str,
         customer: str,
     ) -> None:
+        self._traced = traced
         self._sandbox = sandbox
         self._door = door
         self._limits = limits
@@ -107,28 +109,34 @@ class Executor:
         return execution
 
     async def _live(self, execution: Execution) -> None:
+        try:
+            # Exporters are set up after the handshake; a span begun before that would be lost with all beneath it.
+            await self._traced()
+            with spans.tracer().start_as_current_span("execution") as span:
+                await self._traced_life(execution, span)
+        finally:
+            execution.done.set()
+
+    async def _traced_life(self, execution: Execution, span: Span) -> None:
+        """From its turn to its settled record; nothing that a program does is raised from here."""
         started = time.perf_counter()
-        with spans.tracer().start_as_current_span("execution") as span:
-            try:
-                with execution.scope:
-                    async with self._turn():
-                        await self._run(execution, span)
-                if execution.scope.cancelled_caught:
-                    execution.status = ExecutionStatus.CANCELLED
-            except CodemodeError as error:
-                execution.status, execution.outcome = _not_run(error)
-            except anyio.get_cancelled_exc_class():
+        try:
+            with execution.scope:
+                async with self._turn():
+                    await self._run(execution, span)
+            if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.CANCELLED
-                raise
-            except Exception:  # a fault of ours ends this execution, not the others
-                logger.exception("execution %s failed on our side", execution.execution_id)
-                execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
-            finally:
-                execution.milliseconds = (time.perf_counter() - started) * 1e3
-                try:
-                    self._settle(execution, span)
-                finally:
-                    execution.done.set()
+        except CodemodeError as error:
+            execution.status, execution.outcome = _not_run(error)
+        except anyio.get_cancelled_exc_class():
+            execution.status = ExecutionStatus.CANCELLED
+            raise
+        except Exception:  # a fault of ours ends this execution, not the others
+            logger.exception("execution %s failed on our side", execution.execution_id)
+            execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
+        finally:
+            execution.milliseconds = (time.perf_counter() - started) * 1e3
+            self._settle(execution, span)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

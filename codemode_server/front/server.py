@@ -97,6 +97,9 @@ class FrontServer(MCPServer[None]):
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 
+_HANDSHAKE_METHODS = ("initialize", "server/discover")
+
+
 class _Handshake:
     """Middleware that tells when the host has had its first answer, so that nothing before it is held up by us."""
 
@@ -104,6 +107,8 @@ class _Handshake:
         self._on_connected = on_connected
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method not in _HANDSHAKE_METHODS:
+            self._on_connected()  # it has its answer, or its protocol needs none
         try:
             return await call_next(ctx)
         finally:
@@ -145,6 +150,6 @@ def _problem(detail: Any, known: list[str]) -> str:
             return f"{field!r} is required"
         case "extra_forbidden":
             near = get_close_matches(field, known, n=1)
-            return f"there is no argument {field!r}" + (f", did you mean {near[0]!r}?" if near else "")
+            return f"there is no argument {field!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
         case _:
             return f"{field!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"

@@ -27,8 +27,8 @@ from codemode_server.errors import (
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
-from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.model import ExecutionId
+from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans

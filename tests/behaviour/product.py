@@ -33,8 +33,9 @@ class Answer:
 
     @property
     def content(self) -> dict[str, Any]:
-        assert self.result.structured_content is not None, self.text
-        return self.result.structured_content
+        content: dict[str, Any] | None = self.result.structured_content
+        assert content is not None, self.text
+        return content
 
     @property
     def value(self) -> Any:

@@ -41,9 +41,7 @@ def test_right_arguments_pass_and_are_measured() -> None:
 
 class TestWrongArguments:
     def test_a_missing_one_is_named(self) -> None:
-        assert refusal(SCHEMA, {}) == (
-            "github.create_issue: 'title' is required. It takes title, labels?, state?."
-        )
+        assert refusal(SCHEMA, {}) == ("github.create_issue: 'title' is required. It takes title, labels?, state?.")
 
     def test_an_unknown_one_is_answered_with_the_nearest(self) -> None:
         assert refusal(SCHEMA, {"title": "a", "label": []}) == (
@@ -54,7 +52,9 @@ class TestWrongArguments:
         assert "'labels[1]' must be string, not 3" in refusal(SCHEMA, {"title": "a", "labels": ["x", 3]})
 
     def test_a_wrong_choice_is_answered_with_the_right_ones(self) -> None:
-        assert "'state' must be one of \"open\", \"closed\", not \"ajar\"" in refusal(SCHEMA, {"title": "a", "state": "ajar"})
+        assert '\'state\' must be one of "open", "closed", not "ajar"' in refusal(
+            SCHEMA, {"title": "a", "state": "ajar"}
+        )
 
     def test_what_is_no_json_is_refused(self) -> None:
         assert "no JSON" in refusal(SCHEMA, {"title": {1, 2}})

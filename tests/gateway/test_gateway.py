@@ -26,8 +26,8 @@ from codemode_server.errors import (
 )
 from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.gateway.ledger import CallStatus, ExecutionStart
-from codemode_server.redaction import Payloads, Redactor
 from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.storage.database import Database
@@ -130,7 +130,7 @@ class TestACallThatIsAllowed:
 class TestACallThatIsNotPermitted:
     async def test_is_refused_recorded_and_never_sent(self, tmp_path: Path) -> None:
         it = door(tmp_path, rules=[{"deny": "github/delete_*", "reason": "too final"}])
-        with pytest.raises(CallRefused, match="github.delete_repo is not permitted: .*too final"):
+        with pytest.raises(CallRefused, match=r"github\.delete_repo is not permitted: .*too final"):
             await it.call("delete_repo", {})
         assert it.upstreams.reached == []
         assert it.recorded()[0][:4] == (1, "delete_repo", "deny", "refused")
@@ -212,7 +212,7 @@ class TestTheRecord:
         it = door(tmp_path, answer=1)
         assert await it.call("create_issue", {"title": "control"}) == 1
         it.database.close()
-        with pytest.raises(LedgerUnavailable, match="state.dir"):
+        with pytest.raises(LedgerUnavailable, match=r"state\.dir"):
             await it.call("create_issue", {"title": "Bug"})
         assert len(it.upstreams.reached) == 1
 

@@ -53,7 +53,6 @@ class TestNeitherSpelling:
         assert judge(permissions({"deny": pattern}), Names("notion", "notion"), tool("delete-page")).answer == "deny"
 
 
-
 def test_ask_lets_nothing_through_yet() -> None:
     verdict = judge(permissions({"ask": "github/*"}), GITHUB, tool("get_issue"))
     assert (verdict.answer, verdict.lets_through) == ("ask", False)

@@ -40,7 +40,7 @@ def test_a_text_that_plainly_is_a_value_becomes_it(text: str, value: Any) -> Non
 def test_a_large_result_has_the_same_shape_as_a_small_one() -> None:
     """Ten thousand rows as a database server's `repr`: past what `ast` is given, and still rows."""
     rows = [{"id": n, "name": f"O'Neill {n}", "note": None, "pair": (n, True)} for n in range(10_000)]
-    assert parse_text(repr(rows)) == [{**row, "pair": list(row["pair"])} for row in rows]  # type: ignore[call-overload]
+    assert parse_text(repr(rows)) == [{**row, "pair": list(row["pair"])} for row in rows]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

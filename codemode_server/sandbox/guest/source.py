@@ -24,7 +24,7 @@ _TOOL_MODULES = ("servers", "skills", "client", "codemode")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONSUMERS = frozenset(
-    ["gather", "wait", "wait_for", "as_completed", "shield", "create_task", "ensure_future", "run", "run_until_complete"]
+    "gather wait wait_for as_completed shield create_task ensure_future run run_until_complete".split()  # noqa: SIM905
 )
 """Functions that are given awaitables, by their last name: asyncio's, and a task group's `create_task`."""
 _COLLECTS = frozenset(["append", "add", "put", "put_nowait", "appendleft", "insert", "extend"])
@@ -237,6 +237,9 @@ class _Flow:
     def _use_of(self, node: ast.expr, seen: tuple[str, ...]) -> _Use:
         """What is done with an expression where it stands, or with the names and lists that it is put into."""
         parent = self.parents[node]
+        if isinstance(parent, ast.Attribute) and parent.attr in ("values", "items") and isinstance(node, ast.Name):
+            whole = self.parents[parent]
+            return self._use_of(whole, seen) if isinstance(whole, ast.Call) else _Use.VALUE
         if _needs_value(parent, node):
             return _Use.VALUE
         match parent:
@@ -244,9 +247,13 @@ class _Flow:
                 return _Use.AWAITED
             case ast.For() | ast.comprehension() if parent.iter is node:
                 return self._use_of_names(_names_in(parent.target), seen)
-            case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.keyword():
-                return self._use_of(parent, seen) if not isinstance(parent, ast.keyword) else self._of_argument(parent, seen)
+            case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp():
+                return self._use_of(parent, seen)
+            case ast.keyword():
+                return self._of_argument(parent, seen)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if parent.elt is node:
+                return self._use_of(parent, seen)
+            case ast.DictComp() if parent.value is node:
                 return self._use_of(parent, seen)
             case ast.Call() if node is not parent.func:
                 return self._of_argument(node, seen)
@@ -265,7 +272,8 @@ class _Flow:
 
     def _of_argument(self, node: ast.expr | ast.keyword, seen: tuple[str, ...]) -> _Use:
         call = self.parents[node]
-        assert isinstance(call, ast.Call)
+        if not isinstance(call, ast.Call):  # the keyword of a class statement
+            return _Use.VALUE
         name = call.func.attr if isinstance(call.func, ast.Attribute) else _root_name(call.func)
         if _root_name(call.func) in self._tools:
             return _Use.VALUE
@@ -285,7 +293,7 @@ class _Flow:
     def _use_of_names(self, names: set[str], seen: tuple[str, ...]) -> _Use:
         """The surest of what is done with any of these, anywhere in the program; nothing at all leaves the value."""
         nodes = [node for name in names - set(seen) for node in self._uses.get(name, ())]
-        nodes = [node for node in nodes if not self._is_receiver(node)]
+        nodes = [node for node in nodes if not self._is_receiver(node) and node in self.parents]
         return max((self._use_of(node, (*seen, *names)) for node in nodes), default=_Use.VALUE)
 
     def _is_receiver(self, node: ast.Name) -> bool:

@@ -1,0 +1,35 @@
+"""The official tools, installed once a run, and a look after each test that it left no process behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.kit import ROOT, NodeTools, processes, until
+
+
+@pytest.fixture(scope="session")
+def node_tools() -> NodeTools:
+    """Skips where npm or its registry can't be had, but not in CI, where that would go unnoticed for ever."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "node_tools.py")], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = done.stderr.strip()
+        if os.environ.get("CI") == "true" and shutil.which("npm"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return NodeTools(Path(done.stdout.strip()))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    """The product and its upstreams name the test's folder in their command lines."""
+    yield
+    until(lambda: not [process for process in processes() if str(tmp_path) in process.command], seconds=5)

@@ -1,0 +1,140 @@
+"""What the tests of this folder share: the official tools, the product behind an address, and who is still running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.behaviour.product import configuration, office
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = (sys.executable, "-m", "codemode_server")
+PATIENCE_S = 20.0
+
+
+def configured(folder: Path) -> Path:
+    """The office servers with a state of their own; each process they start names `folder` in its command line."""
+    servers = office(folder)
+    for server in servers.values():
+        server["args"].append(str(folder))
+    return configuration(folder, servers)
+
+
+@dataclass(frozen=True)
+class NodeTools:
+    """The Inspector and the conformance suite, in `folder`."""
+
+    folder: Path
+
+    def run(self, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run one of them as a user does who has nothing else installed."""
+        path = f"{self.folder / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
+        return subprocess.run(
+            command,
+            cwd=home,
+            env={"PATH": path, "HOME": str(home), "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+
+
+@dataclass(frozen=True)
+class Served:
+    """A process that serves the product over HTTP."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+
+@contextmanager
+def serving(config: Path) -> Iterator[Served]:
+    """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind."""
+    port = free_port()
+    errors = config.parent / "stderr.log"
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            (*PRODUCT, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config)),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
+    try:
+        until(lambda: process.poll() is not None or _listens(port))
+        assert process.poll() is None, errors.read_text()
+        yield Served(process, port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(5)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def until(is_so: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+    """Wait for what only looking tells."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {seconds} s"
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A line of `ps`."""
+
+    pid: int
+    parent: int
+    command: str
+
+
+def processes() -> list[Process]:
+    """All that run on this machine. A zombie does not: in a container there may be nobody to reap it."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,command="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = (line.split(None, 3) for line in listed.splitlines())
+    return [Process(int(row[0]), int(row[1]), row[3]) for row in rows if len(row) == 4 and row[2][0] != "Z"]
+
+
+def descendants(pid: int) -> list[Process]:
+    """All that `pid` started, and they in turn; sessions of their own do not hide them."""
+    running, found = processes(), [pid]
+    for parent in found:
+        found.extend(process.pid for process in running if process.parent == parent)
+    return [process for process in running if process.pid in found[1:]]
+
+
+def reached(folder: Path) -> list[dict[str, Any]]:
+    """The calls that came to the office servers, in order."""
+    log = folder / "office.log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

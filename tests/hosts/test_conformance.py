@@ -1,0 +1,119 @@
+"""The official conformance suite against the product over HTTP: every scenario that needs no fixture server.
+
+The others call tools, prompts and resources by names that only a server written for the suite has
+(`test_simple_text`, `test://static-text`), or are about what the product does not offer (completion, log levels,
+subscriptions, tasks). Single checks of that sort are in conformance_baseline.yml.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.kit import NodeTools, configured, serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+
+BASELINE = Path(__file__).with_name("conformance_baseline.yml")
+SCENARIOS = [
+    ("server-initialize", "2025-06-18"),
+    ("server-initialize", "2025-11-25"),
+    ("server-session-lifecycle", "2025-03-26"),
+    ("server-session-lifecycle", "2025-11-25"),
+    ("ping", "2025-11-25"),
+    ("tools-list", "2025-11-25"),
+    ("tools-list", "2026-07-28"),
+    ("resources-list", "2025-11-25"),
+    ("resources-list", "2026-07-28"),
+    ("prompts-list", "2025-11-25"),
+    ("prompts-list", "2026-07-28"),
+    # For 2026-07-28 its only check passes against anything that answers, so it would prove nothing.
+    ("server-sse-multiple-streams", "2025-11-25"),
+    ("dns-rebinding-protection", "2025-11-25"),
+    ("dns-rebinding-protection", "2026-07-28"),
+    ("server-stateless", "2026-07-28"),
+    ("caching", "2026-07-28"),
+    ("http-header-validation", "2026-07-28"),
+    ("sep-2164-resource-not-found", "2026-07-28"),
+    ("input-required-result-unsupported-methods", "2026-07-28"),
+]
+EACH = pytest.mark.parametrize(("scenario", "version"), SCENARIOS)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the suite said of one scenario."""
+
+    exit_code: int
+    succeeded: list[str]
+    report: str
+
+    @property
+    def is_pass(self) -> bool:
+        """The suite also ends with 0 where it skipped every check; that is no pass."""
+        return self.exit_code == 0 and bool(self.succeeded)
+
+
+def judge(tools: NodeTools, url: str, scenario: str, version: str, folder: Path) -> Verdict:
+    results = folder / "results"
+    done = tools.run(
+        folder,
+        *("conformance", "server", "--url", url, "--scenario", scenario, "--spec-version", version),
+        *("--expected-failures", str(BASELINE), "--timeout", "30000", "--output-dir", str(results)),
+    )
+    checks = [check for file in results.glob("*/checks.json") for check in json.loads(file.read_text())]
+    succeeded = [check["id"] for check in checks if check["status"] == "SUCCESS" and check["id"] != "wire-schema-valid"]
+    return Verdict(done.returncode, succeeded, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(configured(tmp_path_factory.mktemp("conformance"))) as served:
+        yield served.url
+
+
+@EACH
+def test_the_product_conforms(node_tools: NodeTools, product: str, tmp_path: Path, scenario: str, version: str) -> None:
+    verdict = judge(node_tools, product, scenario, version, tmp_path)
+    assert verdict.is_pass, verdict.report
+
+
+@EACH
+def test_what_is_no_mcp_server_does_not_conform(
+    node_tools: NodeTools, no_mcp_server: str, tmp_path: Path, scenario: str, version: str
+) -> None:
+    """The control: a pass above can't mean that the suite passes everything."""
+    verdict = judge(node_tools, no_mcp_server, scenario, version, tmp_path)
+    assert not verdict.is_pass, verdict.report
+
+
+class _NoMcpServer(BaseHTTPRequestHandler):
+    """Answers every request with an empty JSON object."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_GET = do_DELETE = do_POST
+
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 - the name is the base's
+
+
+@pytest.fixture(scope="module")
+def no_mcp_server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NoMcpServer) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,180 @@
+"""The official MCP Inspector as the host: it starts the product over stdio, as a host's configuration does.
+
+Each test is one or more runs of `mcp-inspector --cli`, each of which starts the product, asks one thing and goes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.kit import PRODUCT, ROOT, NodeTools, configured, reached
+
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+
+META_TOOLS = ["list_dir", "read_tool", "search_tools", "execute_code"]
+TOOL_IS_ERROR = 5
+"""The Inspector's exit code for a result with isError."""
+OPEN_ISSUE = """
+from servers.github import create_issue
+create_issue(owner="acme", repo="shop", title="Bug")["url"]
+"""
+EACH_ERA = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+@dataclass(frozen=True)
+class Inspector:
+    """The Inspector, pointed at one product."""
+
+    tools: NodeTools
+    config: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.config.parent
+
+    def ask(self, era: str, method: str, *options: str) -> subprocess.CompletedProcess[str]:
+        product = (*PRODUCT, "--config", str(self.config))
+        return self.run("--protocol-era", era, "--method", method, *options, "--cwd", str(ROOT), "--", *product)
+
+    def call(self, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        """One tools/call; gives the result as the Inspector prints it, if its exit code agrees with it."""
+        done = self.ask(era, "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
+        assert done.returncode in (0, TOOL_IS_ERROR), done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        assert result["isError"] is (done.returncode == TOOL_IS_ERROR)
+        return result
+
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return self.tools.run(self.folder, "mcp-inspector", "--cli", *options)
+
+
+@pytest.fixture
+def inspector(node_tools: NodeTools, tmp_path: Path) -> Inspector:
+    return Inspector(node_tools, configured(tmp_path))
+
+
+@pytest.fixture
+def acquainted(inspector: Inspector) -> Inspector:
+    """With a product that has seen its upstreams before, so that the first answer knows their tools."""
+    subprocess.run((*PRODUCT, "status", "--config", str(inspector.config)), cwd=ROOT, check=True, capture_output=True)
+    return inspector
+
+
+@EACH_ERA
+def test_the_four_tools_are_listed_in_order_and_pass_the_portability_lint(inspector: Inspector, era: str) -> None:
+    """`--strict` ends with 6 for a schema that some host can't take."""
+    done = inspector.ask(era, "tools/list", "--strict")
+    assert done.returncode == 0, done.stderr
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == META_TOOLS
+
+
+@EACH_ERA
+def test_a_program_that_calls_an_upstream_gives_its_value_in_the_first_session_ever(
+    inspector: Inspector, era: str
+) -> None:
+    """The upstreams are still to be started when the program comes."""
+    result = inspector.call(era, "execute_code", code=OPEN_ISSUE)
+    content = result["structuredContent"]
+    assert content["status"] == "succeeded", result
+    assert content["value"] == "https://github.example/acme/shop/issues/1"
+    assert [call["tool"] for call in content["calls"]] == ["github.create_issue"]
+    assert reached(inspector.folder) == [
+        {"tool": "create_issue", "owner": "acme", "repo": "shop", "title": "Bug", "body": ""}
+    ]
+
+
+@EACH_ERA
+def test_tools_are_found_listed_and_read(acquainted: Inspector, era: str) -> None:
+    """The three ways to a tool, as INSTRUCTIONS has them; none of them calls it."""
+    found = acquainted.call(era, "search_tools", query="create an issue", limit=1)["structuredContent"]["tools"]
+    assert [tool["import"] for tool in found] == ["from servers.github import create_issue"]
+    folder = acquainted.call(era, "list_dir", path="/servers")["structuredContent"]["text"]
+    for server, count in {"github": "3 tools", "google_drive": "2 tools", "slack": "1 tool"}.items():
+        assert f"{server}/  {count}" in folder
+    source = acquainted.call(era, "read_tool", path="servers/github/create_issue.py")["content"][0]["text"]
+    assert "def create_issue(owner: str, repo: str, title: str, body: str = " in source
+    assert reached(acquainted.folder) == []
+
+
+@EACH_ERA
+def test_a_wrong_argument_is_answered_with_what_is_right(inspector: Inspector, era: str) -> None:
+    result = inspector.call(era, "search_tools", query="issue", limt=3)
+    assert result["content"] == [
+        {
+            "type": "text",
+            "text": "search_tools: there is no argument 'limt' (did you mean 'limit'?). "
+            "It takes query, detail_level?, server?, limit?.",
+        }
+    ]
+
+
+def test_a_tool_that_is_not_there_is_answered_with_those_that_are(inspector: Inspector) -> None:
+    """Models call the upstream's tool directly now and then."""
+    text = inspector.call("modern", "create_issue", title="Bug")["content"][0]["text"]
+    assert "list_dir, read_tool, search_tools, execute_code" in text
+    assert reached(inspector.folder) == []
+
+
+def test_what_the_readme_tells_to_paste_works_as_it_is(inspector: Inspector) -> None:
+    """Started from a folder that is not the project's, as hosts do, with nothing but real paths put in."""
+    pasted = inspector.folder / "mcp.json"
+    text = _readme_block('"mcpServers"')
+    for placeholder, path in {
+        "/path/to/codemode-server/.venv/bin/codemode-server": _command(inspector.folder),
+        "/path/to/upstream.yaml": inspector.config,
+    }.items():
+        assert placeholder in text
+        text = text.replace(placeholder, str(path))
+    pasted.write_text(text)
+    entry = ("--config", str(pasted), "--server", "codemode")
+    listed = inspector.run(*entry, "--method", "tools/list")
+    assert listed.returncode == 0, listed.stderr
+    assert [tool["name"] for tool in json.loads(listed.stdout)["tools"]] == META_TOOLS
+    arguments = json.dumps({"code": OPEN_ISSUE})
+    called = inspector.run(
+        *entry, "--method", "tools/call", "--tool-name", "execute_code", "--tool-args-json", arguments
+    )
+    assert json.loads(called.stdout)["structuredContent"]["value"] == "https://github.example/acme/shop/issues/1"
+    assert [call["tool"] for call in reached(inspector.folder)] == ["create_issue"]
+
+
+def test_the_readme_gives_every_host_the_same_command() -> None:
+    """The forms that the Inspector does not read say what the one that it reads says."""
+    pasted = json.loads(_readme_block('"mcpServers"'))["mcpServers"]
+    assert json.loads(_readme_block('"servers"'))["servers"] == {"codemode": {"type": "stdio", **pasted["codemode"]}}
+    claude = shlex.split(_readme_block("claude mcp add"))
+    assert claude[:5] == ["claude", "mcp", "add", "codemode", "--"]
+    assert claude[5:] == [pasted["codemode"]["command"], *pasted["codemode"]["args"]]
+
+
+def _readme_block(word: str) -> str:
+    """The one fenced block of the README with this word in it."""
+    blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = [block for block in blocks if word in block]
+    return str(block)
+
+
+def _command(folder: Path) -> Path:
+    """The installed command; where the project runs without being installed, what pip would have written."""
+    installed = Path(sys.executable).with_name("codemode-server")
+    if installed.exists():
+        return installed
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["codemode-server"]
+    module, function = entry.split(":")
+    script = folder / "codemode-server"
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        f"from {module} import {function}\n{function}()\n"
+    )
+    script.chmod(0o755)
+    return script

@@ -1,4 +1,7 @@
-"""Text from outside made fit to show: without control characters, and no longer than a budget."""
+"""Text from outside made fit to show: without what a reader does not see, and no longer than a budget.
+
+Invisible characters could reorder what a person reviews, or carry instructions that only a model reads.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,21 @@ import re
 
 from codemode_server.tokens import estimate_tokens
 
-# ANSI sequences (CSI, OSC and the two-character ones), then every other control character but tab and newline, then
-# the characters that turn the direction of text around, which can make a line read as what it is not.
-_UNFIT = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]?"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\u202a-\u202e\u2066-\u2069]"
+_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+_LINE_END = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 
 
 def clean(text: str) -> str:
-    """`text` without terminal escapes, control characters and bidirectional overrides; lone surrogates replaced."""
-    text = _UNFIT.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """`text` as far as a reader sees it: no terminal escapes, no control characters but tab and newline, nothing of
+    zero width, no overrides of direction, no Unicode tags, no lone surrogates. Every line end becomes a newline."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text))
+    return _UNSEEN.sub("", text)
 
 
 def clean_line(text: str, limit: int) -> str:

@@ -1,8 +1,7 @@
 """Upstream text made safe to show: one line, a docstring, or a Python literal that can't be broken out of.
 
-Characters that a reader does not see (control, escape sequences, direction overrides, zero width, Unicode tags) are
-taken out of prose: they could reorder what a person reviews or carry instructions that only a model reads. Literals
-keep them, escaped, since an argument must reach the upstream exactly as it declared it.
+Characters that a reader does not see are taken out of prose. Literals keep them, escaped, since an argument must reach
+the upstream exactly as it declared it.
 """
 
 from __future__ import annotations
@@ -11,15 +10,11 @@ import re
 from itertools import islice, pairwise
 from typing import Any
 
+from codemode_server.text import clean
+
 _FULL_LINE = 60
 _FEW = 10
 
-_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f"
-    r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
-_LINE_END = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[。！？])")
 
 
@@ -28,7 +23,7 @@ def prose(text: object, limit: int) -> str:
     if not isinstance(text, str):
         return ""
     cut = text[: 2 * limit]  # enough to fill the limit after cleaning, and no work without bound
-    lines = [line.rstrip().expandtabs(4) for line in _visible(cut).split("\n")]
+    lines = [line.rstrip().expandtabs(4) for line in clean(cut).split("\n")]
     # The first line of a Python docstring is not indented, so it does not say what the others have in common.
     indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line]
     indent = min(indents, default=0)
@@ -42,14 +37,14 @@ def one_line(text: object, limit: int) -> str:
     if not isinstance(text, str):
         return ""
     cut = text[: 2 * limit]
-    return _cut(" ".join(_visible(cut).split()), limit, len(text) - len(cut))
+    return _cut(" ".join(clean(cut).split()), limit, len(text) - len(cut))
 
 
 def first_sentence(text: object, limit: int = 120) -> str:
     """The first sentence, on one line; `…` at its end when it was cut."""
     if not isinstance(text, str):
         return ""
-    lines = [line.strip() for line in _visible(text[:2_000]).strip().split("\n")]
+    lines = [line.strip() for line in clean(text[:2_000]).strip().split("\n")]
     paragraph = lines[0]
     for before, line in pairwise(lines):
         # A line that is full, or that goes on in lower case, was wrapped; else its end is a sentence's as well.
@@ -107,13 +102,6 @@ def glimpse(value: Any, limit: int, depth: int = 0) -> str:
 def is_small(value: object) -> bool:
     """Whether a scalar is one that programs and servers can be expected to agree on; Python's ints have no end."""
     return not isinstance(value, int) or abs(value) < 2**64
-
-
-def _visible(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    text = _ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text))
-    return _UNSEEN.sub("", text)
 
 
 def _cut(text: str, limit: int, already: int) -> str:

@@ -9,10 +9,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codemode_server import __version__
 from codemode_server.errors import CodemodeError
+
+if TYPE_CHECKING:
+    from codemode_server.catalog.catalog import Server
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,10 +41,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    from codemode_server.app import serve
-    from codemode_server.config import load
+    from codemode_server.serve import serve
 
-    return serve(load(parsed.config), http=getattr(parsed, "http", None))
+    return serve(_file(parsed), getattr(parsed, "http", None))
 
 
 def _config(parsed: argparse.Namespace) -> int:
@@ -50,25 +54,70 @@ def _config(parsed: argparse.Namespace) -> int:
         return 0
     from codemode_server.config import describe, load
 
-    print(describe(load(parsed.config)))
+    print(describe(load(_file(parsed))))
     return 0
 
 
 def _status(parsed: argparse.Namespace) -> int:
-    from codemode_server.app import status
-    from codemode_server.config import load
+    import anyio
 
-    text, is_well = status(load(parsed.config), wait_seconds=parsed.wait)
+    text, is_well = anyio.run(_status_of, parsed)
     print(text)
     return 0 if is_well else 1
 
 
+async def _status_of(parsed: argparse.Namespace) -> tuple[str, bool]:
+    from codemode_server.app import inspected
+    from codemode_server.config import load
+    from codemode_server.model import UpstreamState
+
+    async with inspected(load(_file(parsed)), parsed.wait) as app:
+        servers = app.catalog().servers
+        is_well = all(server.state in (UpstreamState.READY, UpstreamState.DISABLED) for server in servers)
+        return app.redactor.text(_table(servers)), is_well
+
+
+def _table(servers: Sequence[Server]) -> str:
+    """The upstreams, a line each, and what is wrong with them beneath."""
+    from codemode_server.model import definition_text
+    from codemode_server.tokens import estimate_tokens
+
+    if not servers:
+        return "no servers are configured; the example upstream.yaml shows how"
+    rows = [("server", "state", "protocol", "tools", "tokens")]
+    notes: list[str] = []
+    for server in servers:
+        tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+        name, protocol = server.raw_name, server.protocol or "-"
+        rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
+        notes += [f"{name}: {server.error}"] if server.error else []
+        notes += [f"{name}: left out: {problem}" for problem in server.problems]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*table, *([""] if notes else []), *notes])
+
+
 def _sync(parsed: argparse.Namespace) -> int:
-    from codemode_server.app import sync
+    import anyio
+
+    print(anyio.run(_synced, parsed))
+    return 0
+
+
+async def _synced(parsed: argparse.Namespace) -> str:
+    from codemode_server.app import inspected
+    from codemode_server.catalog.sync import sync
     from codemode_server.config import load
 
-    print(sync(load(parsed.config), parsed.folder, wait_seconds=parsed.wait))
-    return 0
+    async with inspected(load(_file(parsed)), parsed.wait) as app:
+        return sync(app.catalog(), parsed.folder).text
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,7 +134,6 @@ def _parser() -> argparse.ArgumentParser:
         parents=[config],
         description="One MCP server in place of all the others. Without a command: serve over stdio.",
     )
-    parser.set_defaults(config=None)
     parser.add_argument("--version", action="version", version=f"codemode-server {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve = commands.add_parser("serve", parents=[config], help="serve over stdio, or over HTTP on this machine")
@@ -99,6 +147,6 @@ def _parser() -> argparse.ArgumentParser:
     sync.add_argument("folder", type=Path, nargs="?", default=Path("servers"), help="default: ./servers")
     for command in (state, sync):
         command.add_argument(
-            "--wait", type=float, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"
+            "--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"
         )
     return parser

@@ -69,12 +69,10 @@ def _status(parsed: argparse.Namespace) -> int:
 async def _status_of(parsed: argparse.Namespace) -> tuple[str, bool]:
     from codemode_server.app import inspected
     from codemode_server.config import load
-    from codemode_server.model import UpstreamState
 
     async with inspected(load(_file(parsed)), parsed.wait) as app:
         servers = app.catalog().servers
-        is_well = all(server.state in (UpstreamState.READY, UpstreamState.DISABLED) for server in servers)
-        return app.redactor.text(_table(servers)), is_well
+        return app.redactor.text(_table(servers)), all(map(_is_well, servers))
 
 
 def _table(servers: Sequence[Server]) -> str:
@@ -100,24 +98,44 @@ def _table(servers: Sequence[Server]) -> str:
 def _sync(parsed: argparse.Namespace) -> int:
     import anyio
 
-    print(anyio.run(_synced, parsed))
-    return 0
+    text, is_well = anyio.run(_synced, parsed)
+    print(text)
+    return 0 if is_well else 1
 
 
-async def _synced(parsed: argparse.Namespace) -> str:
+async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
     from codemode_server.app import inspected
     from codemode_server.catalog.sync import sync
     from codemode_server.config import load
 
     async with inspected(load(_file(parsed)), parsed.wait) as app:
-        return sync(app.catalog(), parsed.folder).text
+        catalog = app.catalog()
+    try:
+        lines = [sync(catalog, parsed.folder).text]
+    except OSError as error:
+        raise CodemodeError(f"{parsed.folder} can't be written: {error}; give another folder") from error
+    if missing := [server.raw_name for server in catalog.servers if not _is_well(server)]:
+        names = ", ".join(missing)
+        lines.append(f"not connected, so as of last time or missing: {names}; `codemode-server status` tells why")
+    return "\n".join(lines), not missing
+
+
+def _is_well(server: Server) -> bool:
+    from codemode_server.model import UpstreamState
+
+    return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
+
+
+def _file(parsed: argparse.Namespace) -> Path | None:
+    """`--config`, before or after the command; a default of the parser would undo the one before it."""
+    return getattr(parsed, "config", None)
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError
-    return seconds
+    with suppress(ValueError):
+        if 0 <= (seconds := float(text)) <= 86_400:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -34,7 +34,8 @@ class Workspace:
 
     def make(self) -> Path:
         """Create it, with the folders that programs expect; gives its path."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # `mode` is of the last folder only
+        self.path.mkdir(mode=0o700, exist_ok=True)
         for name in ("state", "sessions"):
             with suppress(FileExistsError):
                 (self.path / name).mkdir(mode=0o700, exist_ok=True)

@@ -95,9 +95,12 @@ class Database:
     def _migrate(self) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > len(_MIGRATIONS):
-            raise sqlite3.DatabaseError(f"it was written by a newer codemode-server (schema {version})")
+            raise LedgerUnavailable(
+                f"the record {self.path} was written by a newer codemode-server (schema {version}). "
+                "Install that one, or set state.dir in upstream.yaml to another folder."
+            )
         for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
-            # IF the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
+            # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
             self._connection.execute("BEGIN IMMEDIATE")
             (current,) = self._connection.execute("PRAGMA user_version").fetchone()
             if current < number:

@@ -1,13 +1,16 @@
 """Whether a call's arguments fit the tool's schema, and if not, what is right; pure.
 
-The schema is the upstream's, so it is not trusted either: `pattern`s are not run (a regular expression can take for
-ever), no reference outside it is followed, and a schema that can't be used lets the call through for the upstream to
-judge. Validation is by `jsonschema` (2020-12, what MCP has as its default dialect).
+The schema is the upstream's, so it is not trusted either: no regular expression in it is run (one can take for ever),
+no reference outside it is followed, the work for one call is bounded in time, and a schema that can't be used lets the
+call through for the upstream to judge. Validation is by `jsonschema` (2020-12, what MCP has as its default dialect),
+whatever a `$schema` in it says.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -17,7 +20,9 @@ from codemode_server.errors import InvalidArguments
 
 _MAX_CHECKED_BYTES = 256 * 1024
 """Larger arguments are checked by name only: checking 16 MiB item by item would hold up every other call."""
+_MAX_CHECKING_SECONDS = 0.2
 _MAX_TOLD = 3
+_MAX_NAME = 100
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
@@ -35,7 +40,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
         problems = _schema_problems(tool, arguments)
     if problems:
         told = "; ".join(problems[:_MAX_TOLD])
-        more = f" (and {len(problems) - _MAX_TOLD} more)" if len(problems) > _MAX_TOLD else ""
+        more = " (and more)" if len(problems) > _MAX_TOLD else ""
         raise InvalidArguments(f"{tool.server}.{tool.name}: {told}{more}. {_takes(tool)}")
     return size
 
@@ -43,7 +48,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     known = {parameter.raw_name for parameter in tool.parameters}
     problems = [
-        f"{parameter.raw_name!r} is required"
+        f"{_quoted(parameter.raw_name)} is required"
         for parameter in tool.parameters
         if parameter.is_required and parameter.raw_name not in arguments
     ]
@@ -52,9 +57,11 @@ def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
             tool.definition.input_schema.get("additionalProperties"), dict
         )
         for name in () if open_ended else arguments:
+            if len(problems) > _MAX_TOLD:  # a million wrong names are not worth a million hints
+                break
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                problems.append(f"there is no {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+                near = get_close_matches(name[:_MAX_NAME], known, n=1)
+                problems.append(f"there is no {_quoted(name)}" + (f" (did you mean {near[0]!r}?)" if near else ""))
     return problems
 
 
@@ -66,31 +73,84 @@ def _takes(tool: Tool) -> str:
 
 
 def _schema_problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
-    if validator is None:
-        return []
     try:
+        validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
+        if validator is None:
+            return []
+        _Patience.until = time.monotonic() + _MAX_CHECKING_SECONDS
         return [_told(error) for error in _first(validator.iter_errors(arguments), _MAX_TOLD + 1)]
     except Exception:  # noqa: BLE001 - whatever a hostile schema makes the validator do, the upstream will judge
         return []
 
 
-@lru_cache(maxsize=4096)
+class _Patience:
+    """Until when the check that runs may go on; there is one at a time, on the event loop's thread."""
+
+    until = 0.0
+
+
+class _OutOfPatience(Exception):
+    """Raised when a check takes too long: references that fan out take exponential time."""
+
+
+_Check = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+
+@lru_cache(maxsize=256)
 def _validator(schema_text: str) -> Any:
-    from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
-    def unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:
-        return None
+    schema = json.loads(schema_text, object_hook=_without_dialect)
+    return _checker()(schema, registry=Registry()) if isinstance(schema, dict) and schema else None
 
-    schema = json.loads(schema_text)
-    if not isinstance(schema, dict) or not schema:
-        return None
-    # What validators.extend gives is untyped.
-    checker: Any = validators.extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {"pattern": unchecked, "patternProperties": unchecked, "$dynamicRef": unchecked}
-    )
-    return checker(schema, registry=Registry())
+
+@lru_cache(maxsize=1)
+def _checker() -> Any:
+    """jsonschema's checks of 2020-12, each bounded, the dangerous ones replaced."""
+    from jsonschema import Draft202012Validator, validators
+
+    checks = {name: _bounded_check(check) for name, check in Draft202012Validator.VALIDATORS.items()}
+    additional = checks["additionalProperties"]
+
+    def unless_patterns(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
+        return None if schema.get("patternProperties") else additional(validator, value, instance, schema)
+
+    checks |= dict.fromkeys(_UNCHECKED, _unchecked)
+    checks |= {"additionalProperties": unless_patterns, "uniqueItems": _unique_items}
+    # What it gives is untyped.
+    return validators.extend(Draft202012Validator, checks)  # type: ignore[no-untyped-call]
+
+
+_UNCHECKED = ("pattern", "patternProperties", "$dynamicRef", "unevaluatedProperties", "unevaluatedItems")
+"""The first two are regular expressions, the unevaluated ones run those of their neighbours."""
+
+
+def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:
+    return None
+
+
+def _bounded_check(check: _Check) -> _Check:
+    def bounded(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if time.monotonic() > _Patience.until:
+            raise _OutOfPatience
+        yield from check(validator, value, instance, schema) or ()
+
+    return bounded
+
+
+def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    """In linear time; jsonschema compares each item with each."""
+    from jsonschema import ValidationError
+
+    if wanted is True and isinstance(instance, list):
+        texts = {json.dumps(item, sort_keys=True) for item in instance}
+        if len(texts) < len(instance):
+            yield ValidationError("has an item twice")
+
+
+def _without_dialect(found: dict[str, Any]) -> dict[str, Any]:
+    """Another `$schema` would put jsonschema's own checks in place of ours, the regular expressions among them."""
+    return {name: value for name, value in found.items() if name != "$schema" or not isinstance(value, str)}
 
 
 def _first(errors: Any, count: int) -> list[Any]:
@@ -99,7 +159,7 @@ def _first(errors: Any, count: int) -> list[Any]:
 
 def _told(error: Any) -> str:
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
-    name = f"{where!r} " if where else ""
+    name = f"{_quoted(where)} " if where else ""
     expected = error.validator_value
     given = _bounded(error.instance)
     match error.validator:
@@ -110,12 +170,16 @@ def _told(error: Any) -> str:
             return f"{name}must be one of {', '.join(map(_bounded, expected[:20]))}, not {given}"
         case "required":
             missing = [key for key in expected if key not in error.instance]
-            return f"{name}lacks {', '.join(map(repr, missing[:5]))}"
+            return f"{name}lacks {', '.join(map(_quoted, missing[:5]))}"
         case "anyOf" | "oneOf":
             kinds = [str(option.get("type") or option.get("const") or "…") for option in expected[:6]]
             return f"{name}must be one of {' | '.join(kinds)}, not {given}"
         case _:
             return f"{name}{error.message[:200]}"
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…")
 
 
 def _bounded(value: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import ByteSendStream
 
 from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
@@ -173,6 +174,8 @@ class Channel:
         except CodemodeError as error:
             data = frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE])
         await self._send(data)
+        # None of the above has to wait, so a guest that asks without end would have the event loop for itself.
+        await anyio.lowlevel.checkpoint()
 
     def _take_output(self, output: frames.Output) -> None:
         most, size = self._limits.output_bytes, len(output.text.encode())

@@ -19,6 +19,7 @@ Request ids are integers that grow. Unknown fields are ignored; an unknown op, a
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -110,7 +111,8 @@ def parse(data: bytes) -> GuestFrame:
         ProtocolError: it is none.
     """
     try:
-        frame = json.loads(data, parse_constant=_refuse_constant)
+        # From bytes, json would guess at UTF-16 as well, in which the checks below would find nothing.
+        frame = json.loads(data.decode(), parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
     except ValueError as error:
@@ -267,6 +269,13 @@ def _without_surrogates(frame: dict[str, Any]) -> dict[str, Any]:
     """The frame with `?` for halves of characters, which could be written nowhere later."""
     clean: dict[str, Any] = json.loads(json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace"))
     return clean
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:50]} is too large a number")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

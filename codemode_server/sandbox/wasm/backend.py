@@ -9,7 +9,6 @@ may be called from different tasks of one event loop.
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +25,7 @@ from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Progr
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
-from codemode_server.sandbox.wasm.quota import Quota
+from codemode_server.sandbox.wasm.quota import Quota, remove
 
 _log = logging.getLogger(__name__)
 _QUOTA_EVERY_SECONDS = 0.1
@@ -94,7 +93,8 @@ class WasmBackend:
                 with anyio.CancelScope(shield=True):
                     await self._give_back(worker, reusable=reusable)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(remove, temporary)
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""

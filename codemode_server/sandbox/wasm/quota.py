@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
 LEAST_PER_ENTRY = 4_096
 """What even an empty file or folder takes of a disk."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_LONG_PATH = 500
+"""Characters. With one more name, of at most 255 bytes, it is within what any system takes."""
 
 
 class Quota:
@@ -24,19 +31,66 @@ class Quota:
 
 
 def used_bytes(folder: Path, enough: int) -> int:
-    """Bytes in a folder and all below it, links not followed; stops counting past `enough`."""
+    """Bytes in a folder and all below it, links not followed; stops counting past `enough`.
+
+    A program can nest folders deeper than any path of the host's reaches, so below a long path it goes on from there.
+    """
     used = 0
-    waiting = [os.fspath(folder)]
+    try:
+        waiting = [(_Start(os.open(folder, _FOLDER)), ".")]
+    except OSError:
+        return 0
     while waiting and used <= enough:
+        start, path = waiting.pop()
         try:
-            with os.scandir(waiting.pop()) as entries:
+            here = _Start(os.open(path, _FOLDER, dir_fd=start.handle))
+            with os.scandir(here.handle) as entries:
+                if len(path) > _LONG_PATH:
+                    start, path = here, "."
                 for entry in entries:
                     used += _size(entry)
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
+                        waiting.append((start, f"{path}/{entry.name}"))
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                return enough + 1  # nested so that it can't be measured
             continue  # removed meanwhile
     return used
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that nobody uses any more; what can't be removed is left.
+
+    Folders inside are moved up before they are emptied: however deep they are nested, no path gets long.
+    """
+    names = (f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
+    waiting = [folder]
+    emptied: list[Path] = []
+    while waiting:
+        place = waiting.pop()
+        emptied.append(place)
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in list(entries):
+                with contextlib.suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        Path(entry.path).unlink()
+                    elif place is folder:
+                        waiting.append(Path(entry.path))
+                    else:
+                        waiting.append(Path(entry.path).rename(folder / next(names)))
+    for place in reversed(emptied):
+        with contextlib.suppress(OSError):
+            place.rmdir()
+
+
+class _Start:
+    """An open folder that paths begin at; closed with the last of them."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        os.close(self.handle)
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -216,4 +216,4 @@ def _refusal(tool: Tool, verdict: Verdict) -> str:
             f"{tool.server}.{tool.name} needs a person's approval, and asking for it is not possible yet, "
             f"so the call was refused ({verdict.reason}). Do not try again; tell the user."
         )
-    return f"{tool.server}.{tool.name} is not permitted: {verdict.reason}. Do not try again; tell the user."
+    return f"{tool.server}.{tool.name} is not permitted: {verdict.reason.rstrip('.')}. Do not try again; tell the user."

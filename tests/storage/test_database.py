@@ -1,0 +1,349 @@
+"""The record on disk: one SQLite file that several products share, that only its user reads, and that says how each
+execution and call ended; where it can't be written, the message names the file and the remedy.
+
+Real products and real processes; what is read here is read as a person would, with `sqlite3` on the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.errors import LedgerUnavailable
+from codemode_server.gateway.ledger import CallStart, CallStatus, ExecutionStart, ExecutionStatus
+from codemode_server.model import ExecutionId
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.listing_store import ListingStore
+from tests.behaviour.product import configuration, in_memory, office, over_stdio
+
+ROOT = Path(__file__).parents[2]
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def child(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+OPENS = """
+import sys
+from pathlib import Path
+from codemode_server.storage.database import Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.gateway.ledger import ExecutionStart
+print("ready", flush=True)
+sys.stdin.readline()
+database = Database(Path(sys.argv[1]))
+ledger = LedgerStore(database)
+for number in range(50):
+    ledger.record_execution_started(ExecutionStart(f"{sys.argv[2]}-{number}", "s", "c", "wasm", None))
+database.close()
+"""
+
+
+def test_two_processes_that_open_it_at_once_create_the_schema_once_and_both_write(tmp_path: Path) -> None:
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        children = [child(OPENS, str(folder), name) for name in "abc"]
+        for process in children:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in children:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        ended = [process.communicate(timeout=30) for process in children]
+        assert [process.returncode for process in children] == [0, 0, 0], ended
+        assert rows(folder, "PRAGMA user_version") == [(1,)]
+        assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
+
+
+def test_what_an_older_product_left_is_opened_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
+    database.close()
+    Database(tmp_path).close()
+    assert rows(tmp_path, "SELECT execution_id FROM executions") == [("x1",)]
+
+
+def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerUnavailable) as caught:
+        Database(tmp_path)
+    assert str(caught.value) == (
+        f"the record {tmp_path / FILE_NAME} was written by a newer codemode-server (schema 99). "
+        "Install that one, or set state.dir in upstream.yaml to another folder."
+    )
+    assert rows(tmp_path, "PRAGMA user_version") == [(99,)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / FILE_NAME).write_bytes(b"no database at all, but some text\n" * 100),
+        lambda folder: (folder / FILE_NAME).mkdir(),
+        lambda folder: (folder.rmdir(), folder.write_text("a file")),
+    ],
+    ids=["damaged", "a folder in its place", "its folder is a file"],
+)
+def test_what_can_not_be_opened_is_told_with_the_file_and_the_remedy(tmp_path: Path, spoil: Any) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    spoil(folder)
+    with pytest.raises(LedgerUnavailable) as caught:
+        Database(folder)
+    assert f"the record {folder / FILE_NAME} can't be used" in str(caught.value)
+    assert "set state.dir in upstream.yaml" in str(caught.value)
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from codemode_server.errors import LedgerUnavailable
+from codemode_server.storage.database import Database
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    Database(Path(sys.argv[1]))
+except LedgerUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    """As somebody else than root, for whom nothing is read-only."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    said, errors = child(READ_ONLY, str(closed)).communicate(timeout=30)
+    assert said.startswith(f"the record {closed / FILE_NAME} can't be used: "), errors
+    assert "set state.dir" in said
+
+
+def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(tmp_path: Path) -> None:
+    """`max_page_count` gives SQLite's own error of a full disk."""
+    database = Database(tmp_path)
+    ledger = LedgerStore(database)
+    with database.use() as connection:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+    large = ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", "code" * 100_000)
+    with pytest.raises(LedgerUnavailable, match=r"codemode\.db can't be used: database or disk is full\. Free some"):
+        ledger.record_execution_started(large)
+    with database.use() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    ledger.record_execution_started(large)
+    database.close()
+    assert rows(tmp_path, "SELECT execution_id FROM executions") == [("x1",)]
+
+
+def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    store = ListingStore(database)
+    with database.use() as connection:
+        connection.execute("DROP TABLE listings")
+    assert store.get("github", "f") is None
+    with pytest.raises(LedgerUnavailable, match="no such table"), database.use() as connection:
+        connection.execute("SELECT * FROM listings")
+    database.close()
+
+
+def test_what_is_settled_is_not_settled_again(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    ledger = LedgerStore(database)
+    execution = ExecutionId("x1")
+    ledger.record_execution_started(ExecutionStart(execution, "s", "c", "wasm", None))
+    ledger.record_call_started(CallStart(execution, 1, "github", "list", "allow", "why", "{}"))
+    ledger.record_call_settled(execution, 1, CallStatus.SUCCEEDED, 5.0, 2, "[]", None)
+    ledger.record_call_settled(execution, 1, CallStatus.CANCELLED, 9.0, 0, None, "late")
+    ledger.record_execution_settled(execution, ExecutionStatus.SUCCEEDED, None, 1, 7.0)
+    ledger.record_execution_settled(execution, ExecutionStatus.FAILED, "late", 2, 8.0)
+    database.close()
+    assert rows(tmp_path, "SELECT status, milliseconds, result, error FROM calls") == [("succeeded", 5.0, "[]", None)]
+    assert rows(tmp_path, "SELECT status, error, calls FROM executions") == [("succeeded", None, 1)]
+
+
+def test_it_is_readable_by_its_user_only(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "state"
+    before = os.umask(0)
+    try:
+        database = Database(folder)
+        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    finally:
+        os.umask(before)
+        database.close()
+    assert modes == {"state": 0o700, "codemode.db": 0o600, "codemode.db-wal": 0o600, "codemode.db-shm": 0o600}
+
+
+async def test_all_that_a_product_keeps_is_readable_by_its_user_only(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"))
+    before = os.umask(0)
+    try:
+        async with over_stdio(path) as host:
+            await host.run("open('/workspace/notes.txt', 'w').write('x')")
+            kept = {
+                str(place.relative_to(tmp_path)): stat.S_IMODE(place.stat().st_mode)
+                for place in (tmp_path / "state", *(tmp_path / "state").rglob("*"))
+            }
+    finally:
+        os.umask(before)
+    assert {"state/codemode.db", "state/workspaces/default/notes.txt"} <= set(kept)
+    # Below a folder that others can't enter, a file's own mode adds nothing.
+    shared = {name for name, mode in kept.items() if mode & 0o077}
+    closed = {name for name in kept if name not in shared}
+    assert {name for name in shared if not any(name.startswith(f"{folder}/") for folder in closed - {"state"})} == set()
+    assert kept["state"] == 0o700
+
+
+async def test_a_program_leaves_its_execution_and_its_calls_settled_in_the_record(tmp_path: Path) -> None:
+    path = configuration(
+        tmp_path,
+        office(tmp_path, "github"),
+        permissions={"rules": [{"deny": "github/create_issue", "reason": "By hand."}]},
+    )
+    async with in_memory(path) as host:
+        answer = await host.run(
+            """\
+from codemode import ToolError
+from servers.github import list_issues, create_issue, boom
+for call in (lambda: create_issue(owner="a", repo="b", title="c"), boom, lambda: list_issues(repo=7)):
+    try:
+        call()
+    except ToolError as error:
+        print(error)
+len(list_issues(repo="a/b"))
+"""
+        )
+        failed = await host.run("1 / 0")
+    assert answer.value == 5
+    executions = rows(
+        tmp_path / "state",
+        "SELECT execution_id, customer, level, status, error, calls, settled_at >= started_at, milliseconds > 0 "
+        "FROM executions ORDER BY started_at",
+    )
+    assert executions == [
+        (answer.content["execution_id"], "default", "wasm", "succeeded", None, 4, 1, 1),
+        (failed.content["execution_id"], "default", "wasm", "failed", "ZeroDivisionError: division by zero", 0, 1, 1),
+    ]
+    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM executions") == [(1,)]
+    calls = rows(
+        tmp_path / "state",
+        "SELECT seq, server, tool, verdict, reason, status, settled_at >= started_at, result_bytes > 0 "
+        "FROM calls ORDER BY seq",
+    )
+    rule, default = (
+        "rule 1 of permissions.rules (deny: github/create_issue): By hand.",
+        "permissions.default is 'allow'",
+    )
+    assert calls == [
+        (1, "github", "create_issue", "deny", rule, "refused", 1, 0),
+        (2, "github", "boom", "allow", default, "failed", 1, 0),
+        (3, "github", "list_issues", "allow", default, "invalid", 1, 0),
+        (4, "github", "list_issues", "allow", default, "succeeded", 1, 1),
+    ]
+    kept = rows(tmp_path / "state", "SELECT arguments, result FROM calls WHERE seq = 4")
+    assert [tuple(map(json.loads, row)) for row in kept] == [
+        (
+            {"repo": "str of 3"},
+            [
+                "5 x",
+                {
+                    "number": "int",
+                    "title": "str of 14",
+                    "state": "str of 4",
+                    "labels": ["2 x", "str of 3"],
+                    "created_at": "str of 20",
+                },
+            ],
+        )
+    ]
+
+
+async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"))
+    program = "from servers.github import list_issues\nsum(len(list_issues(repo='a/b')) for _ in range(20))"
+    async with over_stdio(path) as one, over_stdio(path) as other:
+        answers: list[Any] = []
+
+        async def run(host: Any) -> None:
+            answers.append((await host.run(program)).value)
+
+        async with anyio.create_task_group() as tasks:
+            for host in (one, other) * 2:
+                tasks.start_soon(run, host)
+    assert answers == [100] * 4
+    assert rows(tmp_path / "state", "SELECT status, count(*) FROM calls GROUP BY status") == [("succeeded", 80)]
+    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM executions") == [(2, 4)]
+
+
+STUCK = """
+import os, sys, time
+from pathlib import Path
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("stuck", log_level="CRITICAL")
+@server.tool()
+def hang() -> str:
+    Path(sys.argv[1]).write_text(str(os.getppid()))
+    time.sleep(600)
+    return "never"
+server.run("stdio")
+"""
+
+
+async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_the_next_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Its outcome is not known, and the record says no more than that."""
+    entered = tmp_path / "entered"
+    (tmp_path / "stuck.py").write_text(STUCK)
+    stuck = {"command": sys.executable, "args": [str(tmp_path / "stuck.py"), str(entered)]}
+    path = configuration(tmp_path, {"stuck": stuck} | office(tmp_path, "github"))
+    async with over_stdio(path) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.run, "from servers.stuck import hang\nhang()")
+        os.kill(await _number_in(entered), signal.SIGKILL)
+        tasks.cancel_scope.cancel()
+    state = tmp_path / "state"
+    assert rows(state, "SELECT tool, verdict, status, settled_at FROM calls") == [("hang", "allow", "started", None)]
+    assert rows(state, "SELECT status, settled_at FROM executions") == [("running", None)]
+    async with over_stdio(path) as host:
+        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
+    assert rows(state, "SELECT status FROM executions ORDER BY started_at") == [("running",), ("succeeded",)]
+    assert rows(state, "SELECT status FROM calls ORDER BY started_at") == [("started",), ("succeeded",)]
+
+
+async def _number_in(file: Path) -> int:
+    """Wait until somebody wrote a number there."""
+    place = anyio.Path(file)
+    with anyio.fail_after(30):
+        while True:
+            if await place.exists() and (text := await place.read_text()):
+                return int(text)
+            await anyio.sleep(0.02)

@@ -1,0 +1,120 @@
+"""Text from outside as it is shown: only what a reader sees, no longer than a budget; and what it costs in tokens.
+
+Budgets are kept by an estimate; here it is held against the real vocabulary of o200k.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from codemode_server import settings
+from codemode_server.text import clean, clean_line, cut_middle
+from codemode_server.tokens import estimate_tokens
+from tests.vocabulary import tokens_of
+
+README = Path(__file__).parent.parent / "README.md"
+TEN_MB = 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("plain", "plain"),
+        ("tab\tand\nnewline", "tab\tand\nnewline"),
+        ("naïve 日本 ✓ 🎉", "naïve 日本 ✓ 🎉"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b(B\x1b[mplain again\x1b7", "plain again"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;no end", ""),
+        ("\x1b[38;5", "[38;5"),
+        ("\x1b\x1b[0m[31mnested", "[31mnested"),
+        ("bell\x07 back\x08 nul\x00 c1\x9b31m del\x7f", "bell back nul c131m del"),
+        ("\u202egnp.exe\u2066\u2069", "gnp.exe"),
+        ("ze\u200bro wi\u200dd\ufeffth so\xadft", "zero width soft"),
+        ("tags\U000e0041\U000e007f", "tags"),
+        ("half \ud83d", "half "),
+        ("a\r\nb\rc\u2028d\u2029e\x85f", "a\nb\nc\nd\ne\nf"),
+    ],
+)
+def test_only_what_a_reader_sees_is_left(text: str, seen: str) -> None:
+    assert clean(text) == seen
+    assert clean(seen) == seen
+
+
+def test_no_character_that_is_left_is_invisible() -> None:
+    left = clean("".join(map(chr, range(0x110000))))
+    left.encode()
+    assert {character for character in left if ord(character) < 32 or 0x7F <= ord(character) < 0xA0} == {"\t", "\n"}
+
+
+def test_one_line_is_one_line_and_no_longer_than_asked() -> None:
+    assert clean_line("a\n\n  b\tc\x1b[0m", 100) == "a b c"
+    assert clean_line("abcdef ghij", 8) == "abcdef…"
+    assert len(clean_line("x" * 1_000, 50)) == 50
+
+
+def test_a_text_within_its_budget_is_left_as_it_is() -> None:
+    text = "a line of text\n" * 20
+    assert cut_middle(text, 1_000) is text
+
+
+@pytest.mark.parametrize("line", ['{"id": 17, "status": "pending"}\n', "Some words of prose. ", "日本語の文章です。"])
+def test_the_middle_is_left_out_and_how_much_is_said(line: str) -> None:
+    text = "BEGIN\n" + line * 3_000 + "\nEND"
+    cut = cut_middle(text, 500, "return less")
+    assert cut.startswith("BEGIN\n")
+    assert cut.endswith("\nEND")
+    assert estimate_tokens(cut) <= 560
+    omitted = estimate_tokens(text) - estimate_tokens(cut)
+    (note,) = [part for part in cut.split("\n") if part.startswith("[… about ")]
+    assert note.endswith(" tokens left out; return less …]")
+    assert int(note.split()[2]) == pytest.approx(omitted, rel=0.02)
+
+
+def test_lines_are_not_cut_in_two_where_there_are_lines() -> None:
+    lines = [f"row {number}" for number in range(10_000)]
+    kept = [line for line in cut_middle("\n".join(lines), 300).split("\n") if not line.startswith("[…")]
+    assert set(kept) <= set(lines)
+    assert len(kept) > 50
+
+
+CODE = inspect.getsource(settings)
+PROSE = "\n".join(line for line in README.read_text().split("\n") if line and line[0].isalpha())
+ROWS = json.dumps([{"Order ID": f"ORD-{n:05}", "Status": "shipped", "Amount": n * 0.37} for n in range(400)])
+DEFINITIONS = json.dumps(settings.json_schema())
+
+
+@pytest.mark.parametrize("text", [CODE, PROSE, ROWS, DEFINITIONS], ids=["code", "prose", "rows", "schema"])
+def test_the_estimate_is_within_a_tenth_of_the_real_vocabulary(text: str) -> None:
+    assert estimate_tokens(text) == pytest.approx(tokens_of(text), rel=0.1)
+
+
+@pytest.mark.parametrize("text", [CODE, ROWS], ids=["code", "rows"])
+def test_a_long_text_is_sampled_and_still_near(text: str) -> None:
+    long = text * (400_000 // len(text))
+    assert estimate_tokens(long) == pytest.approx(tokens_of(long), rel=0.15)
+
+
+def test_nothing_costs_nothing() -> None:
+    assert estimate_tokens("") == 0
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "\x1b", "\x1b[", "\x1b[0", "\x1b]", "0", "\u200b", "\r", " ", "\n", "é"], ids=lambda unit: repr(unit)
+)
+def test_ten_megabytes_take_no_more_than_linear_time(unit: str) -> None:
+    """Ten times the text is ten times the work, unless something is quadratic."""
+
+    def seconds(size: int) -> float:
+        text = unit * (size // len(unit))
+        start = time.process_time()
+        clean(text)
+        estimate_tokens(text)
+        return time.process_time() - start
+
+    assert seconds(TEN_MB) < 40 * seconds(TEN_MB // 10) + 0.2

@@ -39,6 +39,8 @@ _AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
 _NO_VALUE = object()
+MAX_DEPTH = 200
+"""Nesting of a value; deeper is not data, and could break those who handle it later."""
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
@@ -48,6 +50,13 @@ def to_reply(result: Any) -> Reply:
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
     """
+    reply = _to_reply(result)
+    if _is_nested_deeper(reply.value, MAX_DEPTH):
+        raise ToolFailed(f"the tool's result is nested more than {MAX_DEPTH} deep")
+    return reply
+
+
+def _to_reply(result: Any) -> Reply:
     if not isinstance(result, dict):
         return Reply(result)
     if result.get("isError") is True:
@@ -125,9 +134,8 @@ def _repr_as_json(text: str) -> str:
     """
     written: list[str] = []
     place = 0
-    for token in _REPR_TOKEN.finditer(text):
-        if token.start() != place:
-            break
+    # Not finditer: it goes on past what does not match, and takes quadratic time over quotes that are never closed.
+    while token := _REPR_TOKEN.match(text, place):
         place = token.end()
         kind, found = token.lastgroup, token[0]
         if kind == "string":
@@ -189,6 +197,21 @@ def _file(data: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _is_nested_deeper(value: JsonValue, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _error_of(result: dict[str, Any]) -> str:

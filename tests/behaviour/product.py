@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,15 @@ class Host:
         log = self.folder / "office.log"
         lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return [line for line in lines if tool in (None, line["tool"])]
+
+    async def until(self, is_true: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
+        """Wait until something has come true that no event tells of: in another process, or after some requests."""
+        with anyio.fail_after(seconds):
+            while True:
+                answer = is_true()
+                if answer is True or (not isinstance(answer, bool) and await answer):
+                    return
+                await anyio.sleep(0.02)
 
     async def settled(self) -> str:
         """Wait until no upstream is on its way; gives the listing of the servers."""

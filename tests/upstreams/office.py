@@ -1,7 +1,7 @@
 """An upstream with the tools that the seed documents' programs call: drive, crm, chat and issues in one process each.
 
-Run as `office.py NAME` over stdio; NAME is google_drive, salesforce, slack or github. What was asked of it is appended
-to the file in $OFFICE_LOG, a JSON line a call, so that a test can see what reached the upstream.
+Run as `office.py NAME` over stdio; NAME is google_drive, salesforce, slack, github or slow. What was asked of it is
+appended to the file in $OFFICE_LOG, a JSON line a call, so that a test can see what reached the upstream.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -91,8 +92,30 @@ def github(server: MCPServer) -> None:
         raise ToolError("kaboom: the branch does not exist")
 
 
+def slow(server: MCPServer) -> None:
+    now = [0, 0]
+
+    @server.tool(description="Wait so many seconds.")
+    async def wait(seconds: float) -> float:
+        noted("wait", seconds=seconds)
+        now[0] += 1
+        now[1] = max(now)
+        try:
+            await anyio.sleep(seconds)
+        except anyio.get_cancelled_exc_class():
+            noted("cancelled")
+            raise
+        finally:
+            now[0] -= 1
+        return seconds
+
+    @server.tool(description="How many waited at the same time, at most.")
+    def most_at_once() -> int:
+        return now[1]
+
+
 if __name__ == "__main__":
     name = sys.argv[1]
     office = MCPServer(name, log_level="CRITICAL")
-    {"google_drive": google_drive, "salesforce": salesforce, "slack": slack, "github": github}[name](office)
+    {it.__name__: it for it in (google_drive, salesforce, slack, github, slow)}[name](office)
     office.run("stdio")

@@ -1,0 +1,99 @@
+"""The way a model goes, list → search → read → execute, through the real client over stdio to a child process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .product import configuration, in_memory, office, over_stdio
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_model_finds_reads_and_calls_a_tool_in_one_program(tmp_path: Path, mode: str) -> None:
+    """Both eras of the protocol: the initialize handshake, and 2026-07-28 without one."""
+    async with over_stdio(configuration(tmp_path, office(tmp_path, "github", "slack")), mode=mode) as host:
+        assert (await host.call("list_dir", path="/servers")).text.splitlines() == [
+            "/servers · 2 servers, 4 tools",
+            "github/  3 tools",
+            "slack/  1 tool",
+        ]
+        found = await host.call("search_tools", query="list the issues of a repo")
+        assert found.content["tools"][0]["import"] == "from servers.github import list_issues"
+        stub = (await host.call("read_tool", path="servers/github/list_issues.py")).text
+        assert "def list_issues(repo: str, state: str | None = None) -> list[dict[str, Any]]:" in stub
+        answer = await host.run(
+            "from servers.github import list_issues\n"
+            "issues = list_issues(repo='a/b')\n"
+            "{'open': sum(i['state'] == 'open' for i in issues), 'bugs': [i['number'] for i in issues][:2]}"
+        )
+    assert answer.value == {"open": 3, "bugs": [1, 2]}
+    assert answer.content["isolation"] == "wasm"
+    assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [("github.list_issues", "succeeded")]
+    assert host.reached("list_issues") == [{"tool": "list_issues", "repo": "a/b", "state": None}]
+
+
+async def test_a_program_that_fails_says_where_and_which_calls_had_happened(tmp_path: Path) -> None:
+    code = (
+        "from servers.github import create_issue, boom\n"
+        "create_issue(owner='o', repo='r', title='t')\n"
+        "boom()\n"
+        "create_issue(owner='o', repo='r', title='never')"
+    )
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        answer = await host.run(code)
+    assert answer.result.is_error
+    assert answer.error["type"] == "ToolError"
+    assert answer.error["line"] == 3
+    assert "kaboom: the branch does not exist" in answer.error["message"]
+    files = re.findall(r'File "([^"]+)"', answer.error["traceback"])
+    assert set(files) == {"program.py"}, "the program's own lines and no internals"
+    assert [call["status"] for call in answer.content["calls"]] == ["succeeded", "failed"]
+    assert [call["title"] for call in host.reached("create_issue")] == ["t"]
+
+
+async def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    code = "from servers.github import create_issue\ncreate_issue({{'owner': 'o', 'repo': 'r', 'title': {title}}})"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        answer = await host.run(code.format(title="7"))
+        assert "'title' must be string, not 7" in answer.error["message"]
+        assert host.reached() == []
+        assert (await host.run(code.format(title="'x'"))).value["number"] == 1, "control"
+
+
+async def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        assert "create_issue" in (await host.run("from servers.github import create_isue")).error["message"]
+        assert "github" in (await host.run("from servers.githb import create_issue")).error["message"]
+
+        assert "create_issue" in (await host.call("read_tool", path="servers/github/create_isue.py")).text
+
+
+async def test_a_denied_tool_is_refused_with_the_reason_and_nothing_reaches_the_upstream(tmp_path: Path) -> None:
+    rules = [{"deny": "github/create_*", "reason": "read only on Fridays"}]
+    code = (
+        "from servers.github import create_issue\n"
+        "try: create_issue(owner='o', repo='r', title='t')\n"
+        "except Exception as e: print(e)"
+    )
+    path = configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": rules})
+    async with in_memory(path) as host:
+        answer = await host.run(code)
+        assert "read only on Fridays" in answer.content["stdout"]
+        assert host.reached() == []
+        control = await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")
+        assert control.value == 5
+
+
+async def test_a_host_that_only_speaks_of_one_upstream_is_not_held_up_by_a_dead_one(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {
+        **office(tmp_path, "github"),
+        "dead": {"command": "/no/such/program"},
+    }
+    async with in_memory(configuration(tmp_path, servers)) as host:
+        listing = await host.settled()
+        assert "dead/" in listing
+        assert "unavailable" in listing
+        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")).value == 5

@@ -1,0 +1,135 @@
+"""Nothing outlives the product: after the host closes stdin, ends it, or it is killed, no process of it is left.
+
+The upstream is the worst there is: it ignores the end of its stdin and SIGTERM, and has a child of the same kind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from .product import Host, configuration
+
+STUBBORN = """\
+import json, os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+code = "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}")
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "stubborn", "version": "1"}}
+    elif message["method"] == "tools/list":
+        answer["result"] = {"tools": [{"name": "stay", "inputSchema": {"type": "object"}}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "no"}
+    print(json.dumps(answer), flush=True)
+time.sleep(600)
+"""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return status != "Z"
+
+
+def descendants(pid: int) -> set[int]:
+    """All living processes below `pid`."""
+    told = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
+    parents = {int(child): int(parent) for child, parent in map(str.split, told.splitlines())}
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+async def gone(pids: set[int], within_s: float) -> None:
+    with anyio.fail_after(within_s):
+        while any(map(is_alive, pids)):
+            await anyio.sleep(0.05)
+
+
+def close_stdin(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
+@pytest.mark.parametrize(
+    ("end", "within_s"),
+    [
+        (close_stdin, 2.0),
+        (lambda process: process.send_signal(signal.SIGTERM), 4.0),
+        (lambda process: process.kill(), 6.0),
+    ],
+    ids=["the host closes stdin", "the host ends it", "it is killed"],
+)
+async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[bytes]], None], within_s: float) -> None:
+    script, told = tmp_path / "stubborn.py", tmp_path / "pids"
+    script.write_text(STUBBORN)
+    servers = {"stubborn": {"command": sys.executable, "args": [str(script), str(told)]}}
+    command = [sys.executable, "-m", "codemode_server", "--config", str(configuration(tmp_path, servers))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for line in (
+            '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+            '"clientInfo":{"name":"t","version":"1"}}}',
+            '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+            '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1+1"}}}',
+        ):
+            process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        await anyio.to_thread.run_sync(process.stdout.readline)
+        assert b"succeeded" in await anyio.to_thread.run_sync(process.stdout.readline)
+        with anyio.fail_after(30):
+            while not told.exists() or len(told.read_text().split()) < 2:
+                await anyio.sleep(0.05)
+        pids = descendants(process.pid) | set(map(int, told.read_text().split()))
+        assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
+        assert all(map(is_alive, pids))
+        end(process)
+        await gone({*pids, process.pid}, within_s + 4)
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        for pid in map(int, told.read_text().split() if told.exists() else ()):
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_real_client_that_leaves_finds_it_gone_before_it_loses_patience(tmp_path: Path) -> None:
+    """The client kills a server that takes more than two seconds to end; ours has a stubborn upstream to end first."""
+    script, told = tmp_path / "stubborn.py", tmp_path / "pids"
+    script.write_text(STUBBORN)
+    servers = {"stubborn": {"command": sys.executable, "args": [str(script), str(told)]}}
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "codemode_server", "--config", str(configuration(tmp_path, servers))]
+    )
+    with (tmp_path / "stderr").open("w") as errors:
+        async with Client(stdio_client(command, errlog=errors)) as client:
+            host = Host(client, tmp_path)
+            assert "stubborn/" in await host.settled()
+            assert (await host.run("1 + 1")).value == 2
+    await gone(set(map(int, told.read_text().split())), 4)

@@ -1,0 +1,111 @@
+"""Each limit of upstream.yaml, reached by a program through the whole product: it ends with an error that names the
+limit, and the next program runs as if nothing had been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from .product import configuration, in_memory, office
+
+SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet(sheetId='a')\nlen(rows)"
+MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(repo=str(n))"
+
+
+@pytest.mark.parametrize(
+    ("limit", "control", "code"),
+    [
+        ({"wall_seconds": 1}, "import time; time.sleep(0.1)", "while True: pass"),
+        ({"memory_mb": 96}, "len(bytearray(1_000_000))", "x = []\nwhile True: x.append(bytearray(1_000_000))"),
+        ({"output_bytes": 5_000}, "print('x' * 4_000)", "while True: print('x' * 100)"),
+        ({"calls": 5}, MANY.replace("6", "5"), MANY),
+        ({"value_bytes": 5_000}, "'x' * 4_000", "'x' * 6_000"),
+        (
+            {"workspace_mb": 2},
+            "open('/workspace/a', 'wb').write(bytes(1_000_000))",
+            "open('/workspace/b', 'wb').write(bytes(4_000_000))\nimport time; time.sleep(5)",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+async def test_a_program_past_a_limit_ends_with_an_error_that_names_it(
+    tmp_path: Path, limit: dict[str, Any], control: str, code: str
+) -> None:
+    servers = office(tmp_path, "github") if "servers" in code else {}
+    async with in_memory(configuration(tmp_path, servers, limits=limit)) as host:
+        assert (await host.run(control)).content["status"] == "succeeded", "control: below the limit nothing ends"
+        answer = await host.run(code)
+        (name,) = limit
+        assert answer.content["status"] == "limit_exceeded", answer.text
+        assert answer.error["setting"] == f"limits.{name}"
+        assert f"limits.{name}" in answer.error["message"]
+        assert (await host.run("1 + 1")).value == 2
+
+
+async def test_a_result_past_its_size_is_an_error_that_the_program_can_catch(tmp_path: Path) -> None:
+    servers = office(tmp_path, "github", "google_drive")
+    async with in_memory(configuration(tmp_path, servers, limits={"call_bytes": 100_000})) as host:
+        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
+        answer = await host.run(SHEET)
+        assert answer.error["type"] == "ToolError"
+        assert "limits.call_bytes" in answer.error["message"]
+
+
+async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> None:
+    """A second of waiting does not touch half a second of the program's own time; it has a limit of its own."""
+    servers = office(tmp_path, "slow")
+    wait = "from servers.slow import wait\nwait(seconds={seconds})"
+    limits = {"wall_seconds": 0.6, "upstream_seconds": 2}
+    async with in_memory(configuration(tmp_path, servers, limits=limits)) as host:
+        assert (await host.run(wait.format(seconds=1.2))).value == 1.2
+        answer = await host.run(wait.format(seconds=30))
+    assert answer.error["setting"] == "limits.upstream_seconds"
+    assert answer.content["calls"][0]["status"] == "cancelled"
+
+
+async def test_calls_past_those_in_flight_wait_for_their_turn(tmp_path: Path) -> None:
+    """A gather over many calls is no fault of a program: it is slowed down, not ended."""
+    code = (
+        "import asyncio\nfrom servers.slow import wait, most_at_once\n"
+        "await asyncio.gather(*[wait(seconds=0.1) for _ in range(12)])\nmost_at_once()"
+    )
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"), limits={"calls_in_flight": 3})) as host:
+        assert (await host.run(code)).value == 3
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
+        assert (await host.run(code)).value > 3, "control: without the limit more are on their way"
+
+
+async def test_programs_past_those_at_once_wait_and_then_are_refused(tmp_path: Path) -> None:
+    servers = office(tmp_path, "slow")
+    wait = "from servers.slow import wait\nwait(seconds={seconds})"
+    limits = {"programs": 1, "queue_seconds": 1}
+    async with in_memory(configuration(tmp_path, servers, limits=limits)) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.run, wait.format(seconds=0.3))
+        assert (await host.run("1 + 1")).value == 2, "control: one that ends in time lets the next one in"
+        tasks.start_soon(host.run, wait.format(seconds=3))
+        await host.until(lambda: len(host.reached("wait")) == 2)
+        answer = await host.run("1 + 1")
+        assert answer.error["setting"] == "limits.programs"
+        assert "limits.queue_seconds" in answer.error["message"]
+
+
+async def test_a_timeout_given_with_the_call_lowers_the_limit_and_cannot_raise_it(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, {}, limits={"wall_seconds": 5})) as host:
+        answer = await host.run("while True: pass", timeout=0.5)
+        assert answer.error["setting"] == "limits.wall_seconds"
+        refused = await host.run("1 + 1", timeout=50)
+        assert "at most 5" in refused.text
+
+
+async def test_what_reaches_the_model_is_cut_in_the_middle_and_says_how_much(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, {}, limits={"output_tokens": 200})) as host:
+        answer = await host.run("for n in range(5_000): print('line', n)")
+    assert answer.content["status"] == "succeeded"
+    stdout = answer.content["stdout"]
+    assert stdout.startswith("line 0\n")
+    assert stdout.rstrip().endswith("line 4999")
+    assert "tokens left out" in stdout
+    assert len(stdout) < 2_000

@@ -32,7 +32,7 @@ def _count(text: str) -> int:
         elif first == "\n":
             total += 0.6
         elif first.isascii():
-            total += max(0.75, len(piece) / 2.6)
+            total += max(1.0, len(piece) / 2.6)
         else:
             total += 0.6
-    return round(total * 1.08)
+    return round(total)

@@ -1,0 +1,343 @@
+"""The command as a person or a host starts it: a child process, its exit code, and what is on which stream.
+
+0 is done, 1 done with a bad answer, 2 the configuration or the call is wrong; never a traceback, never a secret.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server import __version__
+from codemode_server.redaction import MASK
+from codemode_server.settings import json_schema
+from tests.behaviour.product import configuration, office, over_stdio
+
+ROOT = Path(__file__).parents[2]
+SECRET = "ghp_0123456789abcdef"
+DEAD = "import sys; print('starting', file=sys.stderr); sys.exit('no licence found')"
+
+
+@dataclass(frozen=True)
+class Run:
+    code: int
+    stdout: str
+    stderr: str
+
+
+def command(folder: Path, line: str, *, environment: dict[str, str] | None = None, stdin: str | None = None) -> Run:
+    """Run `codemode-server LINE` in `folder` as a user who has no configuration but what is there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codemode_server", *shlex.split(line)],
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "200",
+            **(environment or {}),
+        },
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    return Run(done.returncode, done.stdout, done.stderr)
+
+
+def dead() -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-c", DEAD]}
+
+
+def test_the_version(tmp_path: Path) -> None:
+    assert command(tmp_path, "--version") == Run(0, f"codemode-server {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("frobnicate", "codemode-server: error: argument COMMAND: invalid choice: 'frobnicate'"),
+        ("--frobnicate", "codemode-server: error: unrecognized arguments: --frobnicate"),
+        ("config", "codemode-server config: error: the following arguments are required: ACTION"),
+        ("config frobnicate", "codemode-server config: error: argument ACTION: invalid choice: 'frobnicate'"),
+        ("status --wait soon", "codemode-server status: error: argument --wait: 'soon' is no number of seconds"),
+        ("status --wait nan", "codemode-server status: error: argument --wait: 'nan' is no number of seconds"),
+        ("sync --wait -1", "codemode-server sync: error: argument --wait: '-1' is no number of seconds"),
+        ("--config", "codemode-server: error: argument --config: expected one argument"),
+    ],
+)
+def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path, line: str, told: str) -> None:
+    done = command(tmp_path, line)
+    assert (done.code, done.stdout) == (2, "")
+    usage, error = done.stderr.strip().split("\n")
+    assert usage.startswith("usage: codemode-server")
+    assert error.startswith(told)
+
+
+@pytest.mark.parametrize("line", ["--help", "serve --help", "config --help", "status --help", "sync --help"])
+def test_help_is_given_on_stdout(tmp_path: Path, line: str) -> None:
+    done = command(tmp_path, line)
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: codemode-server")
+
+
+def test_a_good_file_is_told_as_it_was_understood(tmp_path: Path) -> None:
+    (tmp_path / "upstream.yaml").write_text(
+        "servers:\n  time: {command: uvx, args: [mcp-server-time], env: {API_TOKEN: " + SECRET + "}}\n"
+        "permissions: {default: deny, rules: [{allow: time}]}\nstate: {dir: state}\n"
+    )
+    done = command(tmp_path, "config check")
+    assert (done.code, done.stderr) == (0, "")
+    told = done.stdout.replace(str(tmp_path), "…")
+    assert told.startswith("file: …/upstream.yaml\nrelative paths: from …\n\nservers: 1\n  time (stdio)\n")
+    assert "API_TOKEN" in told
+    assert not (tmp_path / "state").exists(), "nothing is made by looking"
+
+
+def test_every_mistake_is_told_with_its_line_and_no_value_that_may_be_secret(tmp_path: Path) -> None:
+    (tmp_path / "upstream.yaml").write_text(
+        f"servers:\n  github:\n    comand: npx\n    env: {{GITHUB_TOKEN: {SECRET}}}\nlimits:\n  memory_mb: lots\n"
+    )
+    done = command(tmp_path, "config check")
+    assert (done.code, done.stdout) == (2, "")
+    lines = done.stderr.removeprefix("codemode-server: ").strip().split("\n")
+    assert {line.split(": ")[0] for line in lines} >= {"upstream.yaml:3", "upstream.yaml:6"}
+    assert any("comand" in line and "command" in line for line in lines)
+
+
+def test_yaml_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "upstream.yaml").write_text("servers:\n  a: {command: x\n  b: ]\n")
+    done = command(tmp_path, "config check")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith("codemode-server: upstream.yaml:3")
+
+
+@pytest.mark.parametrize("line", ["config check", "status", "sync", "serve", ""])
+def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
+    done = command(tmp_path, f"--config nowhere.yaml {line}")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "codemode-server: nowhere.yaml: there is no such file (--config); correct the path or create the file\n"
+    )
+
+
+@pytest.mark.parametrize("line", ["--config other.yaml config check", "config check --config other.yaml"])
+def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path, line: str) -> None:
+    """A regression: the one before the command was forgotten."""
+    (tmp_path / "other.yaml").write_text("servers: {time: {command: uvx}}")
+    assert "file: " + str(tmp_path / "other.yaml") in command(tmp_path, line).stdout
+
+
+def test_the_schema_is_the_one_in_docs(tmp_path: Path) -> None:
+    done = command(tmp_path, "config schema")
+    assert (done.code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == json.loads((ROOT / "docs" / "upstream.schema.json").read_text()) == json_schema()
+
+
+def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path) -> None:
+    off = {"command": "nothing", "enabled": False}
+    configuration(tmp_path, {**office(tmp_path, "github", "slack"), "dead": dead(), "off": off})
+    done = command(tmp_path, "status")
+    assert done == Run(
+        1,
+        "server  state     protocol    tools  tokens\n"
+        "dead    failed    -           0      0\n"
+        f"github  ready     2026-07-28  3      {done.stdout.split()[14]}\n"
+        "off     disabled  -           0      0\n"
+        f"slack   ready     2026-07-28  1      {done.stdout.split()[24]}\n"
+        "\n"
+        "dead: exited with code 1; its stderr ends with:\n"
+        "starting\n"
+        "no licence found\n",
+        "",
+    )
+    assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
+
+
+def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> None:
+    configuration(tmp_path, {**office(tmp_path, "github"), "off": {"command": "nothing", "enabled": False}})
+    done = command(tmp_path, "status")
+    assert (done.code, done.stderr) == (0, "")
+    assert [line.split()[:3] for line in done.stdout.splitlines()[1:]] == [
+        ["github", "ready", "2026-07-28"],
+        ["off", "disabled", "-"],
+    ]
+
+
+def test_status_masks_a_secret_in_what_an_upstream_says_at_its_end(tmp_path: Path) -> None:
+    """`command` looks for the secret in all that it prints."""
+    code = "import os, sys; sys.exit('bad token ' + os.environ['API_TOKEN'])"
+    configuration(tmp_path, {"dead": {"command": sys.executable, "args": ["-c", code], "env": {"API_TOKEN": SECRET}}})
+    assert f"bad token {MASK}" in command(tmp_path, "status").stdout
+
+
+def test_without_a_configuration_status_says_where_it_looked(tmp_path: Path) -> None:
+    done = command(tmp_path, "status")
+    assert done.code == 0
+    assert done.stdout.startswith("no servers are configured")
+    assert str(tmp_path / "upstream.yaml") in done.stderr
+
+
+@pytest.mark.parametrize("line", ["status", "sync", "serve"])
+def test_a_state_folder_that_can_not_be_written_is_told(tmp_path: Path, line: str) -> None:
+    (tmp_path / "file").write_text("")
+    configuration(tmp_path, {}, state={"dir": "file/state"})
+    done = command(tmp_path, line, stdin="")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"codemode-server: the record {tmp_path}/file/state/codemode.db can't be used: ")
+    assert "set state.dir" in done.stderr
+
+
+def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_its_own(tmp_path: Path) -> None:
+    configuration(tmp_path, office(tmp_path, "github", "slack"))
+    assert command(tmp_path, "sync") == Run(0, "7 files written, 0 unchanged, 0 removed\n", "")
+    tree = tmp_path / "servers"
+    files = {str(path.relative_to(tree)) for path in tree.rglob("*.py")}
+    assert files == {
+        "__init__.py",
+        *(f"github/{name}.py" for name in ("__init__", "boom", "create_issue", "list_issues")),
+        *(f"slack/{name}.py" for name in ("__init__", "get_channel_history")),
+    }
+    for path in tree.rglob("*.py"):
+        ast.parse(path.read_text())
+    imported = subprocess.run(
+        [sys.executable, "-c", "from servers.github import list_issues; import inspect; print(list_issues.__doc__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
+
+    assert command(tmp_path, "sync").stdout == "0 files written, 7 unchanged, 0 removed\n"
+
+    (tree / "github" / "mine.py").write_text("x = 1\n")
+    (tree / "slack" / "notes.txt").write_text("mine\n")
+    configuration(tmp_path, office(tmp_path, "github"))
+    assert command(tmp_path, "sync").stdout == "0 files written, 5 unchanged, 2 removed\n"
+    left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.suffix in (".py", ".txt")}
+    assert left == {file for file in files if not file.startswith("slack/")} | {"github/mine.py", "slack/notes.txt"}
+
+
+def test_sync_says_which_upstreams_were_missing(tmp_path: Path) -> None:
+    configuration(tmp_path, {**office(tmp_path, "slack"), "dead": dead()})
+    done = command(tmp_path, "sync tree")
+    assert (done.code, done.stderr) == (1, "")
+    assert done.stdout.endswith(
+        "\nnot connected, so as of last time or missing: dead; `codemode-server status` tells why\n"
+    )
+    assert (tmp_path / "tree" / "slack" / "get_channel_history.py").exists()
+
+
+def test_sync_into_what_is_no_folder_is_told(tmp_path: Path) -> None:
+    configuration(tmp_path, {})
+    (tmp_path / "file").write_text("")
+    done = command(tmp_path, "sync file/tree")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith("codemode-server: file/tree can't be written: ")
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    configuration(tmp_path, {})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = command(tmp_path, f"serve --http 127.0.0.1:{port}")
+    assert done == Run(
+        2,
+        "",
+        f"codemode-server: --http: 127.0.0.1:{port} can't be opened: Address already in use; give another port\n",
+    )
+
+
+NOISY = """
+import os, sys
+print("noise before the protocol")
+print("noise on stderr", file=sys.stderr)
+sys.stdout.flush()
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("noisy", log_level="DEBUG")
+@server.tool()
+def shout() -> str:
+    os.write(1, b"NOISE in the middle\\n")
+    os.write(2, b"NOISE in the middle\\n")
+    return "quiet"
+server.run("stdio")
+"""
+
+
+def test_serve_writes_nothing_but_the_protocol_to_stdout(tmp_path: Path) -> None:
+    """A configuration with warnings, an upstream noisy on both streams, a program that prints."""
+    (tmp_path / "noisy.py").write_text(NOISY)
+    servers = {
+        "noisy": {"command": sys.executable, "args": ["noisy.py"]},
+        "dead": dead(),
+        "off": {"command": "x", "enabled": False, "env": {"A": "${NOT_SET}"}},
+    }
+    configuration(tmp_path, servers)
+    program = "import sys\nfrom servers.noisy import shout\nprint('printed')\nprint('e', file=sys.stderr)\nshout()"
+    messages: list[dict[str, Any]] = [
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        },
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "execute_code", "arguments": {"code": program}}},
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codemode_server", "--config", str(tmp_path / "upstream.yaml")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    with process:
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        heard = []
+        for line in process.stdout:
+            heard.append(json.loads(line))
+            if heard[-1].get("id") == 2:
+                break
+        process.stdin.close()
+        heard += [json.loads(line) for line in process.stdout]
+        said = process.stderr.read()
+    assert all(message["jsonrpc"] == "2.0" for message in heard)
+    (answer,) = [message["result"] for message in heard if message.get("id") == 2]
+    content = answer["structuredContent"]
+    assert (content["value"], content["stdout"], content["stderr"]) == ("quiet", "printed\n", "e\n")
+    assert "Traceback" not in said
+    assert "NOISE" not in said
+
+
+async def test_a_host_s_own_client_talks_to_it_in_both_eras(tmp_path: Path) -> None:
+    """The positive control of the above, by the official client."""
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    for mode in ("auto", "legacy"):
+        async with over_stdio(path, mode=mode) as host:
+            assert (await host.run("6 * 7")).value == 42

@@ -1,0 +1,269 @@
+"""The four tools as a host lists them, word for word, since every word costs every user; what they answer to wrong
+arguments; and that what they give fits the schema they declare. Through the real client, in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp import Client, MCPError
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
+from tests.behaviour.product import Host, configuration, in_memory, office
+from tests.vocabulary import tokens_of
+
+READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+DEFINITIONS: list[dict[str, Any]] = [
+    {
+        "name": "list_dir",
+        "title": "List a folder",
+        "description": "List /servers (the servers), /servers/<server> (its tools), /skills or /workspace.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"path": {"type": "string", "default": "/"}},
+            "additionalProperties": False,
+        },
+        "outputSchema": TEXT,
+        "annotations": READS,
+    },
+    {
+        "name": "read_tool",
+        "title": "Read tools",
+        "description": "Read the source of tools or skills: signature, types, documentation. "
+        "Read a tool before you call it.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "description": "e.g. servers/github/create_issue.py; several separated by commas; :10-40 for lines",
+                }
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        "outputSchema": TEXT,
+        "annotations": READS,
+    },
+    {
+        "name": "search_tools",
+        "title": "Search tools",
+        "description": "Find tools by what they do, best first, with the line that imports each.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What the tool should do; empty lists all"},
+                "detail_level": {
+                    "type": "string",
+                    "enum": ["name_only", "with_description", "full"],
+                    "default": "with_description",
+                },
+                "server": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
+            "required": ["tools"],
+        },
+        "annotations": READS,
+    },
+    {
+        "name": "execute_code",
+        "title": "Run a Python program",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "minLength": 1},
+                "timeout": {
+                    "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}],
+                    "default": None,
+                    "description": "Seconds of its own time, below the configured limit",
+                },
+            },
+            "required": ["code"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed"]},
+                "execution_id": {"type": "string"},
+                "isolation": {"enum": ["microvm", "wasm"]},
+                "value": {},
+                "value_is_text": {"type": "boolean"},
+                "stdout": {"type": "string"},
+                "stderr": {"type": "string"},
+                "error": {"type": "object"},
+                "calls": {"type": "array", "items": {"type": "object"}},
+            },
+            "required": ["status", "execution_id", "calls"],
+        },
+        "annotations": {
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
+        "_meta": {"anthropic/maxResultSizeChars": 200_000},
+    },
+]
+
+
+@asynccontextmanager
+async def product(folder: Path, **sections: Any) -> AsyncIterator[Host]:
+    async with in_memory(configuration(folder, office(folder, "github"), **sections)) as host:
+        yield host
+
+
+async def test_a_host_lists_exactly_these_four_in_this_order(tmp_path: Path) -> None:
+    """The texts of `execute_code` are the front's own; all else is here, so that a change of it is seen."""
+    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
+        listed = (await client.list_tools()).tools
+        assert client.instructions == INSTRUCTIONS
+    told = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed]
+    description = told[3].pop("description")
+    assert "sandbox" in description
+    for definition, tool in zip(told, listed, strict=True):
+        definition["inputSchema"] = tool.input_schema  # `exclude_none` took the defaults that are null away
+    assert told == DEFINITIONS
+
+
+def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
+    carried = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in definitions()]
+    assert tokens_of(INSTRUCTIONS) + tokens_of(json.dumps(carried)) < 1_200
+
+
+def test_every_description_says_something_and_fits_into_two_kilobytes() -> None:
+    """Claude Code cuts descriptions and instructions at 2 KB."""
+    texts = [INSTRUCTIONS, *(tool.description or "" for tool in definitions())]
+    assert all(20 < len(text.encode()) < 2_048 for text in texts)
+
+
+def test_every_schema_is_one() -> None:
+    for tool in definitions():
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("read_tool", {}, "read_tool: 'path' is required. It takes path."),
+    ("list_dir", {"pth": "/"}, "list_dir: there is no argument 'pth' (did you mean 'path'?). It takes path?."),
+    ("list_dir", {"path": 1}, "list_dir: 'path': input should be a valid string. It takes path?."),
+    (
+        "search_tools",
+        {"query": "x", "limit": 1_000},
+        "search_tools: 'limit': input should be less than or equal to 100. "
+        "It takes query, detail_level?, server?, limit?.",
+    ),
+    (
+        "search_tools",
+        {"query": "x", "detail_level": "everything"},
+        "search_tools: 'detail_level': input should be 'name_only', 'with_description' or 'full'. "
+        "It takes query, detail_level?, server?, limit?.",
+    ),
+    (
+        "execute_code",
+        {"code": "", "source": "1"},
+        "execute_code: 'code': string should have at least 1 character; there is no argument 'source'. "
+        "It takes code, timeout?.",
+    ),
+    (
+        "execute_code",
+        {"code": "1", "timeout": 5_000},
+        "execute_code: 'timeout' is at most 60 (limits.wall_seconds in upstream.yaml)",
+    ),
+    (
+        "execute_cod",
+        {"code": "1"},
+        "There is no tool 'execute_cod'; did you mean execute_code? "
+        "Tools of the servers behind are called from a program in execute_code.",
+    ),
+    (
+        "create_issue",
+        {},
+        "There is no tool 'create_issue'; there are list_dir, read_tool, search_tools, execute_code. "
+        "Tools of the servers behind are called from a program in execute_code.",
+    ),
+]
+
+
+async def test_a_wrong_argument_is_answered_with_what_is_right(tmp_path: Path) -> None:
+    async with product(tmp_path) as host:
+        for tool, arguments, message in WRONG:
+            answer = await host.call(tool, **arguments)
+            assert answer.result.is_error, tool
+            assert answer.text == message
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("list_dir", {"path": "/servers/githb"}, "github"),
+        ("read_tool", {"path": "servers/github/creat_issue.py"}, "create_issue"),
+        ("read_tool", {"path": "/workspace/../../etc/passwd"}, "/workspace"),
+        ("list_dir", {"path": "/etc"}, "github"),
+        ("search_tools", {"query": "issue", "server": "gitlab"}, "github"),
+    ],
+)
+async def test_what_is_not_there_is_answered_with_what_is(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], told: str
+) -> None:
+    async with product(tmp_path) as host:
+        answer = await host.call(tool, **arguments)
+    assert answer.result.is_error
+    assert told in answer.text
+    assert "root:" not in answer.text
+
+
+FITTING: list[tuple[str, dict[str, Any]]] = [
+    ("list_dir", {}),
+    ("list_dir", {"path": "/servers/github"}),
+    ("list_dir", {"path": "/workspace"}),
+    ("read_tool", {"path": "servers/github/create_issue.py"}),
+    ("search_tools", {"query": "issue"}),
+    ("search_tools", {"query": "", "detail_level": "full", "limit": 1}),
+    ("search_tools", {"query": "nothing at all like it", "detail_level": "name_only"}),
+    ("execute_code", {"code": "{'a': [1, None, 2.5]}"}),
+    ("execute_code", {"code": "object()"}),
+    ("execute_code", {"code": "x = 1"}),
+    ("execute_code", {"code": "import sys; print('x'); print('y', file=sys.stderr)"}),
+    ("execute_code", {"code": "def"}),
+    ("execute_code", {"code": "1 / 0"}),
+    ("execute_code", {"code": "from servers.github import boom\nboom()"}),
+    ("execute_code", {"code": "from servers.github import boom\nfor _ in range(3): boom()"}),
+    ("execute_code", {"code": "while True: pass", "timeout": 0.3}),
+    ("execute_code", {"code": "'x' * 10_000_000"}),
+]
+
+
+async def test_what_each_gives_fits_the_schema_it_declares_whether_it_succeeds_or_fails(tmp_path: Path) -> None:
+    schemas = {tool.name: tool.output_schema for tool in definitions()}
+    statuses = set()
+    async with product(tmp_path) as host:
+        for tool, arguments in FITTING:
+            answer = await host.call(tool, **arguments)
+            schema: dict[str, Any] = schemas[tool] or {}
+            jsonschema.validate(answer.content, schema)
+            assert set(answer.content) <= set(schema["properties"]), "what is given is declared"
+            assert answer.result.is_error == (answer.content.get("status", "succeeded") != "succeeded")
+            statuses.add(answer.content.get("status"))
+    assert statuses == {None, "succeeded", "failed", "limit_exceeded"}
+
+
+async def test_nothing_but_tools_is_offered(tmp_path: Path) -> None:
+    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
+        with pytest.raises(MCPError):
+            await client.get_prompt("none")

@@ -56,7 +56,9 @@ class App:
         self.redactor = Redactor(loaded.secrets)
         self.database = Database(self.state_folder)
         ledger = LedgerStore(self.database)
-        self.pool = UpstreamPool(settings.servers, ListingStore(self.database), self._listings_changed)
+        self.pool = UpstreamPool(
+            settings.servers, ListingStore(self.database), self._listings_changed, redactor=lambda: self.redactor
+        )
         self._catalog = Catalog()
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Literal
 
 from codemode_server.model import JsonValue
 
 MASK = "***"
 _MAX_SHAPE_KEYS = 40
+_MAX_SHAPE_KEY = 200
 _MAX_SHAPE_DEPTH = 6
 
 Payloads = Literal["all", "shapes", "none"]
@@ -54,8 +56,8 @@ def payload(value: JsonValue, keep: Payloads, redactor: Redactor, limit_bytes: i
     if keep == "none":
         return None
     if keep == "shapes":
-        return json.dumps(shape(value))
-    text = redactor.text(json.dumps(value, ensure_ascii=False, default=str))
+        return json.dumps(shape(redactor.value(value)))
+    text = redactor.text(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
     return text if len(text) <= limit_bytes else text[:limit_bytes] + f"… ({len(text)} characters)"
 
 
@@ -67,7 +69,8 @@ def shape(value: JsonValue, depth: int = 0) -> Any:
     if isinstance(value, dict):
         if depth >= _MAX_SHAPE_DEPTH:
             return f"dict of {len(value)}"
-        shown = {str(key): shape(item, depth + 1) for key, item in list(value.items())[:_MAX_SHAPE_KEYS]}
+        few = islice(value.items(), _MAX_SHAPE_KEYS)
+        shown = {str(key)[:_MAX_SHAPE_KEY]: shape(item, depth + 1) for key, item in few}
         return shown if len(value) <= _MAX_SHAPE_KEYS else shown | {"…": f"{len(value) - _MAX_SHAPE_KEYS} more keys"}
     if isinstance(value, list):
         if not value or depth >= _MAX_SHAPE_DEPTH:

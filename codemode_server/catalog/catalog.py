@@ -21,6 +21,7 @@ from codemode_server.errors import UnknownTool
 from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 _NEAREST = 3
+_MOST_COMPARED = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +194,16 @@ class Catalog:
 def nearest(name: str, known: Iterable[str]) -> str:
     """`nearest: a, b`, or all there are when they are few, for a message to the model."""
     names = sorted(known)
+    are_few = len(names) <= 12
+    if len(names) > _MOST_COMPARED:  # comparing takes long, and who asks may be hostile
+        names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MOST_COMPARED]
     close = difflib.get_close_matches(name[:100], names, n=_NEAREST, cutoff=0.5)
     if not close:
         wanted = set(name.lower().split("_"))
         close = [candidate for candidate in names if wanted & set(candidate.lower().split("_"))][:_NEAREST]
     if close:
         return f"nearest: {', '.join(close)}"
-    return f"there are: {', '.join(names)}" if len(names) <= 12 else "search_tools finds tools by what they do"
+    return f"there are: {', '.join(names)}" if are_few else "search_tools finds tools by what they do"
 
 
 def shown(name: str) -> str:

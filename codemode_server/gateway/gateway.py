@@ -125,7 +125,10 @@ class Gateway:
         found_server = self._catalog().server(server)
         found = found_server.tool(tool)
         sent = _Sent(caller.next_seq(), found_server, found, time.perf_counter())
-        with spans.tracer().start_as_current_span(f"call {found.server}.{found.name}") as span:
+        # Not for OpenTelemetry to record: the traceback of an error holds what it was raised from, unredacted.
+        with spans.tracer().start_as_current_span(
+            f"call {found.server}.{found.name}", record_exception=False, set_status_on_exception=False
+        ) as span:
             spans.describe(
                 span,
                 "tool",

@@ -7,6 +7,7 @@ refuses, and says so.
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -44,9 +45,20 @@ def judge(permissions: PermissionSettings, server: Names, tool: Names) -> Verdic
 
 def _matches(pattern: str, server: Names, tool: Names) -> bool:
     server_glob, _, tool_glob = pattern.partition("/")
-    return any(fnmatchcase(name, server_glob) for name in (server.raw, server.python)) and any(
-        fnmatchcase(name, tool_glob or "*") for name in (tool.raw, tool.python)
+    return _fits(server, server_glob) and _fits(tool, tool_glob or "*")
+
+
+def _fits(names: Names, glob: str) -> bool:
+    """A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form."""
+    return any(
+        spelling == glob or fnmatchcase(spelling, _composed(glob))
+        for name in (names.raw, names.python)
+        for spelling in (name, _composed(name))
     )
+
+
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _reason(rule: PermissionRule, number: int) -> str:

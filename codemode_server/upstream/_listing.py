@@ -19,6 +19,8 @@ MAX_SCHEMA_CHARACTERS = 512 * 1024
 """Of a tool's schema as JSON; the largest seen in 2,843 real ones is about 100,000."""
 MAX_DESCRIPTION_CHARACTERS = 32 * 1024
 MAX_NAME_CHARACTERS = 256
+MAX_LISTING_CHARACTERS = 64 * 2**20
+"""Of all its tools together. The largest server seen has 2 MiB."""
 _MAX_PROBLEMS = 100
 _SERVER_DESCRIPTION_CHARACTERS = 200
 
@@ -38,9 +40,13 @@ class _Refused(Exception):
     """What is wrong with a tool."""
 
 
-async def list_tools(page: Page, *, refuse_schema: Callable[[JsonSchema], str | None]) -> ToolsFound:
-    """Ask for every page. `refuse_schema` says what the negotiated protocol forbids in an input schema."""
+async def list_tools(
+    page: Page, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Callable[[Any], Any] = lambda value: value
+) -> ToolsFound:
+    """Ask for every page. `refuse_schema` says what the negotiated protocol forbids in an input schema; `redact` gives
+    a JSON value without the secrets of the configuration."""
     tools: dict[str, ToolDefinition] = {}
+    left = MAX_LISTING_CHARACTERS
     problems: list[str] = []
     cursor: str | None = None
     seen: set[str] = set()
@@ -54,14 +60,19 @@ async def list_tools(page: Page, *, refuse_schema: Callable[[JsonSchema], str | 
             if len(tools) >= MAX_TOOLS:
                 problems.append(f"tools/list: only the first {MAX_TOOLS} tools are taken")
                 return _found(tools, problems)
+            if left <= 0:
+                problems.append(f"tools/list: only the first {MAX_LISTING_CHARACTERS // 2**20} MiB are taken")
+                return _found(tools, problems)
             name = raw.get("name") if isinstance(raw, dict) else None
             try:
-                tool = _to_definition(raw, refuse_schema, problems)
+                raw, name = _redacted(raw, name, redact)
+                tool, size = _to_definition(raw, refuse_schema, problems)
                 if tool.name in tools:
                     raise _Refused("its name is there twice; the first one is kept")
                 tools[tool.name] = tool
+                left -= size
             except _Refused as refusal:
-                which = repr(clean_line(name, 80)) if isinstance(name, str) else f"number {position + 1}"
+                which = repr(clean_line(redact(name), 80)) if isinstance(name, str) else f"number {position + 1}"
                 problems.append(f"tool {which}: {refusal}")
         cursor = answer.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
@@ -79,9 +90,14 @@ def select(tools: tuple[ToolDefinition, ...], wanted: ToolFilter) -> tuple[ToolD
     return tuple(
         tool
         for tool in tools
-        if any(fnmatchcase(tool.name, glob) for glob in wanted.include)
-        and not any(fnmatchcase(tool.name, glob) for glob in wanted.exclude)
+        if any(_fits(tool.name, glob) for glob in wanted.include)
+        and not any(_fits(tool.name, glob) for glob in wanted.exclude)
     )
+
+
+def _fits(name: str, glob: str) -> bool:
+    """A name that looks like a glob, `get[1]`, is meant by itself."""
+    return name == glob or fnmatchcase(name, glob)
 
 
 def effect_of(annotations: Any) -> Effect:
@@ -110,7 +126,21 @@ def describe_server(description: str | None, instructions: str | None) -> str:
     return clean_line(first, _SERVER_DESCRIPTION_CHARACTERS)
 
 
-def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]) -> ToolDefinition:
+def _redacted(raw: Any, name: Any, redact: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """A tool, and its name, as they may be shown and kept."""
+    try:
+        shown = redact(raw)
+    except RecursionError:
+        raise _Refused("it is nested too deeply") from None
+    if isinstance(shown, dict) and shown.get("name") != name:
+        raise _Refused("its name holds a secret of the configuration")
+    return shown, name
+
+
+def _to_definition(
+    raw: Any, refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
+) -> tuple[ToolDefinition, int]:
+    """A tool, and about how many characters it has."""
     if not isinstance(raw, dict):
         raise _Refused(f"it is no object but {_kind(raw)}")
     name = raw.get("name")
@@ -132,29 +162,32 @@ def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], 
     if output is not None and not isinstance(output, dict):
         problems.append(f"tool {name!r}: its outputSchema is {_kind(output)}; taken as if there were none")
         output = None
-    _check_size(schema, "inputSchema")
+    size = _checked_size(schema, "inputSchema")
     if output is not None:
-        _check_size(output, "outputSchema")
+        size += _checked_size(output, "outputSchema")
     annotations, title, description = raw.get("annotations"), raw.get("title"), raw.get("description")
     if not isinstance(title, str) and isinstance(annotations, dict):
         title = annotations.get("title")
-    return ToolDefinition(
+    description = clean(description[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(description, str) else ""
+    tool = ToolDefinition(
         name=name,
-        description=clean(description[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(description, str) else "",
+        description=description,
         title=clean_line(title, 200) if isinstance(title, str) else None,
         input_schema=schema,
         output_schema=output,
         effect=effect_of(annotations),
     )
+    return tool, size + len(name) + len(description)
 
 
-def _check_size(schema: JsonSchema, which: str) -> None:
+def _checked_size(schema: JsonSchema, which: str) -> int:
     try:
         size = len(json.dumps(schema))
     except (RecursionError, ValueError, TypeError):
         raise _Refused(f"its {which} is nested too deeply") from None
     if size > MAX_SCHEMA_CHARACTERS:
         raise _Refused(f"its {which} is longer than {MAX_SCHEMA_CHARACTERS // 1024} KiB")
+    return size
 
 
 def _found(tools: dict[str, ToolDefinition], problems: list[str]) -> ToolsFound:

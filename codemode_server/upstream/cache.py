@@ -41,9 +41,26 @@ class CachedListing:
             if data.pop("format") != _FORMAT:
                 return None
             tools = tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data.pop("tools"))
-            return cls(tools=tools, **{**data, "problems": tuple(data["problems"])})
-        except (ValueError, TypeError, KeyError, AttributeError):
+            listing = cls(tools=tools, **{**data, "problems": tuple(data["problems"])})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
+        return listing if _is_sound(listing) else None
+
+
+def _is_sound(listing: CachedListing) -> bool:
+    """Whether everything has the type it was written with; others trust that."""
+    texts = [listing.description, *listing.problems]
+    optional = [listing.protocol, listing.server_version]
+    for tool in listing.tools:
+        texts += [tool.name, tool.description]
+        optional.append(tool.title)
+        if not isinstance(tool.input_schema, dict) or not isinstance(tool.output_schema, dict | None):
+            return False
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(text, str | None) for text in optional)
+        and listing.verdict in ("auto", "legacy")
+    )
 
 
 class ListingCache(Protocol):

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 
 from codemode_server.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.model import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._failures import SessionExpired, call_error, first_cause, why_not_connected
 from codemode_server.upstream._link import Link, Progress, is_end
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
 
 logger = logging.getLogger(__name__)
+
+_PAUSE_PER_LISTING = 20
+"""Between two listings of changed tools, so many times as long as one took."""
+_LONGEST_PAUSE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Surroundings:
     cache: ListingCache
     reaper: Reaper
     on_change: Callable[[], None]
+    redactor: Callable[[], Redactor] = Redactor
     timings: Timings = field(default_factory=Timings)
     slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
     """Processes that start at the same moment."""
@@ -234,9 +240,9 @@ class Connection:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
                     is_started.set()
-            self._error = transport.why_ended() or "the connection ended"
+            self._error = self._around.redactor().text(transport.why_ended() or "the connection ended")
         except Exception as error:
-            self._error = why_not_connected(error, self._settings, transport, refused)
+            self._error = self._around.redactor().text(why_not_connected(error, self._settings, transport, refused))
             raise
 
     async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
@@ -285,14 +291,15 @@ class Connection:
                     return {"tools": []}
                 raise
 
-        found = await list_tools(page, refuse_schema=link.refuse_schema)
+        found = await list_tools(page, refuse_schema=link.refuse_schema, redact=self._around.redactor().value)
         link.remember(found.tools)
         return found
 
     def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
         """Keep what was listed, for now and for the next run."""
         server = link.session.server_info
-        version = server.version if server is not None else None
+        redact = self._around.redactor().text
+        version = redact(server.version) if server is not None else None
         if self._found.verdict == "legacy" and self._found.server_version != version:
             verdict = "auto"  # another version may have learnt the newer protocol
         if self._settings.protocol == "legacy":
@@ -300,7 +307,7 @@ class Connection:
         self._verdict = verdict
         self._found = CachedListing(
             tools=found.tools,
-            description=describe_server(getattr(server, "description", None), link.session.instructions),
+            description=redact(describe_server(getattr(server, "description", None), link.session.instructions)),
             protocol=link.session.protocol_version,
             verdict=verdict,
             server_version=version,
@@ -318,10 +325,13 @@ class Connection:
     async def _keep_list_fresh(self, link: Link) -> None:
         from mcp.shared.exceptions import MCPError
 
+        not_before = -math.inf
         while True:
             await self._relist.wait()
-            await anyio.sleep(self._timings.debounce_s)
+            # A server that says so without end may not take all of our time.
+            await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
             self._relist = anyio.Event()
+            started = anyio.current_time()
             try:
                 with anyio.fail_after(self._timings.list_s):
                     found = await self._list(link)
@@ -329,9 +339,11 @@ class Connection:
                 logger.info("upstream %r: its changed tools can't be listed: %s", self.name, error)
                 continue
             before = self._found
-            self._take(found, link, self._verdict)
-            if replace(self._found, stored_at=0) != replace(before, stored_at=0):
+            if (found.tools, found.problems) != (before.tools, before.problems):
+                self._take(found, link, self._verdict)
                 self._publish()
+            ended = anyio.current_time()
+            not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
 
     async def _listen(self, link: Link) -> None:
         """Hold the 2026-07-28 stream of changes open, if the server has one."""

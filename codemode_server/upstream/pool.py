@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from codemode_server.errors import UnknownTool
 from codemode_server.model import UpstreamListing
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import Progress
@@ -32,7 +33,8 @@ class _Owner:
 class UpstreamPool:
     """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
 
-    `on_change` is called after any change of what `listings` gives, on the event loop; it has to be quick.
+    `on_change` is called after any change of what `listings` gives, on the event loop; it has to be quick. What
+    upstreams list and say of themselves goes through `redactor`.
     """
 
     def __init__(
@@ -41,11 +43,12 @@ class UpstreamPool:
         cache: ListingCache,
         on_change: Callable[[], None] = lambda: None,
         *,
+        redactor: Callable[[], Redactor] = Redactor,
         timings: Timings | None = None,
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
-        self._around = Surroundings(cache, self._reaper, self._changed, timings or Timings())
+        self._around = Surroundings(cache, self._reaper, self._changed, redactor, timings or Timings())
         self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
         self._owners: dict[str, _Owner] = {}
         self._tasks: TaskGroup | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,15 @@ TOOLS = {"@modelcontextprotocol/inspector": "2.12.0", "@modelcontextprotocol/con
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 FOLDER = CACHE / "node-tools"
 SECONDS = 240
-NPM = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
+NPM = (
+    "npm",
+    "install",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+    "--fetch-retry-mintimeout=500",
+)
 
 
 class Unavailable(Exception):
@@ -83,8 +92,11 @@ def _install(wanted: str) -> None:
 
 
 def _reason(stderr: str) -> str:
-    lines = [line.removeprefix("npm error").strip() for line in stderr.splitlines() if line.startswith("npm error")]
-    return "; ".join(line for line in lines if line and "log of this run" not in line)[:300] or "it gave no reason"
+    """The first sentence of what npm says; around it are codes, its own stack and the place of its log."""
+    lines = re.findall(
+        r"^npm (?:error|ERR!) (?!code|syscall|errno|type|\s*at |A complete log)(.+)", stderr, re.MULTILINE
+    )
+    return lines[0][:300] if lines else "it gave no reason"
 
 
 if __name__ == "__main__":

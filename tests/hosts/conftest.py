@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.sandbox.wasm import build, component
 from tests.hosts.kit import ROOT, NodeTools, processes, until
 
 
@@ -26,6 +27,14 @@ def node_tools() -> NodeTools:
             pytest.fail(reason)
         pytest.skip(reason)
     return NodeTools(Path(done.stdout.strip()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _sandbox_is_compiled() -> None:
+    """Once for this machine, so that no test takes the minute which that may take."""
+    if not build.is_current():
+        build.build_component()
+    component.native_code(component.checked_component(), component.cache_folder(), print)
 
 
 @pytest.fixture(autouse=True)

@@ -22,9 +22,9 @@ PRODUCT = (sys.executable, "-m", "codemode_server")
 PATIENCE_S = 20.0
 
 
-def configured(folder: Path) -> Path:
-    """The office servers with a state of their own; each process they start names `folder` in its command line."""
-    servers = office(folder)
+def configured(folder: Path, *names: str) -> Path:
+    """These office servers with a state of their own; each process they start names `folder` in its command line."""
+    servers = office(folder, *names)
     for server in servers.values():
         server["args"].append(str(folder))
     return configuration(folder, servers)
@@ -36,13 +36,13 @@ class NodeTools:
 
     folder: Path
 
-    def run(self, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run one of them as a user does who has nothing else installed."""
+    def run(self, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run one of them in `folder`."""
         path = f"{self.folder / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             command,
-            cwd=home,
-            env={"PATH": path, "HOME": str(home), "NO_COLOR": "1"},
+            cwd=folder,
+            env={**os.environ, "PATH": path, "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -100,7 +100,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def until(is_so: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+def until(is_so: Callable[[], object], seconds: float = PATIENCE_S) -> None:
     """Wait for what only looking tells."""
     end = time.monotonic() + seconds
     while not is_so():

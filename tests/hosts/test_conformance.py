@@ -74,7 +74,7 @@ def judge(tools: NodeTools, url: str, scenario: str, version: str, folder: Path)
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(configured(tmp_path_factory.mktemp("conformance"))) as served:
+    with serving(configured(tmp_path_factory.mktemp("conformance"), "github")) as served:
         yield served.url
 
 

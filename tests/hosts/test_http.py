@@ -5,23 +5,28 @@ The product is a process of its own, as a user starts it; its upstreams and sand
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Literal
 
 import anyio
-import httpx
 import pytest
-from mcp import Client, MCPError
-from mcp.types import CallToolResult
+from mcp import Client
 
-from tests.hosts.kit import PRODUCT, ROOT, configured, descendants, processes, reached, serving
+from tests.behaviour.product import Host
+from tests.hosts.kit import PRODUCT, ROOT, Served, configured, descendants, processes, serving, until
 
 pytestmark = pytest.mark.slow
 
 EACH_ERA = pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+Mode = Literal["auto", "legacy"]
 LIST_ISSUES = """
 from servers.github import list_issues
 [issue["number"] for issue in list_issues(repo="shop") if issue["state"] == "open"]
@@ -47,58 +52,60 @@ INITIALIZE = {
 }
 
 
-async def run(client: Client, code: str) -> CallToolResult:
-    return await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=60)
+@asynccontextmanager
+async def host(served: Served, folder: Path, mode: Mode) -> AsyncIterator[Host]:
+    """A connected host that has waited for the upstreams."""
+    async with Client(served.url, mode=mode) as client:
+        connected = Host(client, folder)
+        await connected.settled()
+        yield connected
 
 
 @EACH_ERA
-async def test_a_program_runs_in_both_eras(tmp_path: Path, mode: str, version: str) -> None:
-    with serving(configured(tmp_path)) as served:
-        async with Client(served.url, mode=mode) as client:
-            assert client.protocol_version == version
-            result = await run(client, LIST_ISSUES)
-    assert result.structured_content is not None, result
-    assert result.structured_content["value"] == [1, 3, 5], result
-    assert reached(tmp_path) == [{"tool": "list_issues", "repo": "shop", "state": None}]
+async def test_a_program_runs_in_both_eras(tmp_path: Path, mode: Mode, version: str) -> None:
+    with serving(configured(tmp_path, "github")) as served:
+        async with host(served, tmp_path, mode) as connected:
+            assert connected.client.protocol_version == version
+            assert (await connected.run(LIST_ISSUES)).value == [1, 3, 5]
+            assert connected.reached() == [{"tool": "list_issues", "repo": "shop", "state": None}]
 
 
 async def test_two_clients_are_served_at_once(tmp_path: Path) -> None:
     """One of each era; either program ends only once it has seen the other run."""
     values = {}
+    with serving(configured(tmp_path, "github")) as served:
 
-    async def meet(url: str, mode: str, mine: str, other: str) -> None:
-        async with Client(url, mode=mode) as client:
-            values[mine] = (await run(client, MEET.format(mine=mine, other=other))).structured_content
+        async def meet(mode: Mode, mine: str, other: str) -> None:
+            async with host(served, tmp_path, mode) as connected:
+                values[mine] = (await connected.run(MEET.format(mine=mine, other=other))).value
 
-    with serving(configured(tmp_path)) as served:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(meet, served.url, "auto", "ada", "bob")
-            tasks.start_soon(meet, served.url, "legacy", "bob", "ada")
-    assert {name: (value or {}).get("value") for name, value in values.items()} == {
-        "ada": "ada met bob",
-        "bob": "bob met ada",
-    }
+            tasks.start_soon(meet, "auto", "ada", "bob")
+            tasks.start_soon(meet, "legacy", "bob", "ada")
+    assert values == {"ada": "ada met bob", "bob": "bob met ada"}
 
 
-async def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
+def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
     """DNS rebinding: a page in the user's browser reaches loopback under a name of its own.
 
     https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning
     """
-    with serving(configured(tmp_path)) as served:
-        accepts = {"accept": "application/json, text/event-stream"}
-        async with httpx.AsyncClient(headers=accepts, trust_env=False) as browser:
+    with serving(configured(tmp_path, "github")) as served:
+        assert status(served) == 200
+        assert status(served, Origin=f"http://127.0.0.1:{served.port}") == 200
+        assert status(served, Origin="https://evil.example") == 403
+        assert status(served, Origin="null") == 403
+        assert status(served, Origin=f"http://127.0.0.1.evil.example:{served.port}") == 403
+        assert status(served, Host=f"evil.example:{served.port}") == 421
+        assert status(served, Host="evil.example") == 421
 
-            async def answered(**headers: str) -> int:
-                return (await browser.post(served.url, json=INITIALIZE, headers=headers)).status_code
 
-            assert await answered() == 200
-            assert await answered(origin=f"http://127.0.0.1:{served.port}") == 200
-            assert await answered(origin="https://evil.example") == 403
-            assert await answered(origin="null") == 403
-            assert await answered(origin=f"http://127.0.0.1.evil.example:{served.port}") == 403
-            assert await answered(host=f"evil.example:{served.port}") == 421
-            assert await answered(host="evil.example") == 421
+def status(served: Served, **headers: str) -> int:
+    """How an initialize request with these headers is answered."""
+    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
+        connection.request("POST", "/mcp", json.dumps(INITIALIZE), accepted | headers)
+        return connection.getresponse().status
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ async def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
 def test_an_address_for_others_or_none_is_refused(tmp_path: Path, address: str) -> None:
     """Without authentication other machines are not served, whatever is asked for."""
     refused = subprocess.run(
-        (*PRODUCT, "serve", "--http", address, "--config", str(configured(tmp_path))),
+        (*PRODUCT, "serve", "--http", address, "--config", str(configured(tmp_path, "github"))),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -124,21 +131,19 @@ def test_an_address_for_others_or_none_is_refused(tmp_path: Path, address: str) 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number: signal.Signals) -> None:
-    """In the middle of a program, with the host connected."""
-    with serving(configured(tmp_path)) as served:
-        async with Client(served.url, mode="legacy") as client, anyio.create_task_group() as tasks:
+    """In the middle of a program, whose host is told."""
+    with serving(configured(tmp_path, "github", "slack")) as served:
+        async with host(served, tmp_path, "legacy") as connected, anyio.create_task_group() as tasks:
+            answers: list[str] = []
 
             async def stay() -> None:
-                with pytest.raises(MCPError):
-                    await run(client, STAY)
+                answers.append((await connected.run(STAY)).content["status"])
 
             tasks.start_soon(stay)
-            with anyio.fail_after(30):
-                while not reached(tmp_path):  # noqa: ASYNC110 - of a file nothing tells
-                    await anyio.sleep(0.02)
+            await anyio.to_thread.run_sync(until, lambda: connected.reached("get_channel_history"))
             started = descendants(served.process.pid)
             upstreams = [process for process in started if str(tmp_path) in process.command]
-            assert len(upstreams) == 4
+            assert len(upstreams) == 2
             assert len(started) > len(upstreams), "the sandbox's workers are processes too"
             before = time.monotonic()
             os.kill(served.process.pid, number)
@@ -146,3 +151,4 @@ async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number:
             assert time.monotonic() - before < 3
             running = {process.pid for process in processes()}
             assert [process for process in started if process.pid in running] == []
+        assert answers == ["cancelled"]

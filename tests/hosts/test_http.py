@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -113,19 +114,34 @@ def status(served: Served, **headers: str) -> int:
 )
 def test_an_address_for_others_or_none_is_refused(tmp_path: Path, address: str) -> None:
     """Without authentication other machines are not served, whatever is asked for."""
-    refused = subprocess.run(
-        (*PRODUCT, "serve", "--http", address, "--config", str(configured(tmp_path, "github"))),
+    done = refused(configured(tmp_path, "github"), address)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"codemode-server: --http {address!r}: give 127.0.0.1:PORT. There is no authentication, so other machines are "
+        "not served; put a proxy that authenticates in front if they must be.\n"
+    )
+
+
+def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = refused(configured(tmp_path, "github"), address)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("codemode-server: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert address in done.stderr
+
+
+def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:
+    """The product, asked to serve where it can't."""
+    return subprocess.run(
+        (*PRODUCT, "serve", "--http", address, "--config", str(config)),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
-    )
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == (
-        f"codemode-server: --http {address!r}: give 127.0.0.1:PORT. There is no authentication, so other machines are "
-        "not served; put a proxy that authenticates in front if they must be.\n"
     )
 
 

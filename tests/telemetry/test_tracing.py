@@ -1,0 +1,369 @@
+"""What a person sees of a program in a tracing tool: one tree from the host's call to the upstream's own span, with
+verdicts, sizes and states; payloads only as `state.payloads` says, secrets never; and nothing of it can hold a call up.
+
+A real collector on loopback and the product as a child process. Langfuse runs with its exporter replaced by one in
+memory; both set what is global in a process, so each run has a process of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
+
+ROOT = Path(__file__).parents[2]
+SECRET = "ghp_0123456789abcdef"
+CANARY = "canary-7f3a9c"
+PROGRAM = f"""
+from codemode import ToolError
+from servers.traced import echo
+from servers.github import boom, create_issue
+
+def attempt(call, **arguments):
+    try:
+        call(**arguments)
+    except ToolError:
+        pass
+
+attempt(boom)
+attempt(create_issue, owner="{CANARY}", repo="b", title="c")
+echo(text="{CANARY} {SECRET} " + "word " * 1_000)[:{len(CANARY)}]
+"""
+
+
+@dataclass(frozen=True)
+class Span:
+    service: str
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    attributes: dict[str, Any]
+    is_error: bool
+    message: str
+
+
+@dataclass
+class Collector:
+    """An OTLP/HTTP receiver."""
+
+    port: int = 0
+    spans: list[Span] = field(default_factory=list)
+    raw: bytes = b""
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1/traces"
+
+    def take(self, body: bytes) -> None:
+        self.raw += body
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(body)
+        for resource in request.resource_spans:
+            about = {item.key: item.value.string_value for item in resource.resource.attributes}
+            for scope in resource.scope_spans:
+                self.spans += [
+                    Span(
+                        about["service.name"],
+                        span.name,
+                        span.trace_id.hex(),
+                        span.span_id.hex(),
+                        span.parent_span_id.hex(),
+                        {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in span.attributes},
+                        span.status.code == 2,
+                        span.status.message,
+                    )
+                    for span in scope.spans
+                ]
+
+    def one(self, name: str) -> Span:
+        (span,) = [span for span in self.spans if span.name == name]
+        return span
+
+    def of_program(self, execution_id: str) -> tuple[Span, list[Span]]:
+        """The span of an execution, and all of its trace."""
+        (execution,) = [
+            span
+            for span in self.spans
+            if span.name == "execution" and span.attributes["codemode.execution_id"] == execution_id
+        ]
+        return execution, [span for span in self.spans if span.trace_id == execution.trace_id]
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    collector = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            collector.take(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            self.send_response(200)
+            self.send_header("content-type", "application/x-protobuf")
+            self.end_headers()
+            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        collector.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield collector
+        server.shutdown()
+        thread.join()
+
+
+def traced(folder: Path, *, otlp: str = "", **sections: Any) -> Path:
+    """A configuration with the upstream that takes part, and one rule that refuses."""
+    servers = office(folder, "github")
+    servers["traced"] = {
+        "command": sys.executable,
+        "args": [str(UPSTREAMS / "traced.py")],
+        "env": {"TRACED_LOG": str(folder / "traceparents"), "TRACED_OTLP": otlp, "API_TOKEN": SECRET},
+    }
+    rules = [{"deny": "github/create_issue", "reason": "By hand."}]
+    return configuration(folder, servers, permissions={"rules": rules}, **sections)
+
+
+async def run_collected(folder: Path, collector: Collector, payloads: str) -> Answer:
+    """Run the program in a product that exports to the collector; all spans are there once it has ended."""
+    path = traced(
+        folder,
+        otlp=collector.endpoint,
+        tracing={"otlp_endpoint": collector.endpoint},
+        state={"dir": str(folder / "state"), "payloads": payloads},
+    )
+    async with over_stdio(path) as host:
+        await host.run("1")  # from here on the exporter is set up
+        answer = await host.run(PROGRAM)
+    assert answer.value == CANARY
+    return answer
+
+
+async def test_a_program_is_one_tree_from_the_host_s_call_to_the_upstream_s_own_span(tmp_path: Path) -> None:
+    with collecting() as collector:
+        answer = await run_collected(tmp_path, collector, "shapes")
+    execution, trace = collector.of_program(answer.content["execution_id"])
+    by_id = {span.span_id: span for span in trace}
+
+    def path(span: Span) -> list[str]:
+        above = by_id.get(span.parent_id)
+        return [*(path(above) if above else []), f"{span.service}: {span.name}"]
+
+    us = "codemode-server: "
+    root = [f"{us}tools/call execute_code", f"{us}execution"]
+    assert sorted(path(span) for span in trace if span.name != "execution" and span.parent_id in by_id) == sorted(
+        [
+            [*root, f"{us}call github.boom"],
+            [*root, f"{us}call github.boom", f"{us}MCP send tools/call boom"],
+            [*root, f"{us}call github.create_issue"],
+            [*root, f"{us}call traced.echo"],
+            [*root, f"{us}call traced.echo", f"{us}MCP send tools/call echo"],
+            [*root, f"{us}call traced.echo", f"{us}MCP send tools/call echo", "upstream: tools/call echo"],
+        ]
+    )
+    (sent,) = (tmp_path / "traceparents").read_text().split()
+    client = next(span for span in trace if span.name == "MCP send tools/call echo")
+    assert sent.split("-")[1:3] == [execution.trace_id, client.span_id]
+
+
+async def test_each_span_says_what_was_decided_and_how_it_ended(tmp_path: Path) -> None:
+    with collecting() as collector:
+        answer = await run_collected(tmp_path, collector, "shapes")
+    execution, trace = collector.of_program(answer.content["execution_id"])
+    told = execution.attributes
+    assert not execution.is_error
+    assert {name: told[f"codemode.{name}"] for name in ("status", "calls", "isolation")} == {
+        "status": "succeeded",
+        "calls": 3,
+        "isolation": "wasm",
+    }
+    assert told["codemode.result_tokens"] > 1_000
+    assert told["codemode.result_tokens"] - 20 < told["codemode.tokens_saved"] < told["codemode.result_tokens"]
+    calls = {span.name: span for span in trace if span.name.startswith("call ")}
+    expected = {
+        "call traced.echo": ("allow", "succeeded", 3, False),
+        "call github.boom": ("allow", "failed", 1, True),
+        "call github.create_issue": ("deny", "refused", 2, True),
+    }
+    for name, (verdict, status, seq, is_error) in expected.items():
+        span = calls[name]
+        told = span.attributes
+        assert (told["codemode.verdict"], told["codemode.status"], told["codemode.seq"]) == (verdict, status, seq)
+        assert told["codemode.execution_id"] == answer.content["execution_id"]
+        assert told["gen_ai.operation.name"] == "execute_tool"
+        assert span.is_error == is_error
+        assert told.get("error.type") == (status if is_error else None)
+    assert "kaboom" in calls["call github.boom"].message
+    assert "rule 1" in calls["call github.create_issue"].attributes["codemode.verdict_reason"]
+    assert calls["call traced.echo"].attributes["codemode.result_bytes"] > 5_000
+
+
+@pytest.mark.parametrize(("payloads", "kept"), [("all", True), ("shapes", False), ("none", False)])
+async def test_payloads_are_kept_only_as_the_configuration_says_and_secrets_never(
+    tmp_path: Path, payloads: str, kept: bool
+) -> None:
+    with collecting() as collector:
+        answer = await run_collected(tmp_path, collector, payloads)
+    _, trace = collector.of_program(answer.content["execution_id"])
+    assert (CANARY.encode() in collector.raw) == kept
+    assert SECRET.encode() not in collector.raw
+    (echo,) = [span for span in trace if span.name == "call traced.echo"]
+    seen = {name: echo.attributes.get(f"langfuse.observation.{name}") for name in ("input", "output")}
+    if payloads == "shapes":
+        assert re.fullmatch(r'\{"text": "str of 50\d\d"\}', str(seen["input"]))
+        assert re.fullmatch(r'"str of 50\d\d"', str(seen["output"]))
+    elif payloads == "none":
+        assert seen == {"input": None, "output": None}
+    else:
+        assert CANARY in str(seen["input"])
+        assert CANARY in str(seen["output"])
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port on which somebody listens and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield int(listener.getsockname()[1])
+
+
+def langfuse_keys(port: int) -> dict[str, str]:
+    return {
+        "LANGFUSE_PUBLIC_KEY": "pk-lf-test",
+        "LANGFUSE_SECRET_KEY": "sk-lf-test",
+        "LANGFUSE_BASE_URL": f"http://127.0.0.1:{port}",
+    }
+
+
+@pytest.mark.parametrize("exporter", ["otlp", "langfuse"])
+@pytest.mark.parametrize("how", ["closed", "silent"])
+async def test_an_exporter_that_is_down_holds_up_neither_a_call_nor_the_end(
+    tmp_path: Path, exporter: str, how: str
+) -> None:
+    with silent() as port:
+        at = port if how == "silent" else 9
+        path = traced(
+            tmp_path, tracing={"otlp_endpoint": f"http://127.0.0.1:{at}/v1/traces"} if exporter == "otlp" else {}
+        )
+        async with over_stdio(path, env=langfuse_keys(at) if exporter == "langfuse" else None) as host:
+            answer = await host.run(PROGRAM)
+            start = time.monotonic()
+        took = time.monotonic() - start
+    assert answer.value == CANARY
+    assert took < 4
+
+
+IN_LANGFUSE = """
+import asyncio, json, sys
+from pathlib import Path
+if sys.argv[2] == "not installed":
+    sys.modules["langfuse"] = None
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from mcp import Client
+from codemode_server import logs
+from codemode_server.app import App
+from codemode_server.config import load
+exporter = InMemorySpanExporter()
+async def main():
+    loaded = load(Path(sys.argv[1]))
+    async with App.open(loaded) as app:
+        logs.start(None, lambda: app.redactor)
+        start = app.tracing.start
+        app.tracing.start = lambda settings: start(settings, langfuse_exporter=exporter)
+        async with Client(app.front) as client:
+            await client.call_tool("execute_code", {"code": "1"})
+            result = await client.call_tool("execute_code", {"code": sys.stdin.read()}, read_timeout_seconds=60)
+    return result.structured_content
+content = asyncio.run(main())
+spans = [
+    {
+        "name": span.name,
+        "id": format(span.context.span_id, "016x"),
+        "parent": format(span.parent.span_id, "016x") if span.parent else None,
+        "trace": format(span.context.trace_id, "032x"),
+        "attributes": dict(span.attributes),
+    }
+    for span in exporter.get_finished_spans()
+]
+print(json.dumps({"content": content, "spans": spans}))
+"""
+
+
+def in_langfuse(path: Path, environment: dict[str, str], how: str = "installed") -> tuple[dict[str, Any], str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(IN_LANGFUSE), str(path), how],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith("LANGFUSE")} | environment,
+        input=PROGRAM,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["content"]["value"] == CANARY, told
+    return told, done.stderr
+
+
+@pytest.mark.parametrize("where", ["environment", "settings"])
+def test_langfuse_gets_the_same_tree_with_the_kinds_of_observation_session_and_user(tmp_path: Path, where: str) -> None:
+    keys = {"public_key": "pk-lf-test", "secret_key": "sk-lf-test", "base_url": "http://127.0.0.1:9"}
+    path = traced(tmp_path, tracing={"langfuse": keys} if where == "settings" else {})
+    told, _ = in_langfuse(path, langfuse_keys(9) if where == "environment" else {})
+    spans = {span["id"]: span for span in told["spans"]}
+    execution_id = told["content"]["execution_id"]
+    (execution,) = [
+        span
+        for span in spans.values()
+        if span["name"] == "execution" and span["attributes"]["codemode.execution_id"] == execution_id
+    ]
+    below = {span["name"]: span for span in spans.values() if span["parent"] == execution["id"]}
+    assert set(below) == {"call traced.echo", "call github.boom", "call github.create_issue"}
+    assert spans[execution["parent"]]["name"] == "tools/call execute_code"
+    client = [span["name"] for span in spans.values() if span["parent"] == below["call traced.echo"]["id"]]
+    assert client == ["MCP send tools/call echo"]
+    kinds = {span["name"]: span["attributes"]["langfuse.observation.type"] for span in (execution, *below.values())}
+    assert kinds == {"execution": "span", **dict.fromkeys(below, "tool")}
+    assert execution["attributes"]["user.id"] == "default"
+    assert len(execution["attributes"]["session.id"]) == 12
+    assert below["call github.boom"]["attributes"]["langfuse.observation.level"] == "ERROR"
+    assert CANARY not in json.dumps(told["spans"])
+    assert SECRET not in json.dumps(told["spans"])
+
+
+def test_without_the_extra_there_is_one_warning_and_the_product_goes_on(tmp_path: Path) -> None:
+    told, said = in_langfuse(traced(tmp_path), langfuse_keys(9), "not installed")
+    assert told["spans"] == []
+    (warning,) = [line for line in said.splitlines() if "angfuse" in line]
+    assert warning.startswith("codemode-server: Langfuse keys are set, but the extra is not installed: pip install")
+
+
+def test_without_keys_langfuse_is_not_even_imported(tmp_path: Path) -> None:
+    told, said = in_langfuse(traced(tmp_path), {}, "not installed")
+    assert (told["spans"], said) == ([], "")

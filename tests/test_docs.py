@@ -1,0 +1,171 @@
+"""The documentation is true: links lead somewhere, examples load and run, commands, targets and stages exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server import __version__
+from codemode_server.config import load
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+WRITTEN_BY_A_RUN = {"benchmarks/RESULTS.md"}
+"""`make bench` writes it."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("https://", "http://")):
+            continue
+        name, _, anchor = target.partition("#")
+        place = (page.parent / name).resolve() if name else page
+        assert place.is_relative_to(ROOT), target
+        assert place.exists() or str(place.relative_to(ROOT)) in WRITTEN_BY_A_RUN, target
+        if anchor:
+            assert anchor in anchors(place), target
+
+
+@pytest.mark.parametrize(
+    "named", sorted(set(re.findall(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`", ARCHITECTURE + CONTRIBUTING)))
+)
+def test_every_file_and_folder_that_is_named_is_there(named: str) -> None:
+    assert any((base / named).exists() for base in (ROOT, ROOT / "codemode_server")), named
+
+
+def test_the_hosts_configurations_start_the_command_with_a_file() -> None:
+    found = [json.loads(block) for block in blocks(README, "json")]
+    assert [list(host) for host in found] == [["mcpServers"], ["servers"]]
+    for host in found:
+        (servers,) = host.values()
+        entry = servers["codemode"]
+        assert entry["command"].endswith("/.venv/bin/codemode-server")
+        assert entry["args"] == ["--config", "/path/to/upstream.yaml"]
+
+
+def test_the_example_of_the_configuration_loads(tmp_path: Path) -> None:
+    (example,) = blocks(README, "yaml")
+    (tmp_path / "upstream.yaml").write_text(example)
+    loaded = load(tmp_path / "upstream.yaml", environ={"LINEAR_TOKEN": "lin_0123456789"}, cwd=tmp_path)
+    assert loaded.warnings == ()
+    settings = loaded.settings
+    assert list(settings.servers) == ["git", "linear", "time"]
+    assert settings.servers["linear"].headers == {"Authorization": "Bearer lin_0123456789"}
+    assert settings.permissions.rules[0].deny == "git/git_reset"
+    assert settings.limits.memory_mb == 256
+
+
+COMMANDS = re.findall(r"^\| `codemode-server ?([^`]*)` \|", README, flags=re.MULTILINE)
+
+
+def test_the_table_of_commands_is_the_commands_there_are() -> None:
+    assert {command.split()[0] for command in COMMANDS if command} == {"serve", "config", "status", "sync"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_that_is_named_exists(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "codemode_server", *command.split(), "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: codemode-server")
+
+
+def recipes() -> dict[str, str]:
+    """Target → what it needs and does."""
+    found = re.findall(r"^([\w$()./-]+):(?!=) ?(.*)\n((?:\t.*\n?)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return {target: f"{needs}\n{recipe}" for target, needs, recipe in found}
+
+
+@pytest.mark.parametrize(
+    "target", sorted(set(re.findall(r"`?make ([a-z]+)", README + CONTRIBUTING + (ROOT / "CHANGELOG.md").read_text())))
+)
+def test_every_target_that_is_named_is_in_the_makefile(target: str) -> None:
+    assert target in recipes()
+
+
+def test_the_targets_do_what_contributing_says() -> None:
+    told = dict(re.findall(r"^make (\w+) +# (.*)$", CONTRIBUTING, flags=re.MULTILINE))
+    does = recipes()
+    assert set(told) == {"test", "fast", "lint", "types", "bench", "demo"}
+    assert "all tests" in told["test"]
+    assert re.search(r"python -m pytest$", does["test"], re.MULTILINE)
+    assert 'pytest -m "not slow' in does["fast"]
+    assert "ruff check ." in does["lint"]
+    assert "ruff format --check ." in does["lint"]
+    assert told["types"] == "mypy --strict"
+    assert does["types"].rstrip().endswith("/mypy")
+    assert "strict = true" in (ROOT / "pyproject.toml").read_text()
+    assert "python -m benchmarks" in does["bench"]
+    assert "scripts/demo.py" in does["demo"]
+    assert all(does[target].startswith("setup") for target in ("test", "fast", "lint", "types", "bench", "demo"))
+
+
+def test_the_table_of_stages_is_the_folders_there_are() -> None:
+    rows = re.findall(r"^\| (`[^|]+) \|", ARCHITECTURE, flags=re.MULTILINE)
+    told = {name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    package = ROOT / "codemode_server"
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert {name for name in told if not name.endswith(".py")} == folders
+    assert all((package / name).exists() for name in told)
+
+
+def test_the_stages_stand_in_the_order_in_which_they_may_import() -> None:
+    from tests.test_architecture import STAGES
+
+    rows = re.findall(r"^\| `(\w+)/`", ARCHITECTURE, flags=re.MULTILINE)
+    assert [name for name in rows if name in STAGES] == list(STAGES)
+
+
+async def test_the_example_of_what_a_model_does_runs(tmp_path: Path) -> None:
+    (example,) = blocks(README, "python")
+    program = re.search(r'code="""\n(.*?)\n"""', example, flags=re.DOTALL)
+    assert program
+    git: dict[str, Any] = {"command": sys.executable, "args": [str(UPSTREAMS / "git.py")]}
+    async with in_memory(configuration(tmp_path, {"git": git})) as host:
+        found = await host.call("search_tools", query="commit history")
+        assert "from servers.git import git_log" in found.text
+        stub = (await host.call("read_tool", path="servers/git/git_log.py")).text
+        assert "def git_log(repo_path: str, max_count: int = 10)" in stub
+        answer = await host.run(program[1])
+    assert answer.value == 41
+    assert "Message:" not in answer.text
+
+
+def test_the_changelog_has_something_on_this_version() -> None:
+    titles = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert {"Unreleased", __version__} & set(titles)
+
+
+def test_the_glossary_s_words_for_states_are_those_of_the_code() -> None:
+    from codemode_server.gateway.policy import Verdict
+
+    (verdict,) = re.findall(
+        r"^\| \*\*verdict\*\* \| (.*) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
+    )
+    assert all(answer in verdict for answer in ("allow", "deny", "ask", "reason"))
+    assert set(Verdict.__slots__) == {"answer", "reason"}

@@ -77,6 +77,11 @@ def parameter_names(raw_names: Iterable[str]) -> dict[str, str]:
     return _assign(raw_names, Kind.PARAMETER, str)
 
 
+def name_alone(raw: str, kind: Kind) -> str:
+    """The name that it would have if there were no other."""
+    return _cleaned(raw, kind)
+
+
 def is_plain_identifier(text: str) -> bool:
     """Whether Python reads the text as this very name, in a class body too (where `__x` would be mangled)."""
     return (

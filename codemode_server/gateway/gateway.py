@@ -16,6 +16,7 @@ import anyio
 from opentelemetry.trace import Span
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.errors import (
     CallError,
     CallRefused,
@@ -179,7 +180,11 @@ class Gateway:
         return Reply(self._redactor().value(reply.value), reply.encoding)
 
     def _judge(self, server: Server, tool: Tool) -> Verdict:
-        return judge(self._permissions(), Names(server.raw_name, server.name), Names(tool.raw_name, tool.name))
+        return judge(
+            self._permissions(),
+            Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
+            Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL)),
+        )
 
     def _settle(
         self,

@@ -21,6 +21,8 @@ class Names:
 
     raw: str
     python: str
+    alone: str = ""
+    """The Python name that it would have, and perhaps had, if there were no other like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,23 @@ class Verdict:
 def judge(permissions: PermissionSettings, server: Names, tool: Names) -> Verdict:
     """The verdict on a call of `tool` on `server`."""
     for number, rule in enumerate(permissions.rules, start=1):
-        if _matches(rule.pattern, server, tool):
+        if _matches(rule, server, tool):
             return Verdict(rule.answer, _reason(rule, number))
     return Verdict(permissions.default, f"permissions.default is {permissions.default!r}")
 
 
-def _matches(pattern: str, server: Names, tool: Names) -> bool:
-    server_glob, _, tool_glob = pattern.partition("/")
-    return _fits(server, server_glob) and _fits(tool, tool_glob or "*")
+def _matches(rule: PermissionRule, server: Names, tool: Names) -> bool:
+    server_glob, _, tool_glob = rule.pattern.partition("/")
+    # An upstream that adds `a_b` takes that name from `a-b`; a `deny` that was written for it still holds.
+    is_wide = rule.answer != "allow"
+    return _fits(server, server_glob, is_wide=is_wide) and _fits(tool, tool_glob or "*", is_wide=is_wide)
 
 
-def _fits(names: Names, glob: str) -> bool:
+def _fits(names: Names, glob: str, *, is_wide: bool) -> bool:
     """A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form."""
     return any(
         spelling == glob or fnmatchcase(spelling, _composed(glob))
-        for name in (names.raw, names.python)
+        for name in (names.raw, names.python, *([names.alone] if is_wide and names.alone else []))
         for spelling in (name, _composed(name))
     )
 

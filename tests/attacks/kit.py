@@ -1,0 +1,101 @@
+"""What the attacks share: hostile upstreams, the raw channel as a program finds it, and what has to be true after."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.behaviour.product import Host
+
+HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
+
+RAW = """
+import gc, json, sys
+for module in list(sys.modules.values()):
+    if getattr(module, "__name__", "").endswith("wit_world"):
+        raw = module
+def send(**frame): raw.send(json.dumps(frame))
+def receive(): return json.loads(raw.receive(-1))
+def call(id, server, tool, **arguments):
+    send(op="call", id=id, server=server, tool=tool, arguments=arguments)
+    return receive()
+def run_id():
+    return next(o["id"] for o in gc.get_objects() if isinstance(o, dict) and o.get("op") == "done")
+"""
+"""The channel beneath all that the guest offers, found by looking around, as a hostile program would."""
+
+
+def hostile(folder: Path, kind: str, *, name: str | None = None, **settings: Any) -> dict[str, Any]:
+    """The settings of one hostile upstream; its calls are noted in `<name>.log`."""
+    log = folder / f"{name or kind}.log"
+    return {name or kind: {"command": sys.executable, "args": [str(HOSTILE), kind, str(log)], **settings}}
+
+
+def arrived(folder: Path, name: str) -> list[str]:
+    """The tools whose calls arrived at a hostile upstream, by the names it has for them."""
+    log = folder / f"{name}.log"
+    return [json.loads(line)["tool"] for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
+    """What the record says of calls: server, tool, verdict, status."""
+    with sqlite3.connect(folder / "state" / "codemode.db") as connection:
+        rows = connection.execute("SELECT server, tool, verdict, status FROM calls ORDER BY started_at, seq").fetchall()
+    connection.close()
+    return rows
+
+
+async def is_well(host: Host) -> None:
+    """The product goes on: the next program runs."""
+    assert (await host.run("1+1")).value == 2
+
+
+def temporary_folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
+
+
+@contextmanager
+def own_temporary_folder(folder: Path) -> Iterator[Path]:
+    """/tmp of the host for a test of its own, so that nobody else's folders are counted."""
+    place = folder / "tmp"
+    place.mkdir()
+    before, tempfile.tempdir = tempfile.tempdir, str(place)
+    try:
+        yield place
+    finally:
+        tempfile.tempdir = before
+
+
+def children(pid: int) -> dict[int, list[str]]:
+    """The processes below a process, with their command lines."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found, waiting = {}, [pid]
+    while waiting:
+        parent = waiting.pop()
+        for child in [it for it, its_parent in parents.items() if its_parent == parent]:
+            try:
+                found[child] = (
+                    (Path("/proc") / str(child) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+                )
+            except OSError:
+                continue
+            waiting.append(child)
+    return found
+
+
+def workers(pid: int = 0) -> set[int]:
+    """The sandbox's worker processes below a process, this one unless told otherwise."""
+    return {child for child, command in children(pid or os.getpid()).items() if "serve" in command and "-I" in command}

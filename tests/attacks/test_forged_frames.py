@@ -1,0 +1,201 @@
+"""Threat: a program leaves the generated functions aside and forges frames on the channel to the host.
+
+Rule: a frame can do nothing that the functions can't. The gateway judges each call by the pipe that it came through;
+what is refused never reaches an upstream, whose own log is the proof, and the record says so.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded
+from tests.behaviour.product import configuration, in_memory
+
+RULES = {"rules": [{"deny": "main/hidden_act", "reason": "not for programs"}]}
+
+
+def two_servers(folder: Path) -> dict[str, Any]:
+    filtered = {"tools": {"exclude": ["hidden_act"]}}
+    return {
+        **hostile(folder, "plain", name="main"),
+        **hostile(folder, "plain", name="other", **filtered),
+        **hostile(folder, "plain", name="off", enabled=False),
+    }
+
+
+async def test_a_forged_call_of_an_allowed_tool_arrives_as_any_other(tmp_path: Path) -> None:
+    """The positive control: the channel is within a program's reach, and works."""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
+        answer = await host.run(RAW + "call(1, 'main', 'act', how='ping')['value']")
+        assert answer.value == "pong"
+    assert arrived(tmp_path, "main") == ["act"]
+    assert recorded(tmp_path) == [("main", "act", "allow", "succeeded")]
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "kind"),
+    [
+        pytest.param("main", "hidden_act", "refused", id="denied"),
+        pytest.param("other", "hidden_act", "unknown_tool", id="excluded by the filter"),
+        pytest.param("off", "act", "unknown_tool", id="of a disabled server"),
+        pytest.param("main", "tools/call", "unknown_tool", id="a method of the protocol"),
+        pytest.param("main", "never listed", "unknown_tool", id="not listed"),
+        pytest.param("main/hidden_act", "act", "unknown_tool", id="a slash in the server"),
+        pytest.param("MAIN", "act", "unknown_tool", id="another case"),
+        pytest.param("main\0", "act", "unknown_tool", id="a NUL"),
+        pytest.param("m\uff41in", "act", "unknown_tool", id="another width"),
+        pytest.param("*", "*", "unknown_tool", id="a glob"),
+        pytest.param("", "", "unknown_tool", id="nothing"),
+        pytest.param("__proto__", "__class__", "unknown_tool", id="an attribute"),
+    ],
+)
+async def test_a_forged_call_of_anything_else_is_refused(tmp_path: Path, server: str, tool: str, kind: str) -> None:
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
+        answer = await host.run(RAW + f"r = call(1, {server!r}, {tool!r})\n[r['ok'], r.get('kind')]")
+        assert answer.value == [False, kind]
+        await is_well(host)
+    assert [arrived(tmp_path, name) for name in ("main", "other", "off")] == [[], [], []]
+    assert recorded(tmp_path) == ([("main", "hidden_act", "deny", "refused")] if kind == "refused" else [])
+
+
+async def test_fields_that_claim_another_identity_change_nothing(tmp_path: Path) -> None:
+    forged = """
+send(op="call", id=1, server="main", tool="hidden_act", arguments={}, verdict="allow", caller="admin",
+     execution_id="x000000000000", customer="other", seq=-5, permissions={"default": "allow"})
+receive()["kind"]
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
+        answer = await host.run(RAW + forged)
+        assert answer.value == "refused"
+        assert answer.content["calls"][0]["status"] == "refused"
+    assert arrived(tmp_path, "main") == []
+
+
+async def test_calls_after_a_forged_end_go_nowhere(tmp_path: Path) -> None:
+    """The program finds its own id, says that it is done, and calls on."""
+    forged = """
+import codemode_guest.runner as runner
+def end(self, text):
+    self._transport.send(text)
+    for n in range(1, 50):
+        send(op="call", id=1000 + n, server="main", tool="act", arguments={"how": "ping"})
+        send(op="output", stream="stdout", text="after the end")
+runner.Link.send_text = end
+"ended"
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        for _ in range(3):
+            answer = await host.run(RAW + forged)
+            assert (answer.value, answer.content["calls"]) == ("ended", [])
+            following = await host.run("print('mine')\n2")
+            assert (following.value, following.content["stdout"]) == (2, "mine\n")
+        assert (await host.run("from servers.main import act\nact(how='ping')")).value == "pong"
+    assert arrived(tmp_path, "main") == ["act"]
+    assert recorded(tmp_path) == [("main", "act", "allow", "succeeded")]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(
+            "raw.send(chr(0).join(json.dumps({'op': 'load', 'id': 1, 'module': 'servers'})) + chr(0))", id="utf-16"
+        ),
+        pytest.param(
+            "raw.send(''.join(c + chr(0) for c in json.dumps({'op': 'call', 'id': 1, 'server': 'main', 'tool': 'act',"
+            " 'arguments': {'x': chr(0xd800)}})))",
+            id="utf-16 with half a character",
+        ),
+        pytest.param(
+            "raw.send(chr(0xfeff) + json.dumps({'op': 'load', 'id': 1, 'module': 'servers'}))", id="byte order mark"
+        ),
+        pytest.param(
+            """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":1e999}}')""", id="infinity"
+        ),
+        pytest.param(
+            """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":' + '9' * 5000 + '}}')""",
+            id="number without end",
+        ),
+        pytest.param(
+            "send(op='call', id=10**400, server='main', tool='act', arguments=[])", id="huge id, no arguments"
+        ),
+        pytest.param("send(op='run', id='x', code='1', limits={})", id="the host's own frame"),
+        pytest.param("send(op='reply', id=1, ok=True, value=1, encoding='json')", id="a forged reply"),
+    ],
+)
+async def test_what_is_no_frame_ends_the_sandbox_and_nothing_else(tmp_path: Path, frame: str) -> None:
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
+        assert answer.error["type"] == "SandboxFailed"
+        assert "broke the protocol" in answer.error["message"]
+        await is_well(host)
+    assert arrived(tmp_path, "main") == []
+
+
+async def test_a_huge_id_is_only_a_number(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(
+            RAW + "r = call(10**4000, 'main', 'act', how='ping')\n[r['id'] == 10**4000, r['value']]"
+        )
+        assert answer.value == [True, "pong"]
+
+
+async def test_frames_while_a_call_is_on_its_way_are_answered_each_for_itself(tmp_path: Path) -> None:
+    forged = """
+send(op="call", id=1, server="main", tool="act", arguments={"how": "slow"})
+send(op="call", id=2, server="main", tool="hidden_act", arguments={})
+send(op="load", id=3, module="servers.main")
+send(op="search", id=4, query="act", detail_level="name_only", server=None, limit=5)
+sorted((r["id"], r["ok"], r.get("kind")) for r in (receive() for _ in range(4)))
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
+        answer = await host.run(RAW + forged)
+        assert answer.value == [[1, True, None], [2, False, "refused"], [3, True, None], [4, True, None]]
+    assert arrived(tmp_path, "main") == ["act"]
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        pytest.param("send(op='load', id=n, module='servers.many.tool_number_' + str(n + 10**6))", id="load"),
+        pytest.param(
+            "send(op='search', id=n, query='thing number tool ' * 900, detail_level='full', server=None, limit=10**9)",
+            id="search",
+        ),
+        pytest.param("send(op='output', stream='stdout', text='')", id="empty output"),
+    ],
+)
+async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Path, flood: str) -> None:
+    """The program never reads an answer; meanwhile the host is asked for something every now and then."""
+    servers = hostile(tmp_path, "many")
+    async with in_memory(configuration(tmp_path, servers, limits={"wall_seconds": 3})) as host:
+        assert (await host.call("list_dir", path="/servers/many")).result.is_error is not True
+        endings: list[str] = []
+        longest = 0.0
+
+        async def attack() -> None:
+            answer = await host.run(RAW + f"n = 0\nwhile True:\n    n += 1\n    {flood}")
+            endings.append(answer.content["status"])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(attack)
+            while not endings:
+                started = time.monotonic()
+                await host.call("list_dir", path="/skills")
+                longest = max(longest, time.monotonic() - started)
+                await anyio.sleep(0.05)
+        assert endings == ["limit_exceeded"]
+        assert longest < 2
+        await is_well(host)
+
+
+async def test_calls_of_tools_that_do_not_exist_are_counted_as_well(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), limits={"calls": 20})) as host:
+        answer = await host.run(RAW + "for n in range(1, 30): call(n, 'main', 'none' + str(n))")
+        assert answer.error["setting"] == "limits.calls"
+        await is_well(host)
+    assert arrived(tmp_path, "main") == []

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 
@@ -31,53 +32,49 @@ _AFTER_HANDSHAKE_SECONDS = 0.02
 """Between the first answer and what takes the processor from sending it."""
 
 
-def serve(config: Path | None, http: str | None) -> int:
-    """Serve until the host is gone or a signal comes; gives the exit code."""
-    return anyio.run(_Service(config, _address(http) if http else None).run)
+def serve(config: Path | None, http: str | None) -> NoReturn:
+    """Serve until the host is gone or a signal comes; ends the process with its exit code."""
+    anyio.run(_Service(config, _listener(*_address(http)) if http is not None else None).run)
+    raise AssertionError("the process has ended")
 
 
 class _Service:
     """One front, the product behind it, and what ends them."""
 
-    def __init__(self, config: Path | None, address: tuple[str, int] | None) -> None:
+    def __init__(self, config: Path | None, listener: socket.socket | None) -> None:
         self._config = config
-        self._address = address
+        self._listener = listener
         self._connected = anyio.Event()
         self._stop = anyio.Event()
         self._code = 0
         self._tools = LateTools()
         self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
 
-    async def run(self) -> int:
+    async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._take_signals)
             tasks.start_soon(self._serve_front)
             await self._serve_product()
-            if not self._front_is_over:
-                # It may sit in a blocking read of stdin, which nothing can interrupt; all else is closed by now.
-                logging.shutdown()
-                sys.stderr.flush()
-                os._exit(self._code)
-            tasks.cancel_scope.cancel()
-        return self._code
-
-    _front_is_over = False
+            # What could still hold the process is a blocking read of stdin, and exporters of traces that nobody
+            # answers; all that is ours is closed by now.
+            logging.shutdown()
+            sys.stderr.flush()
+            os._exit(self._code)
 
     async def _serve_front(self) -> None:
         try:
-            await (self._front.run_stdio_async() if self._address is None else self._serve_http(*self._address))
+            await (self._front.run_stdio_async() if self._listener is None else self._serve_http(self._listener))
         finally:
-            self._front_is_over = True
             self._stop.set()
 
-    async def _serve_http(self, host: str, port: int) -> None:
+    async def _serve_http(self, listener: socket.socket) -> None:
         import uvicorn
 
         self._connected.set()
-        app = self._front.streamable_http_app(host=host)
-        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="error"))
-        print(f"codemode-server: http://{host}:{port}/mcp", file=sys.stderr)
-        await server._serve()  # `serve` would put its own signal handlers in the place of ours
+        host, port = listener.getsockname()[:2]
+        server = uvicorn.Server(uvicorn.Config(self._front.streamable_http_app(host=host), log_level="error"))
+        print(f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp", file=sys.stderr)
+        await server._serve([listener])  # `serve` would put its own signal handlers in the place of ours
 
     async def _serve_product(self) -> None:
         """Build the product once the host is served, and keep it until the end."""
@@ -124,9 +121,19 @@ def _first(error: BaseException) -> CodemodeError:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if host not in ("127.0.0.1", "localhost", "[::1]", "::1") or not port.isdigit() or int(port) > 65_535:
+    is_port = port.isascii() and port.isdigit() and int(port) <= 65_535
+    if host not in ("127.0.0.1", "localhost", "[::1]", "::1") or not is_port:
         raise SettingsError(
             f"--http {text!r}: give 127.0.0.1:PORT. There is no authentication, so other machines are not served; "
             "put a proxy that authenticates in front if they must be."
         )
     return host.strip("[]"), int(port)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Opened before anything else, so that a port that is taken ends the command with a message."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error

@@ -39,7 +39,7 @@ class ProgramDoor:
         try:
             return await self._gateway.call(self._caller, server, tool, arguments)
         except LedgerUnavailable as error:
-            raise ExecutionError(f"a call could not be recorded, so it was not sent: {error}") from error
+            raise ExecutionError(f"the program was ended, since calls can no longer be recorded: {error}") from error
 
     async def load(self, module: str) -> dict[str, Any]:
         await self._listed()

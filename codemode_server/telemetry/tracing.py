@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.settings import TracingSettings
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SHUTDOWN_SECONDS = 1.0
 _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
@@ -45,12 +48,15 @@ class Tracing:
         return names
 
     def shutdown(self) -> None:
-        """Send what is still queued; waits for the exporters a bounded time."""
-        for shutdown in self._shutdowns:
-            try:
-                shutdown()
-            except Exception:  # telemetry never decides
-                logger.exception("an exporter of traces did not shut down")
+        """Send what is still queued, within a second: a host kills a server that takes longer to end than two."""
+        threads = [threading.Thread(target=_logged, args=(end,), daemon=True) for end in self._shutdowns]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + _SHUTDOWN_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            logger.warning("the last traces could not be sent in %g s", _SHUTDOWN_SECONDS)
         self._shutdowns.clear()
 
     def _start_otlp(self, settings: TracingSettings) -> None:
@@ -74,6 +80,13 @@ class Tracing:
         client = Langfuse(**arguments, span_exporter=exporter, should_export_span=lambda _span: True)
         self._shutdowns.append(client.shutdown)
         return True
+
+
+def _logged(end: Callable[[], object]) -> None:
+    try:
+        end()
+    except Exception:  # telemetry never decides
+        logger.exception("an exporter of traces did not shut down")
 
 
 def _provider(service_name: str) -> Any:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import anyio
@@ -80,6 +81,26 @@ def test_two_products_at_once_compile_once(tiny: Path, tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len([line for line in said if line.startswith("compiling")]) == 1
+
+
+@pytest.mark.slow
+def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(tmp_path: Path) -> None:
+    """A host with short sessions would compile each time otherwise, for nothing."""
+    code = (
+        "import sys; from pathlib import Path; from codemode_server.sandbox.wasm import build, component\n"
+        "component.native_code(build.COMPONENT, Path(sys.argv[1]), lambda line: print(line, flush=True))"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "cache")], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    assert killed.stdout.readline().startswith("compiling")
+    time.sleep(0.5)  # into the compilation itself; sooner is as good
+    killed.kill()
+    killed.wait()
+    killed.stdout.close()
+    said: list[str] = []
+    assert component.native_code(build.COMPONENT, tmp_path / "cache", said.append).stat().st_size > 10_000_000
+    assert said == [], "it waited for the one that was under way"
+    assert list((tmp_path / "cache").glob("compiling-*")) == []
 
 
 def test_a_missing_component_says_how_to_make_it(tmp_path: Path) -> None:
@@ -180,7 +201,7 @@ async def test_a_worker_does_not_outlive_a_killed_host(backend: object, code: st
     host.kill()
     await host.aclose()
     with anyio.fail_after(5):
-        while is_alive(pid):  # noqa: ASYNC110 - a process that is not ours can only be asked
+        while is_alive(pid):
             await anyio.sleep(0.01)
 
 

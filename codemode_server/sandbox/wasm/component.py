@@ -16,7 +16,6 @@ import platform
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,11 +68,11 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
     """
     _make_private(folder)
     target = folder / f"{_key(component)}.cwasm"
-    with _lock(folder / "compile.lock"):
+    with _lock(folder / "compile.lock") as lock:
         if not _is_sound(target):
             announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
             began = time.monotonic()
-            _compile(component, target)
+            _compile(component, target, lock)
             announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
     return target
 
@@ -131,34 +130,26 @@ def _is_sound(target: Path) -> bool:
         return False
 
 
-def _compile(component: Path, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as folder:
-        made = Path(folder) / target.name
-        command = [
-            sys.executable,
-            "-I",
-            "-B",
-            str(WORKER),
-            "compile",
-            str(wasmtime_folder()),
-            str(component),
-            str(made),
-        ]
-        try:
-            run = subprocess.run(  # noqa: S603 - our own file and arguments
-                command, env=worker_environment(), check=False, capture_output=True, timeout=_COMPILE_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            raise SandboxUnavailable(f"compiling the sandbox took longer than {_COMPILE_SECONDS:g} seconds") from None
-        if run.returncode != 0 or not made.is_file():
-            reason = run.stderr.decode(errors="replace").strip()[-500:]
-            raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
-        made.chmod(0o600)
-        digest = Path(folder) / "digest"
-        digest.write_text(_digest(made), encoding="ascii")
-        digest.chmod(0o600)
-        made.replace(target)
-        digest.replace(_digest_path(target))
+def _compile(component: Path, target: Path, lock: int) -> None:
+    """Have it compiled by a process that goes on, and keeps the lock, should this one be ended meanwhile."""
+    for unfinished in target.parent.glob("compiling-*"):
+        unfinished.unlink(missing_ok=True)
+    command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(target)]
+    try:
+        run = subprocess.run(  # noqa: S603 - our own file and arguments
+            command,
+            env=worker_environment(),
+            check=False,
+            capture_output=True,
+            timeout=_COMPILE_SECONDS,
+            start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else (lock,),
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxUnavailable(f"compiling the sandbox took longer than {_COMPILE_SECONDS:g} seconds") from None
+    if run.returncode != 0 or not _is_sound(target):
+        reason = run.stderr.decode(errors="replace").strip()[-500:]
+        raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
 
 
 def worker_environment() -> dict[str, str]:
@@ -176,8 +167,8 @@ def _digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; the system takes it back from a dead one."""
+def _lock(path: Path) -> Iterator[int]:
+    """Held by one process at a time; the system takes it back when the last that has the descriptor is dead."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if sys.platform == "win32":
@@ -188,6 +179,6 @@ def _lock(path: Path) -> Iterator[None]:
             import fcntl
 
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)

@@ -42,10 +42,19 @@ def engine() -> wasmtime.Engine:
 
 
 def compile_component(source: str, target: str) -> None:
-    """Write the component's native code for this machine."""
+    """Write the component's native code for this machine and its digest, each whole or not at all.
+
+    All of it is done here, so that a product that is ended meanwhile leaves a machine that is ready for the next one.
+    """
+    import hashlib
+
     made = component.Component.from_file(engine(), source).serialize()
-    with open(target, "wb") as file:  # noqa: PTH123 - pathlib would cost each worker its import
-        file.write(made)
+    digest = hashlib.sha256(made).hexdigest().encode()
+    for path, content in ((target, made), (f"{target}.sha256", digest)):
+        unfinished = os.path.join(os.path.dirname(path), f"compiling-{os.getpid()}")  # noqa: PTH118, PTH120 - see above
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        os.replace(unfinished, path)  # noqa: PTH105
 
 
 class _Pipe:

@@ -1,0 +1,40 @@
+"""Takes the configured secrets out of every span of this process before any exporter sees it.
+
+Our own spans hold none, but mcp makes spans as well, and puts the errors of upstreams into them as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
+from opentelemetry.trace import Status
+
+from codemode_server.redaction import Redactor
+
+
+class Redacting(SpanProcessor):
+    """To be added before the processors that export: all are handed the same span, in order."""
+
+    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+        self._redactor = redactor
+
+    def on_end(self, span: ReadableSpan) -> None:
+        text = self._redactor().text
+        # A finished span has no public way to change it.
+        span._name = text(span._name)
+        span._attributes = _redacted(span._attributes, text)
+        span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
+        if span._status.description:
+            span._status = Status(span._status.status_code, text(span._status.description))
+
+
+def _redacted(attributes: Mapping[str, Any] | None, text: Callable[[str], str]) -> dict[str, Any]:
+    return {name: _value(value, text) for name, value in (attributes or {}).items()}
+
+
+def _value(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    return tuple(_value(item, text) for item in value) if isinstance(value, tuple | list) else value

@@ -133,7 +133,8 @@ def _is_sound(target: Path) -> bool:
 def _compile(component: Path, target: Path, lock: int) -> None:
     """Have it compiled by a process that goes on, and keeps the lock, should this one be ended meanwhile."""
     for unfinished in target.parent.glob("compiling-*"):
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what an older version left may be a folder
+            unfinished.unlink()
     command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(target)]
     try:
         run = subprocess.run(  # noqa: S603 - our own file and arguments

@@ -21,8 +21,11 @@ from codemode_server.gateway.ledger import ExecutionStatus
 from codemode_server.model import UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
+from codemode_server.text import clean, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
+_MOST_READ_TOKENS = 25_000
+"""Of all that one `read_tool` reads; no generated module is as long."""
 _HEARTBEAT_SECONDS = 2.0
 """Between progress notifications while nothing else happens; hosts give up on a silent request."""
 
@@ -56,12 +59,17 @@ class Answers:
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
-        return folder.text, {"text": folder.text}
+        text = self._redactor().text(clean(folder.text))
+        return text, {"text": text}
 
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
-        return reading.text, {"text": reading.text}
+        # What programs left in /workspace may hold anything that they were given.
+        text = cut_middle(
+            self._redactor().text(clean(reading.text)), _MOST_READ_TOKENS, "ask for fewer lines: path:1-200"
+        )
+        return text, {"text": text}
 
     async def search_tools(
         self, query: str, detail_level: str, server: str | None, limit: int

@@ -12,6 +12,7 @@ from typing import Any
 from codemode_server.execution.executor import Execution
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
+from codemode_server.model import JsonValue
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Outcome
 from codemode_server.text import clean, clean_line, cut_middle
@@ -47,13 +48,22 @@ def _value(outcome: Outcome, budget_tokens: int, redactor: Redactor) -> tuple[An
     """The value, its text, and whether it had to be cut (the value is the cut text then)."""
     if outcome.value_form == "none":
         return None, "", False
-    value = redactor.value(outcome.value)
+    # Cleaned first: a secret with control characters within is one once they are gone.
+    value = redactor.value(_cleaned(outcome.value))
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-    text = clean(text)
     if estimate_tokens(text) <= budget_tokens:
-        return (text if isinstance(value, str) else value), text, False
+        return value, text, False
     shortened = cut_middle(text, budget_tokens, _REMEDY)
     return shortened, shortened, True
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    """A value with all its texts cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    return {clean(key): _cleaned(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _error(execution: Execution, redactor: Redactor) -> dict[str, Any] | None:
@@ -63,7 +73,7 @@ def _error(execution: Execution, redactor: Redactor) -> dict[str, Any] | None:
     if error is None:
         return None
     told: dict[str, Any] = {
-        "type": clean_line(error.type, 100),
+        "type": redactor.text(clean_line(error.type, 100)),
         "message": cut_middle(redactor.text(clean(error.message)), 600),
     }
     if error.line is not None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from codemode_server.redaction import Redactor
 from codemode_server.settings import TracingSettings
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 class Tracing:
     """The exporters of one product. A failure in here is logged and goes no further."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Callable[[], Redactor] = Redactor) -> None:
+        self._redactor = redactor
         self._shutdowns: list[Any] = []
 
     def start(
@@ -40,9 +42,12 @@ class Tracing:
         """
         names: list[str] = []
         if settings.otlp_endpoint or any(environment.get(name) for name in _OTLP_VARIABLES):
-            self._start_otlp(settings)
             names.append("otlp")
         langfuse = _langfuse_arguments(settings, environment)
+        if names or langfuse is not None:
+            self._start_redacting(settings)  # before any exporter
+        if names:
+            self._start_otlp(settings)
         if langfuse is not None and self._start_langfuse(langfuse, langfuse_exporter):
             names.append("langfuse")
         return names
@@ -58,6 +63,11 @@ class Tracing:
         if any(thread.is_alive() for thread in threads):
             logger.warning("the last traces could not be sent in %g s", _SHUTDOWN_SECONDS)
         self._shutdowns.clear()
+
+    def _start_redacting(self, settings: TracingSettings) -> None:
+        from codemode_server.telemetry.redacting import Redacting
+
+        _provider(settings.service_name).add_span_processor(Redacting(self._redactor))
 
     def _start_otlp(self, settings: TracingSettings) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -1,0 +1,270 @@
+"""Threat: a secret of the configuration gets out: to the model, the program, a file, a log, a trace, another process.
+
+Rule: it goes to the upstream that it is configured for, and nowhere else; what that upstream says of it, in whatever
+place, is masked. What can't be caught is in the last tests: a secret that was cut in pieces or encoded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.kit import arrived, children, hostile, is_well
+from tests.behaviour.product import configuration, in_memory, over_stdio
+
+TOKEN = "tok-Z7kQ9xw41LmN0pR2"
+FROM_FILE = "hunter2-from-dotenv-88"
+IN_URL = "p4ssw0rd-in-the-url"
+IN_HEADER = "hdr-5f2c9e7a1b"
+IN_ARGS = "arg-5f0d3c2b1a99"
+SECRETS = (TOKEN, FROM_FILE, IN_URL, IN_HEADER, IN_ARGS)
+WAYS = ["plain", "json", "structured", "environment", "arguments", "error", "interrupted_error", "protocol error"]
+WAYS += ["resource", "link", "unknown"]
+
+
+class Collector:
+    """A collector of traces that keeps the bytes."""
+
+    def __init__(self) -> None:
+        collector = self
+        self.bodies: list[bytes] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                collector.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                return
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/v1/traces"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.close()
+
+
+def servers(folder: Path, **more: Any) -> dict[str, Any]:
+    (folder / ".env").write_text(f"DOTENV_PASSWORD={FROM_FILE}\n")
+    teller = hostile(folder, "teller", env={"PROBE_TOKEN": "${PROBE_TOKEN}", "DB": "${DOTENV_PASSWORD}"})
+    teller["teller"]["args"] += ["--token", IN_ARGS]
+    away = {"url": f"http://me:{IN_URL}@127.0.0.1:9/mcp", "headers": {"Authorization": f"Bearer {IN_HEADER}"}}
+    return {**teller, "away": away, **more}
+
+
+def config(folder: Path, **sections: Any) -> Path:
+    state = {"dir": str(folder / "state"), "payloads": "all"}
+    return configuration(folder, servers(folder), state=state, **sections)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PROBE_TOKEN", TOKEN)
+    return config(tmp_path)
+
+
+def leaks(*texts: str | bytes) -> list[str]:
+    """The secrets that are in any of the texts, as they are or as JSON writes them."""
+    data = b"\n".join(text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts)
+    return [secret for secret in SECRETS if secret.encode() in data or json.dumps(secret)[1:-1].encode() in data]
+
+
+def everything(answer: Any) -> str:
+    return repr(answer.result.model_dump())
+
+
+async def test_a_text_that_is_no_secret_comes_through_whole(tmp_path: Path) -> None:
+    """The positive control: the upstream does tell, and what is not configured as a secret is not masked."""
+    teller = hostile(tmp_path, "teller", env={"PROBE_TOKEN": "x"})
+    del teller["teller"]["env"]
+    teller["teller"]["env"] = {"COLOUR": "a deep and quiet blue"}
+    async with in_memory(configuration(tmp_path, teller)) as host:
+        answer = await host.run("from servers.teller import tell\ntell(how='environment')['COLOUR']")
+        assert answer.value == "a deep and quiet blue"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_an_upstream_tells_of_a_secret_is_masked(path: Path, way: str) -> None:
+    """For the program too, which may do anything with it, and the model, in every part of the answer."""
+    async with in_memory(path) as host:
+        program = f"""
+import codemode
+try:
+    r = codemode.call("teller", "tell", how={way!r})
+except codemode.ToolError as error:
+    r = [str(error), repr(error), error.args]
+text = repr(r) + repr(getattr(r, "__dict__", ""))
+print(text)
+open("/workspace/told.txt", "w").write(text)
+[r if isinstance(r, (str, list, dict)) else text, {TOKEN[::-1]!r} in text[::-1], "***" in text]
+"""
+        answer = await host.run(program)
+        assert answer.value[1:] == [False, True], answer.text
+        assert leaks(everything(answer)) == []
+        assert leaks((await host.call("read_tool", path="/workspace/told.txt")).text) == []
+        assert arrived(host.folder, "teller") == ["tell"]
+
+
+async def test_an_error_that_nobody_catches_is_masked(path: Path) -> None:
+    async with in_memory(path) as host:
+        answer = await host.run("from servers.teller import tell\ntell(how='protocol error')")
+        assert answer.error["type"] == "ToolError"
+        assert "***" in answer.text
+        assert leaks(everything(answer)) == []
+
+
+async def test_last_words_of_a_crashed_upstream_are_masked(path: Path) -> None:
+    async with in_memory(path) as host:
+        answer = await host.run("from servers.teller import tell\ntell(how='crash')")
+        assert answer.content["calls"][0]["status"] == "unavailable"
+        texts = [everything(answer)]
+        for _ in range(20):
+            texts.append(everything(await host.call("list_dir", path="/servers")))
+        assert leaks(*texts) == []
+
+
+async def test_what_upstreams_list_is_masked(path: Path) -> None:
+    """Names, titles, descriptions, instructions and schemas, wherever they are shown."""
+    async with in_memory(path) as host:
+        texts = []
+        for tool, arguments in (
+            ("list_dir", {"path": "/servers"}),
+            ("list_dir", {"path": "/servers/teller"}),
+            ("list_dir", {"path": "/servers/away"}),
+            ("read_tool", {"path": "/servers/teller/tell.py"}),
+            ("read_tool", {"path": "/servers/teller/typed.py"}),
+            ("search_tools", {"query": "", "detail_level": "full"}),
+            ("search_tools", {"query": TOKEN, "detail_level": "full"}),
+        ):
+            answer = await host.call(tool, **arguments)
+            said = everything(answer).replace(f'nothing found for "{TOKEN}"', "")
+            assert leaks(said) == [], said
+            texts.append(said)
+        assert "Uses ***" in "".join(texts)
+        program = """
+import servers.teller, sys
+from servers.teller import tell, typed
+from tool_discovery import search_tools
+import linecache
+[tell.__doc__, repr(servers.teller.__dict__), servers.teller.__doc__, search_tools("", "full"), dir(servers.teller)]
+"""
+        answer = await host.run(program)
+        assert "***" in json.dumps(answer.value)
+        assert leaks(everything(answer)) == []
+
+
+async def test_a_secret_with_control_characters_within_is_masked_once_they_are_gone(path: Path) -> None:
+    """Cleaning must not put together what masking did not see."""
+    async with in_memory(path) as host:
+        answer = await host.run("from servers.teller import tell\ntell(how='interrupted')")
+        assert arrived(host.folder, "teller") == ["tell"]
+        assert leaks(everything(answer)) == []
+        answer = await host.run("from servers.teller import tell\nprint(tell(how='interrupted'))")
+        assert leaks(everything(answer)) == []
+
+
+@pytest.mark.slow
+async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    """The record with its write-ahead log, the product's log, the traces, the commands' output; with all payloads."""
+    monkeypatch.setenv("PROBE_TOKEN", TOKEN)
+    path = config(tmp_path, tracing={"otlp_endpoint": collector.url})
+    environment = {"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    async with over_stdio(path, env=environment) as host:
+        for way in [*WAYS, "interrupted"]:
+            await host.run(
+                f"import codemode\nprint('{way}')\ncodemode.call('teller', 'tell', how={way!r}, note={TOKEN!r})"
+            )
+        await host.run(f"raise ValueError('{TOKEN}')")
+        await host.run("from servers.away import x")
+        await host.run("from servers.teller import tell\ntell(how='crash')")
+        await is_well(host)
+        kept = {file: file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file()}
+    assert any(file.name.endswith("-wal") for file in kept)
+    for file in (tmp_path / "state").rglob("*"):
+        if file.is_file():
+            kept[file] = kept.get(file, b"") + file.read_bytes()
+    assert any(b"how" in content and b"***" in content for content in kept.values()), "the payloads are there"
+    assert {str(file): leaks(content) for file, content in kept.items() if leaks(content)} == {}
+    spans = b"\n".join(collector.bodies)
+    assert b"call teller.tell" in spans
+    assert b"***" in spans
+    assert leaks(spans) == []
+    for command in (["config", "check"], ["status", "--wait", "5"], ["sync", str(tmp_path / "tree"), "--wait", "5"]):
+        done = subprocess.run(  # noqa: ASYNC221 - nothing else runs meanwhile
+            [sys.executable, "-m", "codemode_server", *command, "--config", str(path)],
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert b"teller" in done.stdout or command[0] == "sync"
+        assert leaks(done.stdout, done.stderr) == []
+    tree = [file.read_bytes() for file in (tmp_path / "tree").rglob("*.py")]
+    assert any(b"***" in content for content in tree)
+    assert leaks(*tree) == []
+
+
+async def test_our_own_processes_know_no_secret(path: Path) -> None:
+    """Sandboxes and the reaper: neither environment nor command line. The upstream's own has it, which shows that
+    this looks in the right place."""
+    async with over_stdio(path, env={"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"]}) as host:
+        await is_well(host)
+        ours, its = {}, []
+        for pid, command in children(os.getpid()).items():
+            environment = (Path("/proc") / str(pid) / "environ").read_bytes()
+            if "codemode_server" in command:
+                assert TOKEN.encode() in environment, "the product itself was given it"
+                assert leaks(" ".join(command)) == []
+            elif any(part.endswith("hostile.py") for part in command):
+                its.append(environment)
+            else:
+                ours[pid] = environment + " ".join(command).encode()
+        assert len(ours) >= 2
+        assert leaks(*ours.values()) == []
+        assert len(its) == 1
+        assert TOKEN.encode() in its[0]
+        assert IN_HEADER.encode() not in its[0]
+
+
+async def test_a_secret_in_pieces_is_not_recognised(path: Path) -> None:
+    """Known and documented; put together again by the program it is, on its way to the model."""
+    async with in_memory(path) as host:
+        answer = await host.run("from servers.teller import tell\ntell(how='split').split('\\n')")
+        assert "".join(answer.value) == TOKEN
+        answer = await host.run("from servers.teller import tell\n''.join(tell(how='split').split('\\n'))")
+        assert answer.value == "***"
+
+
+async def test_an_encoded_secret_is_not_recognised(path: Path) -> None:
+    """Known and documented."""
+    async with in_memory(path) as host:
+        answer = await host.run(
+            "from servers.teller import tell\nimport base64\nbase64.b64encode(tell(how='base64').data).decode()"
+        )
+        assert base64.b64decode(answer.value) == TOKEN.encode()

@@ -108,7 +108,10 @@ async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
     from codemode_server.catalog.sync import sync
     from codemode_server.config import load
 
-    async with inspected(load(_file(parsed)), parsed.wait) as app:
+    loaded = load(_file(parsed))
+    if loaded.path is None:
+        raise CodemodeError(f"there is no configuration, so nothing to write. {' '.join(loaded.warnings)}")
+    async with inspected(loaded, parsed.wait) as app:
         catalog = app.catalog()
     try:
         lines = [sync(catalog, parsed.folder).text]

@@ -184,7 +184,7 @@ class Executor:
     def _settle(self, execution: Execution, span: Span) -> None:
         outcome, caller = execution.outcome, execution.caller
         error = outcome.error
-        told = self._redactor().text(f"{error.type}: {error.message}") if error else None
+        told = self._kept_error(error) if error else None
         if execution.status is ExecutionStatus.CANCELLED:
             told = "cancelled"
         spans.describe(
@@ -207,6 +207,12 @@ class Executor:
                 )
             except LedgerUnavailable as unavailable:
                 execution.status, execution.outcome = _not_run(unavailable)
+
+    def _kept_error(self, error: ProgramError) -> str:
+        """A message may hold values, so it is kept only where values are."""
+        if self._payloads == "all":
+            return self._redactor().text(f"{error.type}: {error.message}")
+        return error.setting or self._redactor().text(error.type)
 
     def _kept_code(self, code: str) -> str | None:
         if self._payloads == "all":

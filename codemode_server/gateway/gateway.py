@@ -204,14 +204,15 @@ class Gateway:
             CallReport(sent.seq, sent.tool.server, sent.tool.name, status, milliseconds, size, tokens, error)
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
+        told = error if self._payloads == "all" or error is None else status.value  # a message may hold values
         spans.describe(
             span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens
         )
         spans.observe_output(span, kept)
-        if error is not None:
-            spans.fail(span, status.value, error)
+        if told is not None:
+            spans.fail(span, status.value, told)
         if sent.is_recorded:
-            self._ledger.record_call_settled(caller.execution_id, sent.seq, status, milliseconds, size, kept, error)
+            self._ledger.record_call_settled(caller.execution_id, sent.seq, status, milliseconds, size, kept, told)
 
 
 def _status_of(error: CallError) -> CallStatus:

@@ -60,9 +60,11 @@ class Sandbox:
                 backend = self._make()
                 try:
                     await backend.start()
-                except BaseException:
+                except BaseException as error:
                     with anyio.CancelScope(shield=True):
                         await backend.aclose()
+                    if isinstance(error, OSError):
+                        raise SandboxUnavailable(f"the sandbox can't be started: {error}") from error
                     raise
                 self._backend = backend
             return self._backend

@@ -176,7 +176,7 @@ class TestACallThatTheUpstreamFails:
     async def test_raises_the_same_error_and_is_settled_as_such(
         self, tmp_path: Path, error: CallError, status: str
     ) -> None:
-        it = door(tmp_path, answer=error)
+        it = door(tmp_path, answer=error, payloads="all")
         with pytest.raises(type(error), match=str(error)):
             await it.call("create_issue", {"title": "Bug"})
         assert it.recorded()[0][3:] == (status, str(error))
@@ -207,6 +207,14 @@ class TestTheRecord:
         assert "Ann Example" not in it.dump()
         assert "Private" not in it.dump()
         assert "str of 11" in it.dump()
+
+    @pytest.mark.parametrize("payloads", ["shapes", "none"])
+    async def test_keeps_no_message_where_it_keeps_no_values(self, tmp_path: Path, payloads: Payloads) -> None:
+        """A message says what was wrong with a value, and so holds it."""
+        it = door(tmp_path, answer=ToolFailed("no such customer: Ann Example"), payloads=payloads)
+        with pytest.raises(ToolFailed, match="Ann Example"):
+            await it.call("create_issue", {"title": "Bug"})
+        assert it.recorded()[0][3:] == ("failed", "failed")
 
     async def test_comes_first_so_a_call_that_cannot_be_recorded_is_not_sent(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=1)

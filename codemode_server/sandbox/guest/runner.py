@@ -6,13 +6,14 @@ import builtins
 import inspect
 import linecache
 import sys
+import textwrap
 import traceback
 import types
 from collections.abc import Callable
 from typing import Any
 
 from . import source
-from .calls import Calls, finish, resolve
+from .calls import Calls, ToolError, finish, resolve
 from .link import LimitPassed, Link, to_json
 from .modules import PROGRAM_FILES
 from .output import Output
@@ -61,7 +62,7 @@ class _Program:
     """A program's namespace and hooks."""
 
     def __init__(self, code: str, run_async: Callable[[Any], Any]) -> None:
-        self._code = code
+        self._code = _flush_left(code)
         self._run_async = run_async
         self._value: Any = None
         self._module = types.ModuleType("__main__")
@@ -75,6 +76,7 @@ class _Program:
             source.VALUE_HOOK: self._take_value,
             source.FINISH_HOOK: finish,
             source.STAR_HOOK: self._import_star,
+            "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
             "input": _no_input,
             "exit": sys.exit,
             "quit": sys.exit,
@@ -97,6 +99,12 @@ class _Program:
         module = __import__(name, fromlist=["*"])
         names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         self._module.__dict__.update({n: getattr(module, n) for n in names})
+
+
+def _flush_left(code: str) -> str:
+    """The program without the indentation that all of it has, as when it was taken out of a longer text."""
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 
 
 def describe(error: BaseException) -> dict[str, Any]:

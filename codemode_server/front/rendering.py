@@ -125,7 +125,8 @@ def _footer(execution: Execution, content: dict[str, Any]) -> str:
     told = [f"{execution.status.value} in {execution.milliseconds / 1e3:.2f} s", content.get("isolation", "not run")]
     if calls := content["calls"]:
         told.append("calls: " + ", ".join(map(_call_text, calls)))
-    if content["status"] != ExecutionStatus.SUCCEEDED.value and calls:
+    has_effects = any(call["status"] == CallStatus.SUCCEEDED.value for call in calls)
+    if content["status"] != ExecutionStatus.SUCCEEDED.value and has_effects:
         told.append("the calls marked succeeded have happened; do not repeat their effects")
     told.append(execution.execution_id)
     return f"[{' · '.join(told)}]"

@@ -25,7 +25,7 @@ from codemode_server.text import clean, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _MOST_READ_TOKENS = 25_000
-"""Of all that one `read_tool` reads; no generated module is as long."""
+"""Of all that one `read_tool` reads; no module of a real tool is as long."""
 _HEARTBEAT_SECONDS = 2.0
 """Between progress notifications while nothing else happens; hosts give up on a silent request."""
 

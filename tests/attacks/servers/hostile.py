@@ -81,7 +81,7 @@ BREAKOUTS = [
 
 def fuzzed_schema(dice: random.Random, depth: int = 0) -> Any:
     evil = dice.choice(BREAKOUTS)
-    match dice.randrange(9 if depth < 4 else 5):
+    match dice.randrange(9 if depth < 3 else 5):
         case 0:
             return {"type": "string", "description": evil, "default": evil}
         case 1:
@@ -106,9 +106,9 @@ def fuzzed_tools() -> list[dict[str, Any]]:
     dice = random.Random(7)
     names = ["import", "a b", "a-b", "a.b", "../../x", "__init__", "tool", "Any", "None", "x\u00e9", "\u540d\u524d", "1", "$"]
     tools = []
-    for number in range(250):
+    for number in range(150):
         name = names[number] if number < len(names) else f"t{number}"
-        schema = {"type": "object", "properties": {f"p{n}": fuzzed_schema(dice) for n in range(4)}}
+        schema = {"type": "object", "properties": {f"p{n}": fuzzed_schema(dice) for n in range(2)}}
         schema["properties"][dice.choice(BREAKOUTS)[:50]] = fuzzed_schema(dice)
         evil = "\n".join(dice.sample(BREAKOUTS, 3))
         tools.append(tool(name, schema, description=evil, title=evil[:80], outputSchema=fuzzed_schema(dice)))

@@ -1,0 +1,207 @@
+"""Threat: an upstream that lies in names, schemas, descriptions and results, or never stops talking.
+
+Rule: it can harm nobody but itself. Its texts reach the model cleaned and bounded, nothing in them becomes code, no
+work on them is without bound, and while it misbehaves other upstreams and the host are served as before.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.attacks.kit import arrived, hostile
+from tests.behaviour.product import Host, configuration, in_memory, office
+
+UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e0fff]")
+
+
+def with_github(folder: Path, kind: str, **settings: Any) -> Path:
+    return configuration(folder, {**hostile(folder, kind, **settings), **office(folder, "github")})
+
+
+async def others_work(host: Host) -> None:
+    """The positive control: another upstream is called, and answers at once."""
+    started = time.monotonic()
+    answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a/b'))")
+    assert answer.value == 5
+    assert time.monotonic() - started < 5
+
+
+async def test_no_text_of_an_upstream_becomes_code(tmp_path: Path) -> None:
+    """Each stub is read as Python: one docstring, one import or two, classes of types, one function without a body."""
+    async with in_memory(with_github(tmp_path, "fuzz")) as host:
+        await others_work(host)
+        listed = (await host.call("list_dir", path="/servers/fuzz")).text
+        pages = int((re.findall(r"page 1 of (\d+)", listed) or ["1"])[0])
+        for page in range(2, pages + 1):
+            listed += "\n" + (await host.call("list_dir", path=f"/servers/fuzz?page={page}")).text
+        names = re.findall(r"^(\S+)\.py\b", listed, re.MULTILINE)
+        assert len(names) > 120
+        assert not UNFIT.search(listed.replace("\n", ""))
+        for name in names:
+            text = (await host.call("read_tool", path=f"/servers/fuzz/{name}.py")).text
+            assert not UNFIT.search(text), name
+            check_stub(text.partition("\n")[2], name)
+        found = await host.call("search_tools", query="escaped red", detail_level="full", limit=100)
+        assert not UNFIT.search(found.text)
+        program = f"""
+import importlib, os
+bad = []
+for name in {names!r}:
+    try:
+        module = importlib.import_module("servers.fuzz." + name)
+        callable(getattr(module, name)) or bad.append(name)
+        if "escaped" in vars(module): bad.append(name)
+    except Exception as error:
+        bad.append([name, repr(error)])
+[bad, hasattr(os, "escaped")]
+"""
+        assert (await host.run(program)).value == [[], False]
+
+
+def check_stub(source: str, name: str) -> None:
+    module = ast.parse(source)
+    assert isinstance(module.body[0], ast.Expr)
+    *rest, function = module.body[1:]
+    assert isinstance(function, ast.FunctionDef)
+    assert function.name == name
+    assert len(function.decorator_list) == 1
+    assert len(function.body) == 1
+    assert isinstance(function.body[0], ast.Expr)
+    assert isinstance(function.body[0].value, ast.Constant)
+    for node in rest:
+        assert isinstance(node, ast.ImportFrom | ast.ClassDef | ast.Assign), ast.dump(node)[:200]
+        if isinstance(node, ast.ImportFrom):
+            assert node.module in ("servers", "typing")
+        if isinstance(node, ast.Assign):
+            assert isinstance(node.value, ast.Call)
+            assert getattr(node.value.func, "id", "") == "TypedDict"
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    assert {getattr(call.func, "id", "?") for call in calls} <= {"tool", "TypedDict"}
+
+
+async def test_results_reach_the_model_without_control_characters(tmp_path: Path) -> None:
+    async with in_memory(with_github(tmp_path, "plain")) as host:
+        for program in ("act(how='controls')", "print(act(how='controls'))", "{'k': [act(how='controls')]}"):
+            answer = await host.run(f"from servers.plain import act\n{program}")
+            assert answer.content["status"] == "succeeded"
+            assert "red" in answer.text
+            assert not UNFIT.search(answer.text)
+            assert not UNFIT.search(repr(answer.content))
+        answer = await host.run("from servers.plain import act\nraise ValueError(act(how='controls'))")
+        assert not UNFIT.search(answer.text)
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument"),
+    [
+        pytest.param("bomb", "'a'", id="references that fan out"),
+        pytest.param("regex", "{'a' * 40 + '!': 1}", id="regular expression behind additionalProperties"),
+        pytest.param("dialect", "'a' * 40 + '!'", id="regular expression behind another dialect"),
+        pytest.param("unique", "[{'a': n} for n in range(15_000)]", id="unique items"),
+        pytest.param("enum", "'v29999'", id="a long enum"),
+        pytest.param("itself", "{'x': {'x': {}}}", id="a schema within itself"),
+        pytest.param("deep", "[1]", id="a deep schema"),
+        pytest.param("novel", "1", id="a description of 5 MB"),
+    ],
+)
+async def test_a_schema_cannot_hold_up_the_host(tmp_path: Path, tool: str, argument: str) -> None:
+    async with in_memory(with_github(tmp_path, "heavy")) as host:
+        started = time.monotonic()
+        answer = await host.run(f"from servers.heavy import {tool}\n{tool}(x={argument})")
+        assert answer.value == "pong"
+        assert time.monotonic() - started < 8
+        assert len((await host.call("read_tool", path=f"/servers/heavy/{tool}.py")).text) < 100_000
+        await others_work(host)
+    assert arrived(tmp_path, "heavy") == [tool]
+
+
+async def test_a_harmless_schema_of_the_same_upstream_is_checked(tmp_path: Path) -> None:
+    """The positive control of the test above."""
+    async with in_memory(with_github(tmp_path, "heavy")) as host:
+        answer = await host.run("from servers.heavy import checked\nchecked(n='x')")
+        assert "must be integer" in answer.error["message"]
+    assert arrived(tmp_path, "heavy") == []
+
+
+async def test_ten_thousand_tools_are_found_and_called(tmp_path: Path) -> None:
+    async with in_memory(with_github(tmp_path, "many")) as host:
+        assert len((await host.call("list_dir", path="/servers/many")).text) < 20_000
+        found = await host.call("search_tools", query="tool number 7777", limit=3)
+        assert "tool_number_7777" in found.text
+        answer = await host.run("from servers.many import tool_number_7777\ntool_number_7777()")
+        assert answer.value == "pong"
+        answer = await host.run("from servers.many import tool_number_77777")
+        assert answer.error["type"] == "ImportError"
+        await others_work(host)
+
+
+async def test_pages_without_end_are_taken_up_to_a_number(tmp_path: Path) -> None:
+    async with in_memory(with_github(tmp_path, "endless")) as host:
+        assert "200 tools" in (await host.call("list_dir", path="/servers/endless")).text
+        await others_work(host)
+
+
+@pytest.mark.parametrize(
+    ("how", "program"),
+    [
+        pytest.param("quotes", "len(act(how='quotes')) > 100_000", id="quotes never closed, as text"),
+        pytest.param("surrogates", "act(how='surrogates').startswith('a')", id="half a character"),
+        pytest.param("numbers", "act(how='numbers')['z'] > 0", id="numbers that JSON has not"),
+        pytest.param("wrong ids", "act(how='wrong ids') == 'the real one'", id="answers to other calls"),
+        pytest.param("odd", "[act(how='odd') for _ in range(20)] and True", id="results that are none"),
+    ],
+)
+async def test_an_odd_result_is_a_value(tmp_path: Path, how: str, program: str) -> None:
+    async with in_memory(with_github(tmp_path, "plain")) as host:
+        started = time.monotonic()
+        answer = await host.run(f"from servers.plain import act\n{program}")
+        assert answer.value is True, answer.text
+        assert time.monotonic() - started < 8
+        await others_work(host)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        pytest.param("nested", "tool_failed", id="nested too deeply"),
+        pytest.param("too deep to read", "timed_out", id="nested so that nobody can read it"),
+        pytest.param("never", "timed_out", id="none"),
+        pytest.param("huge", "result_too_large", id="60 MiB"),
+    ],
+)
+async def test_a_result_that_cannot_be_given_is_an_error_of_that_call(tmp_path: Path, how: str, kind: str) -> None:
+    path = with_github(tmp_path, "plain", timeout=2 if kind == "timed_out" else 60)
+    async with in_memory(path) as host:
+        program = f"""
+import codemode
+try:
+    kind = codemode.call("plain", "act", how={how!r})
+except codemode.ToolError as error:
+    kind = error.kind
+kind
+"""
+        assert (await host.run(program)).value == kind
+        await others_work(host)
+
+
+async def test_a_storm_of_notifications_leaves_time_for_everything_else(tmp_path: Path) -> None:
+    """`list_changed`, progress, log messages and stderr without a pause."""
+    async with in_memory(with_github(tmp_path, "storm")) as host:
+        longest = 0.0
+        with anyio.move_on_after(4):
+            while True:
+                started = time.monotonic()
+                await host.call("list_dir", path="/servers")
+                longest = max(longest, time.monotonic() - started)
+                await anyio.sleep(0.02)
+        assert longest < 2
+        await others_work(host)
+        answer = await host.run("from servers.storm import act\nact(how='ping')")
+        assert answer.value == "pong"

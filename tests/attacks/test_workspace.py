@@ -1,0 +1,269 @@
+"""Threat: a program leaves something in /workspace that harms who comes after it: the host that lists and reads it for
+the model, the next program, another customer.
+
+Rule: the host follows no link, opens nothing but plain files, shows names cleaned, and measures and removes what is
+there however deep it is; one customer's files are never another's.
+"""
+
+# ruff: noqa: ASYNC240 - the files are small
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.attacks.kit import is_well, own_temporary_folder
+from tests.behaviour.product import configuration, in_memory, office
+
+CANARY = "canary-of-the-host-31"
+
+
+def config(folder: Path, customer: str = "default", **sections: object) -> Path:
+    state = {"dir": str(folder / "state"), "customer": customer}
+    return configuration(folder, office(folder, "github"), state=state, **sections)
+
+
+def workspace(folder: Path, customer: str = "default") -> Path:
+    made = folder / "state" / "workspaces" / customer
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+async def test_plain_files_are_listed_and_read(tmp_path: Path) -> None:
+    """The positive control of all that follows."""
+    async with in_memory(config(tmp_path)) as host:
+        await host.run("import os\nos.mkdir('/workspace/f')\nopen('/workspace/f/a.txt', 'w').write('one\\ntwo')")
+        assert "a.txt  7 bytes" in (await host.call("list_dir", path="/workspace/f")).text
+        assert (await host.call("read_tool", path="/workspace/f/a.txt")).text == "# /workspace/f/a.txt\none\ntwo"
+
+
+async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
+    (tmp_path / "canary.txt").write_text(CANARY)
+    folder = workspace(tmp_path)
+    (folder / "file").symlink_to(tmp_path / "canary.txt")
+    (folder / "folder").symlink_to(tmp_path)
+    (folder / "etc").symlink_to("/etc")
+    (folder / "loop").symlink_to("loop")
+    (folder / "own").write_text("own")
+    (folder / "inner").symlink_to("own")
+    async with in_memory(config(tmp_path)) as host:
+        made = await host.run("import os\nos.symlink('../../../canary.txt', '/workspace/up')\nos.listdir('/workspace')")
+        assert {"file", "up"} <= set(made.value)
+        texts = []
+        for name in ("file", "folder/canary.txt", "etc/passwd", "loop", "up", "inner", "folder", "etc"):
+            for tool in ("read_tool", "list_dir"):
+                answer = await host.call(tool, path=f"/workspace/{name}")
+                assert answer.result.is_error, (tool, name)
+                texts.append(answer.text)
+        assert CANARY not in "".join(texts)
+        assert "root:" not in "".join(texts)
+        listed = (await host.call("list_dir", path="/workspace")).text
+        assert "etc/" not in listed, "a link is no folder"
+        assert "own" in (await host.call("read_tool", path="/workspace/own")).text
+        answer = await host.run("[open('/workspace/' + n).read() for n in ('folder/canary.txt',)]")
+        assert answer.content["status"] == "failed"
+        assert CANARY not in answer.text
+
+
+async def test_links_in_place_of_our_own_folders_are_left_alone(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder = workspace(tmp_path)
+    (folder / "state").symlink_to(outside)
+    (folder / "sessions").symlink_to(tmp_path / "nowhere")
+    async with in_memory(config(tmp_path)) as host:
+        await is_well(host)
+        answer = await host.run("open('/workspace/state/x', 'w').write('x')")
+        assert answer.content["status"] == "failed"
+    assert list(outside.iterdir()) == []
+    assert not (tmp_path / "nowhere").exists()
+
+
+async def test_pipes_sockets_and_devices_hold_nobody_up(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    os.mkfifo(folder / "pipe")
+    (folder / "plain").write_text("plain")
+    if os.getuid() == 0:
+        os.mknod(folder / "zero", 0o20666, os.makedev(1, 5))
+    async with in_memory(config(tmp_path)) as host:
+        with anyio.fail_after(20):
+            for name in ("pipe", "zero"):
+                assert (await host.call("read_tool", path=f"/workspace/{name}")).result.is_error
+            assert "pipe" in (await host.call("list_dir", path="/workspace")).text
+            assert "plain" in (await host.call("read_tool", path="/workspace/plain")).text
+        answer = await host.run("open('/workspace/plain').read()")
+        assert answer.value == "plain"
+
+
+async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
+    names = [
+        "two\nlines",
+        "\x1b[31mred\x1b[0m",
+        "left\u202etxt.exe",
+        "tab\there",
+        "a" * 255,
+        "\u00e9" * 120,
+        ";rm -rf ~",
+        "-rf",
+    ]
+    folder = workspace(tmp_path)
+    (Path(os.fsencode(folder).decode()) / "ordinary.txt").write_text("x")
+    Path(os.fsdecode(os.fsencode(folder) + b"/bytes-\xff\xfe")).write_text("x")
+    async with in_memory(config(tmp_path)) as host:
+        await host.run(f"for name in {names!r}: open('/workspace/' + name, 'w').write('x')")
+        text = (await host.call("list_dir", path="/workspace")).text
+        assert len(text.splitlines()) == 1 + len(names) + 2 + 2  # with `state` and `sessions`
+        assert "ordinary.txt" in text
+        assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\t", "\udcff"))
+        text.encode()
+
+
+async def test_texts_are_shown_clean(tmp_path: Path) -> None:
+    async with in_memory(config(tmp_path)) as host:
+        await host.run("open('/workspace/a', 'w').write('\\x1b[31mred\\x1b[0m \\u202eabc \\x07 plain')")
+        text = (await host.call("read_tool", path="/workspace/a")).text
+        assert "plain" in text
+        assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\x07"))
+
+
+async def test_a_large_text_is_cut_for_the_model(tmp_path: Path) -> None:
+    async with in_memory(config(tmp_path)) as host:
+        await host.run("open('/workspace/a', 'w').write('many words in a line\\n' * 40_000)")
+        answer = await host.call("read_tool", path="/workspace/a")
+        assert len(answer.text) < 200_000
+        assert "left out" in answer.text
+        assert (await host.call("read_tool", path="/workspace/a:5-6")).text.count("many words") == 2
+
+
+@pytest.mark.slow
+async def test_many_files_are_told_in_pages(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    for number in range(100_000):
+        (folder / f"f{number:06}").touch()
+    async with in_memory(config(tmp_path, limits={"workspace_mb": 1000})) as host:
+        with anyio.fail_after(30):
+            text = (await host.call("list_dir", path="/workspace")).text
+            assert len(text) < 20_000
+            assert "page 1 of" in text
+            await is_well(host)
+
+
+async def test_a_workspace_over_its_quota_is_told_and_can_be_tidied(tmp_path: Path) -> None:
+    async with in_memory(config(tmp_path, limits={"workspace_mb": 2})) as host:
+        answer = await host.run("for n in range(9):\n    open(f'/workspace/{n}', 'wb').write(bytes(2**20))")
+        assert answer.error["setting"] == "limits.workspace_mb"
+        await is_well(host)
+        tidy = (
+            "import os\nfor n in range(9):\n    if os.path.exists(f'/workspace/{n}'): os.remove(f'/workspace/{n}')\n1"
+        )
+        assert (await host.run(tidy)).value == 1
+        assert (await host.run("open('/workspace/new', 'w').write('x')")).value == 1
+
+
+FAR_DOWN = """
+import os, time
+path = '/workspace'
+for n in range(19):
+    path += '/' + 'd' * 200
+    os.mkdir(path)
+path += '/' + 'e' * (4_060 - len(path))
+os.mkdir(path)
+for n in range({megabytes}):
+    open(path + '/' + str(n), 'wb').write(bytes(2**20))
+"deep"
+"""
+
+
+async def test_files_deeper_than_the_hosts_paths_reach_are_measured(tmp_path: Path) -> None:
+    """A path of 4,060 characters inside is more than 4,095 outside, where no call of the system takes it."""
+    async with in_memory(config(tmp_path, limits={"workspace_mb": 4})) as host:
+        assert (await host.run(FAR_DOWN.format(megabytes=1))).value == "deep"
+        await host.run("import os\nos.rename('/workspace/' + 'd' * 200, '/workspace/first')")
+        answer = await host.run(FAR_DOWN.format(megabytes=5))
+        assert answer.error["setting"] == "limits.workspace_mb"
+        await is_well(host)
+
+
+async def test_a_folder_nested_without_end_is_removed_from_tmp(tmp_path: Path) -> None:
+    """Deeper than Python's recursion, and by moving one into another deeper than any path."""
+    nest = """
+import os
+for chain in "abc":
+    path = '/tmp'
+    for n in range(900):
+        path += '/' + chain
+        os.mkdir(path)
+deepest = '/tmp' + '/a' * 900
+os.rename('/tmp/b', deepest + '/b')
+os.rename('/tmp/c', deepest + '/b' * 900 + '/c')
+os.path.isdir(deepest + '/b' * 900 + '/c')
+"""
+    with own_temporary_folder(tmp_path) as place:
+        async with in_memory(config(tmp_path)) as host:
+            assert (await host.run(nest)).value is True
+            await is_well(host)
+        assert list(place.iterdir()) == []
+
+
+async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
+    """As a program could do that runs beside; faster from outside."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text(CANARY)
+    folder = workspace(tmp_path)
+    (folder / "real").mkdir()
+    (folder / "real" / "file").write_text("mine")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    stop = threading.Event()
+
+    def swap() -> None:
+        here = folder / "here"
+        while not stop.is_set():
+            for name in ("real", "link"):
+                (folder / name).rename(here)
+                time.sleep(0)
+                here.rename(folder / name)
+
+    thread = threading.Thread(target=swap)
+    async with in_memory(config(tmp_path)) as host:
+        thread.start()
+        try:
+            texts = []
+            for _ in range(300):
+                texts.append((await host.call("read_tool", path="/workspace/here/file")).text)
+                texts.append((await host.call("list_dir", path="/workspace/here")).text)
+        finally:
+            stop.set()
+            thread.join()
+        assert any("mine" in text for text in texts), "it was there at times"
+        assert not any(CANARY in text for text in texts)
+
+
+async def test_customers_do_not_see_each_other(tmp_path: Path) -> None:
+    async with in_memory(config(tmp_path, "one")) as host:
+        await host.run("open('/workspace/mine', 'w').write('of one')")
+        assert (await host.run("open('/workspace/mine').read()")).value == "of one"
+    async with in_memory(config(tmp_path, "two")) as host:
+        paths = ["/workspace/mine", "/workspace/../one/mine", "/workspace/../workspaces/one/mine", "../one/mine"]
+        answer = await host.run(
+            f"found = []\nfor p in {paths!r}:\n    try: found.append(open(p).read())\n    except OSError: pass\nfound"
+        )
+        assert answer.value == []
+        for path in paths:
+            assert "of one" not in (await host.call("read_tool", path=path)).text
+    async with in_memory(config(tmp_path, "one")) as host:
+        assert "of one" in (await host.call("read_tool", path="/workspace/mine")).text
+
+
+@pytest.mark.parametrize("customer", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
+def test_a_customer_is_no_path(tmp_path: Path, customer: str) -> None:
+    from codemode_server.config import load
+    from codemode_server.errors import SettingsError
+
+    with pytest.raises(SettingsError):
+        load(config(tmp_path, customer))
+    load(config(tmp_path, "acme-2.eu"))

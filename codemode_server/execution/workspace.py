@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.errors import MetaToolError
+from codemode_server.text import clean_line
 
 _MAX_READ_BYTES = 1 << 20
 _MAX_LISTED = 1_000
@@ -105,4 +106,4 @@ class Workspace:
 
 
 def _shown(parts: tuple[str, ...]) -> str:
-    return "/".join(("/workspace", *parts))
+    return clean_line("/".join(("/workspace", *parts)), 200)

@@ -108,7 +108,7 @@ def fuzzed_tools() -> list[dict[str, Any]]:
     tools = []
     for number in range(150):
         name = names[number] if number < len(names) else f"t{number}"
-        schema = {"type": "object", "properties": {f"p{n}": fuzzed_schema(dice) for n in range(2)}}
+        schema: dict[str, Any] = {"type": "object", "properties": {f"p{n}": fuzzed_schema(dice) for n in range(2)}}
         schema["properties"][dice.choice(BREAKOUTS)[:50]] = fuzzed_schema(dice)
         evil = "\n".join(dice.sample(BREAKOUTS, 3))
         tools.append(tool(name, schema, description=evil, title=evil[:80], outputSchema=fuzzed_schema(dice)))

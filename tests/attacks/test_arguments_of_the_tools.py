@@ -1,0 +1,230 @@
+"""Threat: arguments of the four tools that are no arguments: wrong types, no end, paths out of where they lead.
+
+Rule: each is answered, by a sentence that says what is right; nothing of the host's files is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.attacks.kit import hostile, is_well
+from tests.behaviour.product import configuration, in_memory
+
+CANARY = "canary-of-the-host-77"
+
+
+async def test_right_arguments_are_answered(tmp_path: Path) -> None:
+    """The positive control."""
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    (skills / "good.py").write_text('"""A good one."""\ndef good():\n    return 5\n')
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        assert "act.py" in (await host.call("list_dir", path="/servers/plain")).text
+        assert "def act" in (await host.call("read_tool", path="/servers/plain/act.py")).text
+        assert "A good one" in (await host.call("list_dir", path="/skills")).text
+        assert "return 5" in (await host.call("read_tool", path="/skills/good.py")).text
+        assert "act" in (await host.call("search_tools", query="act")).text
+        assert (await host.run("from skills.good import good\ngood()", timeout=5)).value == 5
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("execute_code", {}),
+    ("execute_code", {"code": 5}),
+    ("execute_code", {"code": ["1"]}),
+    ("execute_code", {"code": None}),
+    ("execute_code", {"code": ""}),
+    ("execute_code", {"code": "1", "timeout": -1}),
+    ("execute_code", {"code": "1", "timeout": 10**400}),
+    ("execute_code", {"code": "1", "timeout": "soon"}),
+    ("execute_code", {"code": "1", "timout": 1}),
+    ("execute_code", {"code": "1", "\ud800": 1}),
+    ("search_tools", {"query": {"a": 1}}),
+    ("search_tools", {"query": "x", "limit": 0}),
+    ("search_tools", {"query": "x", "limit": 10**10}),
+    ("search_tools", {"query": "x", "detail_level": "everything"}),
+    ("search_tools", {"query": "x", "server": "nobody"}),
+    ("list_dir", {"path": 7}),
+    ("list_dir", {"path": "/servers?page=99999999999999999999"}),
+    ("list_dir", {"path": "x" * 2_000_000}),
+    ("list_dir", {"path": "/workspace/" + "a/" * 100_000}),
+    ("list_dir", {"path": "/workspace/\0"}),
+    ("list_dir", {"path": "/workspace/\ud800"}),
+    ("read_tool", {"path": ""}),
+    ("read_tool", {"path": "," * 100_000}),
+    ("read_tool", {"path": "a," * 100_000}),
+    ("read_tool", {"path": "/servers/plain/act.py:0"}),
+    ("read_tool", {"path": "/servers/plain/act.py:9-1"}),
+    ("read_tool", {"path": ":" * 200_000}),
+    ("read_tool", {"path": "/servers/plain/act.py:" + "9" * 5_000}),
+    ("read_tool", {"path": "/workspace/" + "n" * 300}),
+    ("no_such_tool", {"code": "1"}),
+    ("execute_code\0", {"code": "1"}),
+]
+
+
+async def test_wrong_arguments_are_answered_with_what_is_right(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        for tool, arguments in WRONG:
+            with anyio.fail_after(20):
+                answer = await host.call(tool, **arguments)
+            assert answer.result.is_error, (tool, str(arguments)[:200], answer.text[:500])
+            assert 5 < len(answer.text) < 3_000, (tool, str(arguments)[:200])
+            answer.text.encode()
+        await is_well(host)
+
+
+OUT = [
+    "/workspace/../../../canary.txt",
+    "/workspace/../../canary.txt",
+    "/workspace/..%2f..%2f..%2fcanary.txt",
+    "/workspace/..\\..\\..\\canary.txt",
+    "/workspace/%2e%2e/%2e%2e/%2e%2e/canary.txt",
+    "/workspace//../../../canary.txt",
+    "/workspace/./../../../canary.txt",
+    "workspace/../../../canary.txt",
+    "skills/../canary.txt",
+    "skills/../../canary",
+    "/skills/../canary.py",
+    "/skills/linked.py",
+    "/skills/linked",
+    "skills.linked",
+    "/skills/_hidden.py",
+    "/skills/folder.py",
+    "/servers/../canary.txt",
+    "/servers/plain/../../canary.txt",
+    "file:///etc/passwd",
+    "/etc/passwd",
+    "/workspace/../../../../../../../../../../etc/passwd",
+    "~/canary.txt",
+    "/proc/self/environ",
+]
+
+
+async def test_no_path_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "canary.txt").write_text(f"root:{CANARY}")
+    (tmp_path / "canary.py").write_text(f"'{CANARY}'")
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    (skills / "good.py").write_text("'good'")
+    (skills / "_hidden.py").write_text(f"'{CANARY}'")
+    (skills / "linked.py").symlink_to(tmp_path / "canary.py")
+    (skills / "folder.py").mkdir()
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        assert "good" in (await host.call("read_tool", path="/skills/good.py")).text
+        await is_well(host)  # makes the workspace
+        for path in OUT:
+            for tool in ("read_tool", "list_dir"):
+                for spelling in (path, f"{path}:1-5", f"good,{path}"):
+                    answer = await host.call(tool, path=spelling)
+                    assert CANARY not in answer.text, spelling
+                    assert "root:" not in answer.text, spelling
+        modules = [path.strip("/").removesuffix(".py").replace("/", ".") for path in OUT]
+        answer = await host.run(
+            f"""
+import importlib
+found = []
+for name in {modules!r}:
+    try:
+        found.append(repr(vars(importlib.import_module(name))))
+    except (ImportError, ValueError, TypeError) as error:
+        found.append(repr(error))
+import skills.good
+found
+"""
+        )
+        assert len(answer.value) == len(OUT)
+        assert CANARY not in answer.text
+
+
+@pytest.mark.slow
+async def test_code_of_twenty_megabytes_is_a_program_as_any(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        answer = await host.run("# " + "x" * (20 * 2**20) + "\n6 * 7")
+        assert answer.content["status"] in ("succeeded", "limit_exceeded")
+        answer = await host.run("x = [" + "1," * (5 * 2**20) + "]")
+        assert answer.content["status"] in ("succeeded", "limit_exceeded", "failed", "sandbox_failed")
+        answer = await host.call("search_tools", query="act word " * 2_000_000)
+        assert not answer.result.is_error
+        await is_well(host)
+
+
+ODD_CODE = [
+    "1\0",
+    "\0",
+    "\ufeff1",
+    "1\r\n2",
+    "\x0c1",
+    "# coding: utf-7\n1",
+    "x" * 5_000,
+    "(" * 5_000,
+    "-" * 50_000 + "1",
+]
+
+
+async def test_odd_code_is_run_or_refused(tmp_path: Path) -> None:
+    state = {"dir": str(tmp_path / "state"), "payloads": "all"}
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"), state=state)) as host:
+        for code in ODD_CODE:
+            answer = await host.run(code)
+            assert answer.content["status"] in ("succeeded", "failed"), (code[:20], answer.text)
+            assert "internal error" not in answer.text
+        assert (await host.run("'\ud800'")).result.is_error
+        await is_well(host)
+
+
+def test_odd_lines_on_stdin_are_answered_or_passed_over(tmp_path: Path) -> None:
+    """On the wire itself, where half a character can be written; the last request shows that it goes on."""
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+
+    def request(number: int, method: str, **params: Any) -> str:
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    lines = [
+        request(1, "initialize", **hello),
+        '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        "no JSON at all",
+        "[" * 100_000,
+        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_dir","arguments":{"path":"/workspace/\\ud800"}}}',
+        '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1","timeout":NaN}}}',
+        '{"jsonrpc":"2.0","id":{"a":1},"method":"tools/list"}',
+        '{"jsonrpc":"1.0","id":4,"method":"tools/list"}',
+        request(5, "tools/call", name="list_dir", arguments={"path": "/skills"}),
+        request(6, "tools/call", name="execute_code", arguments={"code": "print('a\\ud800b')\n6*7"}),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codemode_server", "--config", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(line + "\n" for line in lines).encode())
+    process.stdin.flush()
+    answers: dict[Any, dict[str, Any]] = {}
+    while 6 not in answers:
+        line = process.stdout.readline()
+        assert line, "the product is gone"
+        answer = json.loads(line)
+        if "id" in answer and "method" not in answer:
+            answers[answer["id"] if not isinstance(answer["id"], dict) else "odd"] = answer
+    process.stdin.close()
+    assert process.wait(10) == 0
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+    assert answers[6]["result"]["structuredContent"]["value"] == 42
+    assert "result" in answers[5]
+    assert "structuredContent" not in answers.get(3, {}).get("result", {}), (
+        "no program runs with a limit that is no number"
+    )

@@ -37,30 +37,30 @@ async def test_a_forged_call_of_an_allowed_tool_arrives_as_any_other(tmp_path: P
     assert recorded(tmp_path) == [("main", "act", "allow", "succeeded")]
 
 
-@pytest.mark.parametrize(
-    ("server", "tool", "kind"),
-    [
-        pytest.param("main", "hidden_act", "refused", id="denied"),
-        pytest.param("other", "hidden_act", "unknown_tool", id="excluded by the filter"),
-        pytest.param("off", "act", "unknown_tool", id="of a disabled server"),
-        pytest.param("main", "tools/call", "unknown_tool", id="a method of the protocol"),
-        pytest.param("main", "never listed", "unknown_tool", id="not listed"),
-        pytest.param("main/hidden_act", "act", "unknown_tool", id="a slash in the server"),
-        pytest.param("MAIN", "act", "unknown_tool", id="another case"),
-        pytest.param("main\0", "act", "unknown_tool", id="a NUL"),
-        pytest.param("m\uff41in", "act", "unknown_tool", id="another width"),
-        pytest.param("*", "*", "unknown_tool", id="a glob"),
-        pytest.param("", "", "unknown_tool", id="nothing"),
-        pytest.param("__proto__", "__class__", "unknown_tool", id="an attribute"),
-    ],
-)
-async def test_a_forged_call_of_anything_else_is_refused(tmp_path: Path, server: str, tool: str, kind: str) -> None:
+OTHERS = {
+    "denied": ("main", "hidden_act", "refused"),
+    "excluded by the filter": ("other", "hidden_act", "unknown_tool"),
+    "of a disabled server": ("off", "act", "unknown_tool"),
+    "a method of the protocol": ("main", "tools/call", "unknown_tool"),
+    "not listed": ("main", "never listed", "unknown_tool"),
+    "a slash in the server": ("main/hidden_act", "act", "unknown_tool"),
+    "another case": ("MAIN", "act", "unknown_tool"),
+    "a NUL": ("main\0", "act", "unknown_tool"),
+    "another width": ("m\uff41in", "act", "unknown_tool"),
+    "a glob": ("*", "*", "unknown_tool"),
+    "nothing": ("", "", "unknown_tool"),
+    "an attribute": ("__proto__", "__class__", "unknown_tool"),
+}
+
+
+async def test_a_forged_call_of_anything_else_is_refused(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
-        answer = await host.run(RAW + f"r = call(1, {server!r}, {tool!r})\n[r['ok'], r.get('kind')]")
-        assert answer.value == [False, kind]
+        for title, (server, tool, kind) in OTHERS.items():
+            answer = await host.run(RAW + f"r = call(1, {server!r}, {tool!r})\n[r['ok'], r.get('kind')]")
+            assert answer.value == [False, kind], title
         await is_well(host)
     assert [arrived(tmp_path, name) for name in ("main", "other", "off")] == [[], [], []]
-    assert recorded(tmp_path) == ([("main", "hidden_act", "deny", "refused")] if kind == "refused" else [])
+    assert recorded(tmp_path) == [("main", "hidden_act", "deny", "refused")]
 
 
 async def test_fields_that_claim_another_identity_change_nothing(tmp_path: Path) -> None:
@@ -99,40 +99,30 @@ runner.Link.send_text = end
     assert recorded(tmp_path) == [("main", "act", "allow", "succeeded")]
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pytest.param(
-            "raw.send(chr(0).join(json.dumps({'op': 'load', 'id': 1, 'module': 'servers'})) + chr(0))", id="utf-16"
-        ),
-        pytest.param(
-            "raw.send(''.join(c + chr(0) for c in json.dumps({'op': 'call', 'id': 1, 'server': 'main', 'tool': 'act',"
-            " 'arguments': {'x': chr(0xd800)}})))",
-            id="utf-16 with half a character",
-        ),
-        pytest.param(
-            "raw.send(chr(0xfeff) + json.dumps({'op': 'load', 'id': 1, 'module': 'servers'}))", id="byte order mark"
-        ),
-        pytest.param(
-            """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":1e999}}')""", id="infinity"
-        ),
-        pytest.param(
-            """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":' + '9' * 5000 + '}}')""",
-            id="number without end",
-        ),
-        pytest.param(
-            "send(op='call', id=10**400, server='main', tool='act', arguments=[])", id="huge id, no arguments"
-        ),
-        pytest.param("send(op='run', id='x', code='1', limits={})", id="the host's own frame"),
-        pytest.param("send(op='reply', id=1, ok=True, value=1, encoding='json')", id="a forged reply"),
-    ],
-)
-async def test_what_is_no_frame_ends_the_sandbox_and_nothing_else(tmp_path: Path, frame: str) -> None:
+NO_FRAMES = {
+    "utf-16": "raw.send(chr(0).join(json.dumps({'op': 'load', 'id': 1, 'module': 'servers'})) + chr(0))",
+    "utf-16 with half a character": (
+        "raw.send(''.join(c + chr(0) for c in json.dumps({'op': 'call', 'id': 1, 'server': 'main', 'tool': 'act',"
+        " 'arguments': {'x': chr(0xd800)}})))"
+    ),
+    "byte order mark": "raw.send(chr(0xfeff) + json.dumps({'op': 'load', 'id': 1, 'module': 'servers'}))",
+    "infinity": """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":1e999}}')""",
+    "number without end": (
+        """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":' + '9' * 5000 + '}}')"""
+    ),
+    "huge id, no arguments": "send(op='call', id=10**400, server='main', tool='act', arguments=[])",
+    "the host's own frame": "send(op='run', id='x', code='1', limits={})",
+    "a forged reply": "send(op='reply', id=1, ok=True, value=1, encoding='json')",
+}
+
+
+async def test_what_is_no_frame_ends_the_sandbox_and_nothing_else(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
-        answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
-        assert answer.error["type"] == "SandboxFailed"
-        assert "broke the protocol" in answer.error["message"]
-        await is_well(host)
+        for title, frame in NO_FRAMES.items():
+            answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
+            assert answer.error["type"] == "SandboxFailed", title
+            assert "broke the protocol" in answer.error["message"], title
+            await is_well(host)
     assert arrived(tmp_path, "main") == []
 
 
@@ -172,7 +162,7 @@ sorted((r["id"], r["ok"], r.get("kind")) for r in (receive() for _ in range(4)))
 async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Path, flood: str) -> None:
     """The program never reads an answer; meanwhile the host is asked for something every now and then."""
     servers = hostile(tmp_path, "many")
-    async with in_memory(configuration(tmp_path, servers, limits={"wall_seconds": 3})) as host:
+    async with in_memory(configuration(tmp_path, servers, limits={"wall_seconds": 2})) as host:
         assert (await host.call("list_dir", path="/servers/many")).result.is_error is not True
         endings: list[str] = []
         longest = 0.0

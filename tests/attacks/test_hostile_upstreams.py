@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import Host, configuration, in_memory, office
@@ -98,28 +97,29 @@ async def test_results_reach_the_model_without_control_characters(tmp_path: Path
         assert not UNFIT.search(answer.text)
 
 
-@pytest.mark.parametrize(
-    ("tool", "argument"),
-    [
-        pytest.param("bomb", "'a'", id="references that fan out"),
-        pytest.param("regex", "{'a' * 40 + '!': 1}", id="regular expression behind additionalProperties"),
-        pytest.param("dialect", "'a' * 40 + '!'", id="regular expression behind another dialect"),
-        pytest.param("unique", "[{'a': n} for n in range(15_000)]", id="unique items"),
-        pytest.param("enum", "'v29999'", id="a long enum"),
-        pytest.param("itself", "{'x': {'x': {}}}", id="a schema within itself"),
-        pytest.param("deep", "[1]", id="a deep schema"),
-        pytest.param("novel", "1", id="a description of 5 MB"),
-    ],
-)
-async def test_a_schema_cannot_hold_up_the_host(tmp_path: Path, tool: str, argument: str) -> None:
+BOMBS = {
+    "bomb": "'a'",  # references that fan out
+    "regex": "{'a' * 40 + '!': 1}",  # a regular expression behind additionalProperties
+    "dialect": "'a' * 40 + '!'",  # a regular expression behind another dialect
+    "unique": "[{'a': n} for n in range(15_000)]",
+    "enum": "'v29999'",
+    "itself": "{'x': {'x': {}}}",
+    "deep": "[1]",
+    "novel": "1",  # its description has 5 MB
+}
+"""Tool and argument."""
+
+
+async def test_a_schema_cannot_hold_up_the_host(tmp_path: Path) -> None:
     async with in_memory(with_github(tmp_path, "heavy")) as host:
-        started = time.monotonic()
-        answer = await host.run(f"from servers.heavy import {tool}\n{tool}(x={argument})")
-        assert answer.value == "pong"
-        assert time.monotonic() - started < 8
-        assert len((await host.call("read_tool", path=f"/servers/heavy/{tool}.py")).text) < 100_000
+        for tool, argument in BOMBS.items():
+            started = time.monotonic()
+            answer = await host.run(f"from servers.heavy import {tool}\n{tool}(x={argument})")
+            assert answer.value == "pong", tool
+            assert time.monotonic() - started < 8, tool
+            assert len((await host.call("read_tool", path=f"/servers/heavy/{tool}.py")).text) < 100_000, tool
         await others_work(host)
-    assert arrived(tmp_path, "heavy") == [tool]
+    assert arrived(tmp_path, "heavy") == list(BOMBS)
 
 
 async def test_a_harmless_schema_of_the_same_upstream_is_checked(tmp_path: Path) -> None:
@@ -148,46 +148,41 @@ async def test_pages_without_end_are_taken_up_to_a_number(tmp_path: Path) -> Non
         await others_work(host)
 
 
-@pytest.mark.parametrize(
-    ("how", "program"),
-    [
-        pytest.param("quotes", "len(act(how='quotes')) > 100_000", id="quotes never closed, as text"),
-        pytest.param("surrogates", "act(how='surrogates').startswith('a')", id="half a character"),
-        pytest.param("numbers", "act(how='numbers')['z'] > 0", id="numbers that JSON has not"),
-        pytest.param("wrong ids", "act(how='wrong ids') == 'the real one'", id="answers to other calls"),
-        pytest.param("odd", "[act(how='odd') for _ in range(20)] and True", id="results that are none"),
-    ],
-)
-async def test_an_odd_result_is_a_value(tmp_path: Path, how: str, program: str) -> None:
+ODD = {
+    "quotes never closed, as text": "len(act(how='quotes')) > 100_000",
+    "half a character": "act(how='surrogates').startswith('a')",
+    "numbers that JSON has not": "act(how='numbers')['z'] > 0",
+    "answers to other calls": "act(how='wrong ids') == 'the real one'",
+    "results that are none": "[act(how='odd') for _ in range(20)] and True",
+}
+
+
+async def test_an_odd_result_is_a_value(tmp_path: Path) -> None:
     async with in_memory(with_github(tmp_path, "plain")) as host:
-        started = time.monotonic()
-        answer = await host.run(f"from servers.plain import act\n{program}")
-        assert answer.value is True, answer.text
-        assert time.monotonic() - started < 8
+        for title, program in ODD.items():
+            started = time.monotonic()
+            answer = await host.run(f"from servers.plain import act\n{program}")
+            assert answer.value is True, (title, answer.text)
+            assert time.monotonic() - started < 8, title
         await others_work(host)
 
 
-@pytest.mark.parametrize(
-    ("how", "kind"),
-    [
-        pytest.param("nested", "tool_failed", id="nested too deeply"),
-        pytest.param("too deep to read", "timed_out", id="nested so that nobody can read it"),
-        pytest.param("never", "timed_out", id="none"),
-        pytest.param("huge", "result_too_large", id="60 MiB"),
-    ],
-)
-async def test_a_result_that_cannot_be_given_is_an_error_of_that_call(tmp_path: Path, how: str, kind: str) -> None:
-    path = with_github(tmp_path, "plain", timeout=2 if kind == "timed_out" else 60)
-    async with in_memory(path) as host:
+UNFIT_RESULTS = {"nested": "tool_failed", "huge": "result_too_large"}
+UNFIT_RESULTS |= {"too deep to read": "timed_out", "never": "timed_out"}
+
+
+async def test_a_result_that_cannot_be_given_is_an_error_of_that_call(tmp_path: Path) -> None:
+    async with in_memory(with_github(tmp_path, "plain", timeout=4)) as host:
         program = f"""
-import codemode
-try:
-    kind = codemode.call("plain", "act", how={how!r})
-except codemode.ToolError as error:
-    kind = error.kind
-kind
+import asyncio, codemode
+async def kind_of(how):
+    try:
+        return await codemode.call("plain", "act", how=how)
+    except codemode.ToolError as error:
+        return error.kind
+await asyncio.gather(*[kind_of(how) for how in {list(UNFIT_RESULTS)!r}])
 """
-        assert (await host.run(program)).value == kind
+        assert (await host.run(program)).value == list(UNFIT_RESULTS.values())
         await others_work(host)
 
 

@@ -108,11 +108,11 @@ async def test_a_text_that_is_no_secret_comes_through_whole(tmp_path: Path) -> N
         assert answer.value == "a deep and quiet blue"
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_an_upstream_tells_of_a_secret_is_masked(path: Path, way: str) -> None:
+async def test_what_an_upstream_tells_of_a_secret_is_masked(path: Path) -> None:
     """For the program too, which may do anything with it, and the model, in every part of the answer."""
     async with in_memory(path) as host:
-        program = f"""
+        for way in WAYS:
+            program = f"""
 import codemode
 try:
     r = codemode.call("teller", "tell", how={way!r})
@@ -123,11 +123,11 @@ print(text)
 open("/workspace/told.txt", "w").write(text)
 [r if isinstance(r, (str, list, dict)) else text, {TOKEN[::-1]!r} in text[::-1], "***" in text]
 """
-        answer = await host.run(program)
-        assert answer.value[1:] == [False, True], answer.text
-        assert leaks(everything(answer)) == []
-        assert leaks((await host.call("read_tool", path="/workspace/told.txt")).text) == []
-        assert arrived(host.folder, "teller") == ["tell"]
+            answer = await host.run(program)
+            assert answer.value[1:] == [False, True], (way, answer.text)
+            assert leaks(everything(answer)) == [], way
+            assert leaks((await host.call("read_tool", path="/workspace/told.txt")).text) == [], way
+        assert arrived(host.folder, "teller") == ["tell"] * len(WAYS)
 
 
 async def test_an_error_that_nobody_catches_is_masked(path: Path) -> None:

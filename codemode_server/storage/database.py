@@ -7,6 +7,7 @@ on the event loop's thread: one insert costs tens of microseconds, less than han
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from codemode_server.errors import LedgerUnavailable
 
 FILE_NAME = "codemode.db"
+_BUSY_SECONDS = 5.0
+"""How long another product's lock is waited for."""
 
 _MIGRATIONS = (
     """
@@ -63,14 +66,16 @@ class Database:
     """An open database. Every failure to use it is a `LedgerUnavailable` that names the file and the remedy."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create the database in `folder`; ":memory:" as a folder's name keeps nothing."""
+        """Open or create the database in `folder`."""
         self.path = folder / FILE_NAME
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
             with suppress(OSError):
                 self.path.chmod(0o600)
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._use_wal()
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._migrate()
         except (OSError, sqlite3.Error) as error:
@@ -91,6 +96,19 @@ class Database:
     def close(self) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()
+
+    def _use_wal(self) -> None:
+        """Two products that open a new record at once are in one another's way here, where SQLite does not wait."""
+        until = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
 
     def _migrate(self) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()

@@ -251,7 +251,7 @@ len(list_issues(repo="a/b"))
     )
     assert executions == [
         (answer.content["execution_id"], "default", "wasm", "succeeded", None, 4, 1, 1),
-        (failed.content["execution_id"], "default", "wasm", "failed", "ZeroDivisionError: division by zero", 0, 1, 1),
+        (failed.content["execution_id"], "default", "wasm", "failed", "ZeroDivisionError", 0, 1, 1),
     ]
     assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM executions") == [(1,)]
     calls = rows(

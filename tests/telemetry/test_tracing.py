@@ -217,7 +217,7 @@ async def test_each_span_says_what_was_decided_and_how_it_ended(tmp_path: Path) 
         assert told["gen_ai.operation.name"] == "execute_tool"
         assert span.is_error == is_error
         assert told.get("error.type") == (status if is_error else None)
-    assert "kaboom" in calls["call github.boom"].message
+    assert calls["call github.boom"].message == "failed", "a message may hold values, and only shapes are kept here"
     assert "rule 1" in calls["call github.create_issue"].attributes["codemode.verdict_reason"]
     assert calls["call traced.echo"].attributes["codemode.result_bytes"] > 5_000
 

@@ -11,9 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: setup
 	@$(BIN)/python scripts/demo.py
 
-## All tests.
+## All tests, a process to each processor.
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 ## The tests that take no more than seconds.
 fast: setup

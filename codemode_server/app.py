@@ -102,7 +102,7 @@ class App:
             redactor=lambda: self.redactor,
             activity=lambda: self.activity,
         )
-        self.tracing = Tracing(lambda: self.redactor)
+        self.tracing = Tracing(lambda: self.redactor, settings.state.payloads)
 
     @classmethod
     @asynccontextmanager

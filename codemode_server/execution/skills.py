@@ -36,7 +36,7 @@ class Skills:
         )
 
     def entries(self) -> list[SkillEntry]:
-        return [SkillEntry(name, _summary(self._source(name))) for name in self.names()]
+        return [SkillEntry(name, self._summary(name)) for name in self.names()]
 
     def source(self, name: str) -> str:
         """The text of a skill.
@@ -49,6 +49,12 @@ class Skills:
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names[:20]) or 'none'}"
             raise UnknownTool(f"there is no skill {name!r}; {hint}")
         return self._source(name)
+
+    def _summary(self, name: str) -> str:
+        try:
+            return _summary(self._source(name))
+        except MetaToolError as error:  # one bad file hides no other
+            return f"({error})"
 
     def _source(self, name: str) -> str:
         path = self._folder / f"{name}.py"

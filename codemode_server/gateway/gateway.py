@@ -23,6 +23,7 @@ from codemode_server.errors import (
     CallTimedOut,
     InvalidArguments,
     ToolFailed,
+    UnknownTool,
     UpstreamUnavailable,
 )
 from codemode_server.gateway.arguments import check_arguments
@@ -33,6 +34,7 @@ from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
+from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
 
 
@@ -123,8 +125,14 @@ class Gateway:
             CallError: the call did not succeed; the message is for the program.
             LedgerUnavailable: it could not be recorded, so it was not sent.
         """
-        found_server = self._catalog().server(server)
-        found = found_server.tool(tool)
+        try:
+            found_server = self._catalog().server(server)
+            found = found_server.tool(tool)
+        except UnknownTool as error:
+            # Nothing to record it under, but the model and the person are told of the attempt.
+            names = clean_line(server, 80), clean_line(tool, 80)
+            caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
+            raise
         sent = _Sent(caller.next_seq(), found_server, found, time.perf_counter())
         # Not for OpenTelemetry to record: the traceback of an error holds what it was raised from, unredacted.
         with spans.tracer().start_as_current_span(

@@ -1,6 +1,7 @@
 """Takes the configured secrets out of every span of this process before any exporter sees it.
 
-Our own spans hold none, but mcp makes spans as well, and puts the errors of upstreams into them as they came.
+Our own spans hold none, but mcp makes spans as well, and puts the errors of upstreams into them as they came. Where
+values are not to be kept, those messages go as a whole: they may hold some.
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ from typing import Any
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.trace import Status
 
-from codemode_server.redaction import Redactor
+from codemode_server.redaction import Payloads, Redactor
+from codemode_server.telemetry import spans
 
 
 class Redacting(SpanProcessor):
     """To be added before the processors that export: all are handed the same span, in order."""
 
-    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+    def __init__(self, redactor: Callable[[], Redactor], payloads: Payloads) -> None:
         self._redactor = redactor
+        self._keeps_messages = payloads == "all"
 
     def on_end(self, span: ReadableSpan) -> None:
         text = self._redactor().text
         # A finished span has no public way to change it.
         span._name = text(span._name)
         span._attributes = _redacted(span._attributes, text)
-        span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
-        if span._status.description:
-            span._status = Status(span._status.status_code, text(span._status.description))
+        is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
+        if is_ours or self._keeps_messages:
+            span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
+            description = text(span._status.description or "") or None
+        else:
+            span._events, description = [], None
+        span._status = Status(span._status.status_code, description)
 
 
 def _redacted(attributes: Mapping[str, Any] | None, text: Callable[[str], str]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
-_NAME = "codemode-server"
+SCOPE = "codemode-server"
+"""The instrumentation scope of our spans."""
 
 
 def tracer() -> Tracer:
     """Ours; forwards to whatever provider is set by the time a span starts."""
-    return trace.get_tracer(_NAME)
+    return trace.get_tracer(SCOPE)
 
 
 def describe(span: Span, observation: str, **attributes: str | int | float | bool | None) -> None:

@@ -162,6 +162,8 @@ class TestACallWithWrongArguments:
         with pytest.raises(UnknownTool, match="create_issue"):
             await it.call("create_isue", {"title": "Bug"})
         assert it.upstreams.reached == []
+        (report,) = it.caller.reports
+        assert (report.tool, report.status) == ("create_isue", CallStatus.INVALID), "the attempt is told"
 
 
 class TestACallThatTheUpstreamFails:

@@ -68,7 +68,7 @@ class Kit:
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         with anyio.fail_after(PATIENCE_S):
-            while not is_so():  # noqa: ASYNC110 - of processes and files nothing tells
+            while not is_so():
                 await anyio.sleep(0.01)
 
     def is_ready(self, pool: UpstreamPool, name: str) -> bool:

@@ -1,7 +1,5 @@
 """Upstreams behind an address, over loopback for real: both transports, both eras, refusals, restarts, redirects."""
 
-# ruff: noqa: ASYNC220 - the servers are started as anyone starts them
-
 from __future__ import annotations
 
 import socket

@@ -1,7 +1,7 @@
 """Nothing of ours outlives us, in whatever way we end. A child process stands for us; its upstream ignores EOF and
 SIGTERM, and has a child that does so too."""
 
-# ruff: noqa: ASYNC220, ASYNC221 - children without an event loop's machinery are what is wanted here
+# ruff: noqa: ASYNC221 - children without an event loop's machinery are what is wanted here
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ may be called from different tasks of one event loop.
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -93,8 +94,11 @@ class WasmBackend:
                 with anyio.CancelScope(shield=True):
                     await self._give_back(worker, reusable=reusable)
         finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(remove, temporary)
+            try:
+                os.rmdir(temporary)  # noqa: PTH106 - at once, since most programs leave it empty
+            except OSError:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(remove, temporary)
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +32,14 @@ def first_cause(error: BaseException) -> BaseException:
     return error
 
 
+def _is_missing(cause: BaseException, settings: ServerSettings) -> bool:
+    """Whether there is no such program. A folder on PATH that may not be looked into turns that into "denied"."""
+    command = settings.command or ""
+    if isinstance(cause, PermissionError) and "/" not in command:
+        return shutil.which(command, mode=os.F_OK, path=settings.env.get("PATH")) is None
+    return isinstance(cause, FileNotFoundError)
+
+
 def why_not_connected(
     error: BaseException, settings: ServerSettings, transport: StdioTransport | HttpTransport, refused: list[str]
 ) -> str:
@@ -42,7 +52,7 @@ def why_not_connected(
         text = f"did not get through the handshake and tools/list in time{words}"
     elif isinstance(cause, FileNotFoundError | NotADirectoryError) and settings.cwd and cause.filename == settings.cwd:
         text = f"can't be started: there is no folder {settings.cwd!r}"
-    elif isinstance(cause, FileNotFoundError) and settings.command is not None:
+    elif settings.command is not None and _is_missing(cause, settings):
         text = f"can't be started: there is no program {settings.command!r}"
     elif isinstance(cause, OSError) and settings.command is not None:
         text = f"can't be started: {cause.strerror or cause}"

@@ -44,6 +44,7 @@ PRINTED = {
     "async-gen": "[0, 1, 2]\n",
     "toplevel-await": "tla\n",
     "agent-report": "| bug      |   2 |    7.0 |\n| ui       |   1 |    5.0 |\n",
+    "open-file": "['l1', 'l2']\n",
     "introspect": "['append', 'clear', 'copy'] None True True True\n",
 }
 """Where the same program can't be run by the Python that runs the tests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -152,3 +153,15 @@ async def test_the_servers_folder_is_where_the_tests_think(kit: Kit) -> None:
     assert (SERVERS / "raw.py").exists()
     assert (SERVERS / "modern.py").exists()
     assert kit.raw("x").args[0] == str(SERVERS / "raw.py")
+
+
+async def test_a_folder_on_path_that_may_not_be_looked_into_does_not_hide_that_a_program_is_missing(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system says "denied" then; seen with a home folder of somebody else on PATH."""
+    if os.geteuid() == 0:
+        pytest.skip("root may look into every folder")
+    (tmp_path / "closed").mkdir(mode=0)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'closed'}:{os.environ['PATH']}")
+    async with kit.pool({"s": ServerSettings(command="no-such-program")}) as pool:
+        assert kit.listing(pool, "s").error == "can't be started: there is no program 'no-such-program'"

@@ -40,9 +40,9 @@ class ToolDefinition:
 
 
 def definition_text(tool: ToolDefinition) -> str:
-    """A tool as plain MCP shows it to a model: name, description and input schema as JSON."""
+    """A tool as plain MCP shows it to a model: name, description and input schema as JSON without spaces."""
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-    return json.dumps(shown, ensure_ascii=False, default=str)
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class UpstreamState(StrEnum):

@@ -44,7 +44,7 @@ def stub_of(server: str, name: str, definition: ToolDefinition, parameters: tupl
     returned = _returned(name, definition, writer)
     decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned}:"
     classes = writer.classes_source()
-    head = f"{_head(server, name, definition)}\nfrom servers import tool{_typing_import([*classes, decorated])}"
+    head = f"{_head(name, definition)}from servers import tool{_typing_import([*classes, decorated])}"
     blocks = [head, *classes, f"{decorated}\n{_documentation(definition, arguments)}"]
     return Stub(source="\n\n".join(blocks) + "\n", signature=_signature(name, declared, arguments, returned))
 
@@ -110,10 +110,12 @@ def _returned(name: str, definition: ToolDefinition, writer: TypeWriter) -> PyTy
     return writer.type_of(schema, f"{name}_result")
 
 
-def _head(server: str, name: str, definition: ToolDefinition) -> str:
-    raw = "" if definition.name == name else f' ("{one_line(definition.name, 200)}")'
-    effect = "" if definition.effect is Effect.UNKNOWN else f" · {definition.effect}"
-    return docstring(f"{server}.{name}{raw}{effect}")
+def _head(name: str, definition: ToolDefinition) -> str:
+    """What neither the path nor the decorator says: the upstream's own name, and what the tool does; or nothing."""
+    raw = "" if definition.name == name else one_line(definition.name, 200)
+    effect = "" if definition.effect is Effect.UNKNOWN else str(definition.effect)
+    said = " · ".join(part for part in (raw, effect) if part)
+    return f"{docstring(said)}\n" if said else ""
 
 
 def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -> str:

@@ -70,7 +70,7 @@ class TestTheWholeText:
             effect=Effect.WRITES,
         )
         assert source == (
-            '"""github.create_issue · writes"""\n'
+            '"""writes"""\n'
             "from servers import tool\n"
             "from typing import Any, Literal, NotRequired, TypedDict\n"
             "\n"
@@ -94,7 +94,7 @@ class TestTheWholeText:
 
     def test_of_a_tool_without_parameters(self) -> None:
         assert stub({"type": "object", "properties": {}}, name="get-me", description="Who am I?") == (
-            '"""github.get_me ("get-me")"""\n'
+            '"""get-me"""\n'
             "from servers import tool\n"
             "from typing import Any\n"
             "\n"
@@ -105,13 +105,7 @@ class TestTheWholeText:
 
     def test_of_a_tool_that_says_nothing_of_itself(self) -> None:
         assert stub({}, name="x") == (
-            '"""github.x"""\n'
-            "from servers import tool\n"
-            "from typing import Any\n"
-            "\n"
-            '@tool("github", "x")\n'
-            "def x() -> Any:\n"
-            "    ...\n"
+            'from servers import tool\nfrom typing import Any\n\n@tool("github", "x")\ndef x() -> Any:\n    ...\n'
         )
 
     def test_of_a_recursive_result_with_keys_that_are_no_identifiers(self) -> None:
@@ -136,7 +130,7 @@ class TestTheWholeText:
             },
         )
         assert source == (
-            '"""github.tree · reads"""\n'
+            '"""reads"""\n'
             "from servers import tool\n"
             "from typing import NotRequired, TypedDict\n"
             "\n"

@@ -6,14 +6,11 @@ one server, `Authorization` above all, never reaches another.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
-
-import anyio
 
 from codemode_server.upstream.stdio import MAX_MESSAGE_BYTES
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 CONNECT_S = 10.0
-_GOODBYE_S = 0.5
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
@@ -96,14 +92,6 @@ def _client(
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         event_hooks={"response": [_note_refusal]},
     )
-
-
-async def _end_session(client: httpx2.AsyncClient, url: str, session_id: str) -> None:
-    """Tell the server that its session is over. mcp does so without a bound, and not at all when cancelled."""
-    import httpx2
-
-    with anyio.CancelScope(shield=True), anyio.move_on_after(_GOODBYE_S), contextlib.suppress(httpx2.HTTPError):
-        await client.delete(url, headers={"mcp-session-id": session_id})
 
 
 async def _note_refusal(response: Any) -> None:

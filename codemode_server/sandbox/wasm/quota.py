@@ -21,7 +21,6 @@ class Quota:
     """Folders of one program, each of which may hold so much."""
 
     def __init__(self, folders: Iterable[Path], most_bytes: int) -> None:
-        self._most = most_bytes
         # A folder that is too full already may be read and tidied up, but not filled further.
         self._allowed = {folder: max(most_bytes, used_bytes(folder, most_bytes * 4)) for folder in folders}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import random
 import sys
@@ -20,7 +19,7 @@ library.take_in()
 zones.take_in()
 
 from . import modules, runner, wasi  # noqa: E402 - they replace parts of what was taken in
-from .calls import Calls, PendingCall, resolve  # noqa: E402
+from .calls import Calls  # noqa: E402
 from .link import Link  # noqa: E402
 from .scheduler import Scheduler  # noqa: E402
 
@@ -39,12 +38,6 @@ class _Host:
         return frame
 
 
-def _json_default(self: json.JSONEncoder, value: object) -> object:
-    if isinstance(value, PendingCall):
-        return resolve(value)
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-
-
 class WitWorld(wit_world.WitWorld):
     def run(self) -> None:
         """Run the one program that this instance is for."""
@@ -55,7 +48,6 @@ class WitWorld(wit_world.WitWorld):
         scheduler = Scheduler(link)
         link.wait = scheduler.wait
         calls = Calls(link)
-        json.JSONEncoder.default = _json_default
         modules.install(link, calls, advice=_ADVICE)
         run_async = wasi.install(scheduler)
         runner.run(link, calls, frame, run_async)

@@ -1,12 +1,14 @@
 """The guest's end of the wire: frames to and from the host, and the requests that wait for a reply.
 
-The transport is whatever the backend has: `send(text)` and `receive(timeout_s)`, each a whole frame. One thread pumps;
-a backend with real threads gives its own `wait`.
+The transport is whatever the backend has: `send(text)` and `receive(timeout_s)`, each a whole frame. Any thread may
+send; one pumps, and a backend with real threads gives its own `wait`.
 """
 
 from __future__ import annotations
 
+import collections
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -56,6 +58,8 @@ class Link:
         self._transport = transport
         self._waiting: dict[int, Future[Any]] = {}
         self._last_id = 0
+        self._outgoing: collections.deque[tuple[str, Future[Any] | None]] = collections.deque()
+        self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
         self.call_bytes = 2**62
@@ -69,29 +73,49 @@ class Link:
         return frame
 
     def send(self, frame: dict[str, Any]) -> None:
-        self._transport.send(to_json(frame))
+        self._post(to_json(frame), None)
 
     def send_text(self, text: str) -> None:
-        self._transport.send(text)
+        self._post(text, None)
 
     def request(self, op: str, **fields: Any) -> Future[Any]:
         """Send a request at once; the future settles while anything pumps."""
-        self._last_id += 1
         future: Future[Any] = Future()
-        self._waiting[self._last_id] = future
-        self.send({"op": op, "id": self._last_id, **fields})
+        self._post(to_json({"op": op, **fields}), future)
         return future
 
     def call(self, server: str, tool: str, arguments_json: str) -> Future[Any]:
-        """Like `request`, for arguments that are JSON already."""
+        """Like `request`, for arguments that are JSON already.
+
+        Raises:
+            LimitPassed: they are too large; the host knows by then, whatever becomes of the exception.
+        """
         if len(arguments_json) > self.call_bytes or len(arguments_json.encode()) > self.call_bytes:
+            self.send({"op": "exceeded", "setting": "limits.call_bytes"})
             raise LimitPassed("limits.call_bytes")
-        self._last_id += 1
         future: Future[Any] = Future()
-        self._waiting[self._last_id] = future
-        head = to_json({"op": "call", "id": self._last_id, "server": server, "tool": tool})
-        self._transport.send(f'{head[:-1]},"arguments":{arguments_json}}}')
+        head = to_json({"op": "call", "server": server, "tool": tool})
+        self._post(f'{head[:-1]},"arguments":{arguments_json}}}', future)
         return future
+
+    def _post(self, text: str, future: Future[Any] | None) -> None:
+        """Send in the order of posting; a request gets its id here, since ids have to grow.
+
+        Whoever is sending already sends this one too: another thread, or this very one, when an object that is
+        collected in the midst of a send prints.
+        """
+        self._outgoing.append((text, future))
+        while self._outgoing and self._sending.acquire(blocking=False):
+            try:
+                while self._outgoing:
+                    text, future = self._outgoing.popleft()
+                    if future is not None:
+                        self._last_id += 1
+                        self._waiting[self._last_id] = future
+                        text = f'{{"id":{self._last_id},{text[1:]}'
+                    self._transport.send(text)
+            finally:
+                self._sending.release()
 
     def ask(self, op: str, **fields: Any) -> Any:
         """Send a request and block until it is answered."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import json
 import linecache
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .calls import Calls, PendingCall, ToolError
+from .calls import Calls, PendingCall, ToolError, resolve
 from .link import Link, Refused
 from .stubs import Stub, called_from_async, stub_decorator
 from .values import File
@@ -157,6 +158,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
     )
     _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)
     _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)
+    json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
     sys.meta_path.insert(0, HostModules(link))
     sys.meta_path.append(MissingModules(advice))
 
@@ -174,6 +176,12 @@ def _caller(calls: Calls) -> Callable[..., Any]:
         return calls.link.wait(future)
 
     return call
+
+
+def _json_default(self: json.JSONEncoder, value: object) -> object:
+    if isinstance(value, PendingCall):
+        return resolve(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _module(name: str, doc: str, **members: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import collections
 import io
 import time
 from typing import Any
@@ -25,7 +26,7 @@ class Output(io.TextIOBase):
     def __init__(self, link: Link, stream: str) -> None:
         self._link = link
         self._stream = stream
-        self._parts: list[str] = []
+        self._parts: collections.deque[str] = collections.deque()
         self._size = 0
         self._writes = 0
         self._sent_at = 0.0
@@ -54,11 +55,14 @@ class Output(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        if not self._parts:
-            return
-        text = "".join(self._parts)
-        self._parts.clear()
         self._size = 0
+        taken = []
+        while self._parts:  # one by one, so that what other threads print meanwhile is not lost
+            try:
+                taken.append(self._parts.popleft())
+            except IndexError:
+                break
+        text = "".join(taken)
         for start in range(0, len(text), 2**20):
             self._link.send({"op": "output", "stream": self._stream, "text": text[start : start + 2**20]})
         self._sent_at = time.monotonic()

@@ -162,6 +162,13 @@ def _exit_error(end: SystemExit) -> dict[str, Any]:
     return described
 
 
+def report_thread(args: Any) -> None:
+    """`threading.excepthook`: what ended a thread of the program's, without the runner's lines."""
+    if args.exc_type is not SystemExit:
+        name = args.thread.name if args.thread is not None else "?"
+        sys.stderr.write(f"Exception in thread {name}:\n{describe(args.exc_value)['traceback']}\n")
+
+
 def _no_input(prompt: object = "", /) -> str:
     raise RuntimeError("input() has nobody to answer it; put the values into the program")
 

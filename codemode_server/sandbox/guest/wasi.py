@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import asyncio.base_events
-import asyncio.events
-import asyncio.runners
-import asyncio.tasks
 import asyncio.threads
 import collections
 import concurrent.futures
@@ -21,70 +18,33 @@ import concurrent.futures._base
 import concurrent.futures.thread
 import contextvars
 import functools
-import heapq
 import queue
-import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from .runner import describe
+from . import loops
+from .loops import Reentrant
+from .runner import report_thread
 from .scheduler import Scheduler
 
 
-class Loop(asyncio.base_events.BaseEventLoop):
-    """An event loop that waits for the host, and may be entered again from inside."""
-
-    _scheduled: list[asyncio.TimerHandle]
-    _ready: collections.deque[asyncio.Handle]
+class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
+    """An event loop that waits for the host."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
 
     def _run_once(self) -> None:
-        # As in the base class, but a callback may run the loop itself and leave fewer behind than there were.
-        while self._scheduled and self._scheduled[0]._cancelled:
-            heapq.heappop(self._scheduled)._scheduled = False
-        if not self._ready:
-            self._wait()
-        now = self.time()
-        while self._scheduled and self._scheduled[0].when() <= now:
-            handle = heapq.heappop(self._scheduled)
-            handle._scheduled = False
-            self._ready.append(handle)
-        for _ in range(len(self._ready)):
-            if not self._ready:
-                break
-            handle = self._ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+        super()._run_once()
         if self._scheduler.has_ready:
             self._scheduler.turn(0)
 
-    def _wait(self) -> None:
-        timeout = max(0.0, self._scheduled[0].when() - self.time()) if self._scheduled else None
+    def _wait(self, timeout: float | None) -> None:
         self._scheduler.wait_until(lambda: bool(self._ready), timeout)
-
-    def run_until_complete(self, future: Any) -> Any:
-        if not self.is_running():
-            return super().run_until_complete(future)
-        return self._run_inside(asyncio.ensure_future(future, loop=self))
-
-    def _run_inside(self, future: asyncio.Future[Any]) -> Any:
-        """Go on with the loop from one of its own callbacks until the future is done."""
-        task = asyncio.current_task(self)
-        if task is not None:
-            asyncio.tasks._leave_task(self, task)
-        try:
-            while not future.done():
-                self._run_once()
-        finally:
-            if task is not None:
-                asyncio.tasks._enter_task(self, task)
-        return future.result()
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
@@ -100,32 +60,15 @@ class Loop(asyncio.base_events.BaseEventLoop):
         """There is no other thread that could wake it."""
 
 
-class _Policy(asyncio.events._AbstractEventLoopPolicy):
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def get_event_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self._loop.is_closed():
-            self._loop = Loop(self._scheduler)
-        return self._loop
-
-    def set_event_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
-
-    def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        return Loop(self._scheduler)
-
-
 def install(scheduler: Scheduler) -> Callable[[Any], Any]:
     """Put all of it in place; gives what runs an awaitable to its end."""
-    asyncio.events._event_loop_policy = _Policy(scheduler)
     _install_sleep(scheduler)
     _install_futures(scheduler)
     _install_pools(scheduler)
     _install_threads(scheduler)
     _install_locks(scheduler)
-    return _install_asyncio(scheduler)
+    _install_asyncio(scheduler)
+    return loops.install(lambda: Loop(scheduler))
 
 
 def _install_sleep(scheduler: Scheduler) -> None:
@@ -137,28 +80,12 @@ def _install_sleep(scheduler: Scheduler) -> None:
     time.sleep = sleep
 
 
-def _install_asyncio(scheduler: Scheduler) -> Callable[[Any], Any]:
-    run_fresh = asyncio.runners.run
-
-    def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:
-        running = asyncio.events._get_running_loop()
-        if isinstance(running, Loop):
-            return running.run_until_complete(main)
-        if not asyncio.iscoroutine(main) and hasattr(main, "__await__"):
-            main = _as_coroutine(main)
-        return run_fresh(main, debug=debug, loop_factory=loop_factory)
-
+def _install_asyncio(scheduler: Scheduler) -> None:
     async def to_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         context = contextvars.copy_context()
         return await asyncio.wrap_future(context.run(scheduler.start, func, args, kwargs))
 
-    asyncio.run = asyncio.runners.run = run
     asyncio.to_thread = asyncio.threads.to_thread = to_thread
-    return run
-
-
-async def _as_coroutine(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _install_futures(scheduler: Scheduler) -> None:
@@ -290,10 +217,6 @@ def _install_threads(scheduler: Scheduler) -> None:
         if error is not None:
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
 
-    def show(args: Any) -> None:
-        if args.exc_type is not SystemExit:
-            sys.stderr.write(f"Exception in thread {args.thread.name}:\n{describe(args.exc_value)['traceback']}\n")
-
     def join(self: Any, timeout: float | None = None) -> None:
         if not self._started.is_set():
             raise RuntimeError("cannot join thread before it is started")
@@ -302,7 +225,7 @@ def _install_threads(scheduler: Scheduler) -> None:
     def is_alive(self: Any) -> bool:
         return self._started.is_set() and not self._strand.done()
 
-    threading.excepthook = show
+    threading.excepthook = report_thread
     threading.Thread.start = start
     threading.Thread.join = join
     threading.Thread.is_alive = is_alive

@@ -28,6 +28,14 @@ Glob = Annotated[str, Field(min_length=1, max_length=200)]
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ADDRESS = re.compile(r"https?://[^/?#\s]+\S*$")
 _UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
+DEFAULT_IMAGE = (
+    "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
+)
+"""The official image, pinned: what a tag means can change."""
+_IMAGE = (
+    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
@@ -141,10 +149,39 @@ class ServerSettings(_Section):
 class SandboxSettings(_Section):
     """Where programs run. Nothing ever runs outside a sandbox."""
 
-    backend: Literal["auto", "wasm"] = "auto"
-    """`auto` takes the strongest that works here; `wasm` is CPython inside WebAssembly, which works everywhere."""
+    backend: Literal["auto", "microsandbox", "wasm"] = "auto"
+    """`microsandbox`: a microVM of its own for each session. `wasm`: CPython inside WebAssembly, which works
+    everywhere. `auto`: microVMs where this machine can boot them, else `wasm`; `codemode-server doctor` tells."""
+    require: Literal["any", "microvm"] = "any"
+    """`microvm`: programs are refused, with the reason, where no microVM can be had; nothing less takes its place."""
+    image: str = Field(default=DEFAULT_IMAGE, max_length=500, json_schema_extra={"pattern": f"^{_IMAGE}$"})
+    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; with a digest, nobody can change what it
+    means. Pulled at first use, or ahead of it with `codemode-server setup`."""
+    memory_mb: Number = Field(default=512, ge=256, le=16_384)
+    """Memory of a microVM, MiB; never less than `limits.memory_mb` and 192 more."""
+    cpus: Number = Field(default=1, ge=1, le=16)
+    """Processors of a microVM."""
+    disk_mb: Number = Field(default=256, ge=16, le=8_192)
+    """Scratch disk of a microVM, MiB: what can be in /tmp, kept in its memory. All else but /workspace is read-only."""
     warm: Number = Field(default=1, ge=0, le=16)
-    """Sandboxes kept ready, each used for one program (about 45 MB each)."""
+    """Sandboxes kept ready: microVMs, each for one session, or `wasm` workers, each for one program (about 45 MB)."""
+    idle_seconds: Seconds = 900.0
+    """A session's microVM that has run nothing for so long is ended; the next program gets another."""
+    age_seconds: Seconds = 7_200.0
+    """A microVM older than this runs no further program and is replaced."""
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_a_reference(cls, image: str) -> str:
+        if not re.fullmatch(_IMAGE, image):
+            raise ValueError("is no reference of an image; write it like docker.io/library/python:3.14-slim")
+        return image
+
+    @model_validator(mode="after")
+    def _backend_can_meet_what_is_required(self) -> Self:
+        if self.require == "microvm" and self.backend == "wasm":
+            raise _Problem("`microvm` can't be met by `backend: wasm`; change one of the two", "require")
+        return self
 
 
 class PermissionRule(_Section):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemode_server.config import describe
+from codemode_server.settings import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -73,7 +74,8 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "  3. ask gihub",
             "",
             "limits: wall_seconds 1.5, calls 5",
-            "sandbox: backend auto, warm 0",
+            f"sandbox: backend auto, require any, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
+            "warm 0, idle_seconds 900, age_seconds 7200",
             "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
             "search: ranker auto",
             f"state: customer default, payloads shapes, skills {here}/skills",

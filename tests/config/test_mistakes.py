@@ -157,3 +157,40 @@ def test_a_rule_for_a_server_that_is_not_there_is_warned_of(folder: Folder) -> N
     assert loaded.warnings == (
         "upstream.yaml:5: permissions.rules[0].deny: matches no server; did you mean 'git-hub'?",
     )
+
+
+def test_a_requirement_that_the_backend_can_not_meet_is_told_at_its_line(folder: Folder) -> None:
+    assert folder.refusal(
+        """
+        sandbox:
+          backend: wasm
+          require: microvm
+        """
+    ) == ["upstream.yaml:3: sandbox.require: `microvm` can't be met by `backend: wasm`; change one of the two"]
+
+
+@pytest.mark.parametrize("backend", ["auto", "microsandbox"])
+def test_a_requirement_that_the_machine_may_meet_is_no_mistake(folder: Folder, backend: str) -> None:
+    sandbox = folder.load(f"sandbox: {{backend: {backend}, require: microvm}}").settings.sandbox
+    assert (sandbox.backend, sandbox.require) == (backend, "microvm")
+
+
+@pytest.mark.parametrize("image", ["a b", "python:", "-x", "https://docker.io/python", "python@sha256:123", "Python"])
+def test_what_is_no_reference_of_an_image_is_refused_with_an_example_of_one(folder: Folder, image: str) -> None:
+    assert folder.refusal(f"sandbox: {{image: {image!r}}}") == [
+        "upstream.yaml:1: sandbox.image: is no reference of an image; write it like docker.io/library/python:3.14-slim"
+    ]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "python",
+        "python:3.14-slim",
+        "docker.io/library/python:3.14-slim",
+        "localhost:5000/team/python-3.14",
+        "Registry.Example.com/a/b_c/d@sha256:" + "0a" * 32,
+    ],
+)
+def test_every_form_of_reference_is_taken(folder: Folder, image: str) -> None:
+    assert folder.load(f"sandbox: {{image: '{image}'}}").settings.sandbox.image == image

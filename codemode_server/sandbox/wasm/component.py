@@ -23,6 +23,7 @@ from pathlib import Path
 import platformdirs
 
 from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox import processor
 from codemode_server.sandbox.wasm import build
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
@@ -77,6 +78,11 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
     return target
 
 
+def is_compiled(component: Path, folder: Path) -> bool:
+    """Whether this machine has the component's native code already."""
+    return _is_sound(folder / f"{_key(component)}.cwasm")
+
+
 def discard(native: Path) -> None:
     """Forget native code that did not load."""
     native.unlink(missing_ok=True)
@@ -91,19 +97,9 @@ def _key(component: Path) -> str:
         sys.platform,
         platform.machine(),
         platform.processor(),
-        _cpu(),
+        processor.features(),
     ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _cpu() -> str:
-    """What the processor can do, where that is easily known: native code may use all of it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    lines = {line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))}
-    return "\n".join(sorted(lines))
 
 
 def _make_private(folder: Path) -> None:

@@ -1,0 +1,17 @@
+"""What the processor can do, as text to compare: part of the key of whatever holds for this processor only."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+
+def features() -> str:
+    """Model and flags, where they are easily known."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor()
+    return "\n".join(
+        sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))})
+    )

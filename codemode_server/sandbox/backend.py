@@ -81,6 +81,8 @@ class Program:
     limits: Limits
     workspace: Path | None = None
     """Host folder seen as /workspace, or None for none."""
+    session_id: str = ""
+    """Whose program it is; a sandbox that keeps anything between programs keeps it for one session only."""
 
 
 class Ending(StrEnum):

@@ -27,8 +27,14 @@ _RESERVE_BYTES = 2**20
 """Kept to tell of an error with when the program has used up all memory."""
 
 
-def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[Any], Any]) -> None:
-    """Run the program of a `run` frame and send what came of it."""
+def run(
+    link: Link,
+    calls: Calls,
+    frame: dict[str, Any],
+    run_async: Callable[[Any], Any],
+    before_end: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the program of a `run` frame and send what came of it; `before_end` sends what others still have to say."""
     limits = frame["limits"]
     link.call_bytes = limits["call_bytes"]
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
@@ -54,6 +60,7 @@ def run(link: Link, calls: Calls, frame: dict[str, Any], run_async: Callable[[An
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
         text = to_json({**done, "value": None, "value_form": "none", "error": describe(error)})
+    before_end()
     flush()
     link.send_text(text)
 

@@ -24,12 +24,11 @@ from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
+from codemode_server.sandbox.quota import ended_itself, remove, run_within
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
-from codemode_server.sandbox.wasm.quota import Quota, remove
 
 _log = logging.getLogger(__name__)
-_QUOTA_EVERY_SECONDS = 0.1
 
 
 class WasmBackend:
@@ -115,18 +114,11 @@ class WasmBackend:
     async def _run_in(
         self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
     ) -> tuple[Outcome, bool]:
-        quota = await anyio.to_thread.run_sync(Quota, folders.values(), program.limits.workspace_mb * 2**20)
         channel = Channel(worker.reader, worker.stream, program, door)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch, quota, channel, program)
-            outcome = await channel.run()
-            tasks.cancel_scope.cancel()
-        ended_itself = outcome.ending in (Ending.RETURNED, Ending.RAISED)
-        if ended_itself and (_met_file_limit(outcome) or await anyio.to_thread.run_sync(quota.is_passed)):
-            return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_over(program)), False
+        outcome = await run_within(channel, program, folders.values())
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)
-        return outcome, channel.is_clean
+        return outcome, channel.is_clean and ended_itself(outcome)
 
     async def _take(self, limits: Limits, folders: dict[str, Path]) -> Worker:
         """A worker that waits for this program's first frame; one that died while idle is passed over."""
@@ -202,27 +194,6 @@ class WasmBackend:
 
     def _find_native_code(self) -> Path:
         return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
-
-
-async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
-    """End the program when it has written too much."""
-    while True:
-        await anyio.sleep(_QUOTA_EVERY_SECONDS)
-        if await anyio.to_thread.run_sync(quota.is_passed):
-            error = _over(program)
-            channel.exceed(error.message, error.setting or "")
-            return
-
-
-def _met_file_limit(outcome: Outcome) -> bool:
-    """Whether the program failed since one file would have grown past the quota."""
-    return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
-
-
-def _over(program: Program) -> ProgramError:
-    setting = "limits.workspace_mb"
-    message = f"the program's files take more than {program.limits.workspace_mb} MiB ({setting} in upstream.yaml)"
-    return ProgramError("LimitExceeded", message, setting=setting)
 
 
 async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a program may write, in bytes: WASI has no quota, so the folders it sees are measured while it runs."""
+"""What a program may write, in bytes: no sandbox has such a quota, so the host measures its folders while it runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ import itertools
 import os
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.sandbox.backend import Ending, Outcome, Program, ProgramError
+from codemode_server.sandbox.channel import Channel
 
 LEAST_PER_ENTRY = 4_096
 """What even an empty file or folder takes of a disk."""
+_EVERY_SECONDS = 0.1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LONG_PATH = 500
 """Characters. With one more name, of at most 255 bytes, it is within what any system takes."""
@@ -27,6 +35,56 @@ class Quota:
     def is_passed(self) -> bool:
         """Whether a folder holds more than it may."""
         return any(used_bytes(folder, allowed) > allowed for folder, allowed in self._allowed.items())
+
+
+async def run_within(channel: Channel, program: Program, folders: Iterable[Path]) -> Outcome:
+    """The outcome of a program, ended when one of its folders on the host holds more than it may."""
+    quota = await anyio.to_thread.run_sync(Quota, folders, program.limits.workspace_mb * 2**20)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, quota, channel, program)
+        outcome = await channel.run()
+        tasks.cancel_scope.cancel()
+    if not ended_itself(outcome):
+        return outcome
+    if _met_file_limit(outcome) or await anyio.to_thread.run_sync(quota.is_passed):
+        return over(outcome, program)
+    return outcome
+
+
+async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
+    """End the program when it has written too much."""
+    while True:
+        await anyio.sleep(_EVERY_SECONDS)
+        if await anyio.to_thread.run_sync(quota.is_passed):
+            exceed(channel, program)
+            return
+
+
+def exceed(channel: Channel, program: Program) -> None:
+    """End a program that has written too much."""
+    error = _error(program)
+    channel.exceed(error.message, error.setting or "")
+
+
+def over(outcome: Outcome, program: Program) -> Outcome:
+    """The outcome of a program that has written too much, seen only at its end."""
+    return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=_error(program))
+
+
+def ended_itself(outcome: Outcome) -> bool:
+    """Whether the program came to its own end."""
+    return outcome.ending in (Ending.RETURNED, Ending.RAISED)
+
+
+def _met_file_limit(outcome: Outcome) -> bool:
+    """Whether the program failed since one file would have grown past the quota."""
+    return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
+
+
+def _error(program: Program) -> ProgramError:
+    setting = "limits.workspace_mb"
+    message = f"the program's files take more than {program.limits.workspace_mb} MiB ({setting} in upstream.yaml)"
+    return ProgramError("LimitExceeded", message, setting=setting)
 
 
 def used_bytes(folder: Path, enough: int) -> int:

@@ -1,0 +1,134 @@
+"""What a microVM is left with after a program: no process of its user, no file of its, no memory taken.
+
+For the keeper, which is root; the folders it looks into are the program's, so whatever they hold is hostile.
+"""
+
+# mypy: ignore-errors
+# It runs on the image's Python.
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import time
+
+USER = 65_534
+"""Who programs run as; owns nothing in the image."""
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # noqa: S108 - all that the user can write of the image
+_CLEAN_SECONDS = 3.0
+_LEAST_PER_ENTRY = 4_096
+
+
+def kill_all_of_user() -> bool:
+    """Kill every process of the programs' user: all at once, since they may fork faster than one by one is killed."""
+    deadline = time.monotonic() + _CLEAN_SECONDS
+    while _processes_of_user():
+        if time.monotonic() > deadline:
+            return False
+        killer = os.fork()
+        if killer == 0:
+            try:
+                os.setgid(USER)
+                os.setuid(USER)
+                os.kill(-1, signal.SIGKILL)
+            finally:
+                os._exit(0)
+        os.waitpid(killer, 0)
+        time.sleep(0.001)
+    return True
+
+
+def _processes_of_user() -> bool:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if _user(name) == USER:
+                    return True
+    return False
+
+
+def _user(pid: str) -> int:
+    """Whose process it is; not from the owner of its folder, which is root where it is not dumpable."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("State:") and line.split()[1] in "ZX":
+                return 0
+            if line.startswith("Uid:"):
+                return int(line.split()[1])
+    return 0
+
+
+def used_bytes(enough: int) -> int:
+    """Bytes in the scratch folders, links not followed; past `enough` where there is more, or it can't be measured."""
+    used, waiting = 0, list(SCRATCH)
+    while waiting and used <= enough:
+        place = waiting.pop()
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    used += _LEAST_PER_ENTRY
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        used += max(0, entry.stat(follow_symlinks=False).st_size - _LEAST_PER_ENTRY)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return enough + 1
+    return used
+
+
+def empty_scratch() -> bool:
+    for folder in SCRATCH:
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            _empty(folder)
+            if os.listdir(folder):
+                return False
+    return True
+
+
+def _empty(folder: str) -> None:
+    """Remove all in a folder; it may be nested deeper than any path reaches, so its folders are moved up first."""
+    number = 0
+    while True:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+        if not found:
+            return
+        before = number
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                number += 1
+                continue
+            with os.scandir(entry.path) as inner:
+                for below in list(inner):
+                    number += 1
+                    if below.is_dir(follow_symlinks=False):
+                        os.rename(below.path, os.path.join(folder, f".{time.monotonic_ns()}-{number}"))
+                    else:
+                        os.unlink(below.path)
+            os.rmdir(entry.path)
+            number += 1
+        if number == before:
+            return
+
+
+def no_shared_memory() -> bool:
+    """Whether no System V object is left, which would outlive its maker."""
+    for kind in ("shm", "msg", "sem"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/sysvipc/{kind}", encoding="ascii") as file:
+            if len(file.readlines()) > 1:
+                return False
+    return True
+
+
+def kilobytes(path: str, name: str) -> int:
+    with open(path, encoding="ascii", errors="replace") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
+
+
+def out_of_memory_kills() -> int:
+    with open("/proc/vmstat", encoding="ascii") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

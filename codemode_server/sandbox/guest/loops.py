@@ -1,0 +1,108 @@
+"""Event loops as programs use them: `asyncio.run` where one runs already, an awaitable where a coroutine is due.
+
+Made for the loops of a backend: `Reentrant` makes one that may be entered again from inside, `install` has asyncio use
+it everywhere.
+"""
+
+# mypy: ignore-errors
+# It is about the inside of asyncio, which the type checker has no words for.
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.events
+import asyncio.runners
+import asyncio.tasks
+import collections
+import heapq
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Reentrant:
+    """To be put before one of asyncio's loops, which gives it `_wait(timeout_s)`: wait for events or until then."""
+
+    _scheduled: list[asyncio.TimerHandle]
+    _ready: collections.deque[asyncio.Handle]
+
+    def _run_once(self) -> None:
+        # As in the base class, but a callback may run the loop itself and leave fewer behind than there were.
+        while self._scheduled and self._scheduled[0]._cancelled:
+            heapq.heappop(self._scheduled)._scheduled = False
+        if self._ready or self._stopping:
+            self._look()
+        else:
+            self._wait(max(0.0, self._scheduled[0].when() - self.time()) if self._scheduled else None)
+        now = self.time()
+        while self._scheduled and self._scheduled[0].when() <= now:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False
+            self._ready.append(handle)
+        for _ in range(len(self._ready)):
+            if not self._ready:
+                break
+            handle = self._ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _look(self) -> None:
+        """Take in what has happened, without waiting."""
+
+    def run_until_complete(self, future: Any) -> Any:
+        if not self.is_running():
+            return super().run_until_complete(future)
+        return self._run_inside(asyncio.ensure_future(future, loop=self))
+
+    def _run_inside(self, future: asyncio.Future[Any]) -> Any:
+        """Go on with the loop from one of its own callbacks until the future is done."""
+        task = asyncio.current_task(self)
+        if task is not None:
+            asyncio.tasks._leave_task(self, task)
+        try:
+            while not future.done():
+                self._run_once()
+        finally:
+            if task is not None:
+                asyncio.tasks._enter_task(self, task)
+        return future.result()
+
+
+_PolicyBase: type = getattr(asyncio.events, "_AbstractEventLoopPolicy", None) or asyncio.events.AbstractEventLoopPolicy
+
+
+class _Policy(_PolicyBase):
+    def __init__(self, make: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        self._make = make
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None or self._loop.is_closed():
+            self._loop = self._make()
+        return self._loop
+
+    def set_event_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._loop = loop
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return self._make()
+
+
+def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], Any]:
+    """Have asyncio make its loops so; gives what runs an awaitable to its end."""
+    asyncio.events._event_loop_policy = _Policy(make)
+
+    def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:
+        running = asyncio.events._get_running_loop()
+        if isinstance(running, Reentrant):
+            return running.run_until_complete(main)
+        if not asyncio.iscoroutine(main) and hasattr(main, "__await__"):
+            main = _as_coroutine(main)
+        with asyncio.runners.Runner(debug=debug, loop_factory=loop_factory) as runner:
+            return runner.run(main)
+
+    asyncio.run = asyncio.runners.run = run
+    return run
+
+
+async def _as_coroutine(awaitable: Any) -> Any:
+    return await awaitable

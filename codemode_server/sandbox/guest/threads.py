@@ -1,0 +1,169 @@
+"""The runner where threads are real: one program in a Linux process, over a socket whose other end is the keeper's.
+
+A thread reads the replies, so whoever waits for a call holds up nobody else. What the program's subprocesses print
+comes out with what it prints itself. A process that the program forks has no link: only the first one calls tools.
+"""
+
+# mypy: ignore-errors
+# It runs on the image's Python and touches the inside of asyncio, which the type checker has no words for.
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.events
+import asyncio.selector_events
+import concurrent.futures
+import concurrent.futures.thread
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from . import loops, modules, runner
+from .calls import Calls
+from .link import Link
+from .loops import Reentrant
+from .output import Output
+
+EXIT_OUT_OF_MEMORY = 5
+_ADVICE = "not available in the sandbox; use the standard library"
+_HEADER = struct.Struct(">I")
+_THREAD_STACK = 2**20
+"""Bytes; a thread's stack counts as memory of the program from its start on."""
+_LAST_WORDS_SECONDS = 0.2
+
+
+class SocketTransport:
+    """Frames as `sandbox/frames.py` has them, over a stream socket."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+
+    def send(self, text: str) -> None:
+        data = text.encode()
+        self._stream.sendall(_HEADER.pack(len(data)) + data)
+
+    def receive(self, timeout_s: float | None) -> str | None:
+        """The next frame, or None if there was none in time.
+
+        Raises:
+            EOFError: the host is gone.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            if len(self._buffer) >= _HEADER.size:
+                end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
+                if len(self._buffer) >= end:
+                    text = self._buffer[_HEADER.size : end].decode()
+                    del self._buffer[:end]
+                    return text
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if left is not None and not select.select([self._stream], [], [], left)[0]:
+                return None
+            chunk = self._stream.recv(2**18)
+            if not chunk:
+                raise EOFError("the host is gone")
+            self._buffer += chunk
+
+
+class _NoTransport:
+    """What a forked process has."""
+
+    def send(self, text: str) -> None:
+        raise RuntimeError("a forked process can't call tools; call them in the program itself")
+
+
+class Loop(Reentrant, asyncio.SelectorEventLoop):
+    """asyncio's own loop, which may be entered again from inside."""
+
+    def _wait(self, timeout: float | None) -> None:
+        self._process_events(self._selector.select(timeout))
+
+    def _look(self) -> None:
+        self._wait(0)
+
+
+def run(stream: socket.socket) -> None:
+    """Run the one program that this process is for."""
+    link = Link(SocketTransport(stream))
+    frame = link.open()
+    threading.stack_size(_THREAD_STACK)
+    threading.excepthook = runner.report_thread
+    link.wait = _wait_on(link)
+    calls = Calls(link)
+    modules.install(link, calls, advice=_ADVICE)
+    run_async = loops.install(Loop)
+    _watch_children()
+    # Other processes would have no link; a pool of them means the same to a program that only wants the results.
+    concurrent.futures.ProcessPoolExecutor = concurrent.futures.thread.ThreadPoolExecutor
+    os.register_at_fork(after_in_child=lambda: _cut_off(link))
+    threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True).start()
+    ended = _take_in_subprocesses(link)
+    runner.run(link, calls, frame, run_async, ended)
+
+
+def _watch_children() -> None:
+    """asyncio's subprocesses need a watcher of the policy's, until Python 3.14 does without."""
+    watcher = getattr(asyncio, "ThreadedChildWatcher", None)
+    if watcher is not None and sys.version_info < (3, 14):
+        only = watcher()
+        asyncio.events._event_loop_policy.get_child_watcher = lambda: only
+
+
+def _wait_on(link: Link) -> Any:
+    def wait(future: Future[Any]) -> Any:
+        link.before_wait()
+        return future.result()
+
+    return wait
+
+
+def _read(link: Link) -> None:
+    try:
+        while True:
+            link.pump(None)
+    except MemoryError:
+        os._exit(EXIT_OUT_OF_MEMORY)
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _cut_off(link: Link) -> None:
+    link._transport = _NoTransport()
+    link._sending = threading.Lock()
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - a descriptor
+
+
+def _take_in_subprocesses(link: Link) -> Any:
+    """Pass on what others write to this process's stdout and stderr; gives what to call at the end."""
+    threads = []
+    for descriptor, stream in ((1, "stdout"), (2, "stderr")):
+        reading, writing = os.pipe()
+        os.dup2(writing, descriptor)
+        os.close(writing)
+        output = Output(link, stream)
+        thread = threading.Thread(target=_pass_on, args=(reading, output), daemon=True)
+        thread.start()
+        threads.append(thread)
+
+    def end() -> None:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        for thread in threads:
+            thread.join(_LAST_WORDS_SECONDS)  # a process that lives on may hold the pipe open
+
+    return end
+
+
+def _pass_on(reading: int, output: Output) -> None:
+    while chunk := os.read(reading, 2**16):
+        output.buffer.write(chunk)
+        output.flush()

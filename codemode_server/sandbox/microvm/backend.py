@@ -1,0 +1,123 @@
+"""The microsandbox backend: programs in microVMs, behind the contract of every backend.
+
+A program runs in a process of its own, forked from the microVM's keeper; when it has ended, whatever the way, the
+keeper kills all that is left of it and empties what it could write. Where that can't be had, the microVM goes with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.model import IsolationLevel
+from codemode_server.sandbox import frames, quota
+from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
+from codemode_server.sandbox.channel import Channel, out_of_memory
+from codemode_server.sandbox.microvm import runtime
+from codemode_server.sandbox.microvm.leftovers import Run
+from codemode_server.sandbox.microvm.machine import Build, Machine, Transport
+from codemode_server.sandbox.microvm.pool import Pool
+from codemode_server.sandbox.microvm.wire import WireBroken
+from codemode_server.settings import LimitSettings, SandboxSettings
+
+_log = logging.getLogger(__name__)
+_BESIDE_PROGRAM_MB = 192
+"""Of a microVM's memory: its kernel, the keeper, the interpreter, and some of the scratch folders."""
+_AFTER_AGE_SECONDS = 60.0
+
+
+class MicrovmBackend:
+    """Programs in microVMs. `tend` has to run for as long as it is used, or nothing is booted ahead."""
+
+    name = "microsandbox"
+    level = IsolationLevel.MICROVM
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        *,
+        transport: Transport = "vsock",
+        announce: Callable[[str], None] = _log.info,
+    ) -> None:
+        self._announce = announce
+        longest = limits.wall_seconds + limits.upstream_seconds + _AFTER_AGE_SECONDS
+        self._build = Build(
+            image=settings.image,
+            memory_mb=max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB),
+            cpus=settings.cpus,
+            disk_mb=settings.disk_mb,
+            life_seconds=settings.age_seconds + longest,
+            transport=transport,
+        )
+        self._run = Run(runtime.home())
+        self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
+
+    async def start(self) -> None:
+        """Clean up what earlier runs left, and boot one microVM, which shows that it can be done."""
+        self._run.open()
+        if count := await self._run.clean_leftovers():
+            _log.info("ended %d microVMs that an earlier run left", count)
+        self.pool.spare.append(await self.pool.boot_one(self.pool.workspace))
+
+    async def tend(self) -> None:
+        """Keep the pool filled; until cancelled."""
+        await self.pool.tend()
+
+    async def run(self, program: Program, door: Door) -> Outcome:
+        """Run one program in a fresh process of its session's microVM."""
+        machine = await self.pool.take(program.session_id, program.workspace)
+        try:
+            return await self._run_in(machine, program, door)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.pool.give_back(machine, program.session_id)
+
+    async def aclose(self) -> None:
+        """End every microVM and wait until they are gone."""
+        await self.pool.aclose()
+        self._run.close()
+
+    async def _boot(self, workspace: Path | None) -> Machine:
+        return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+
+    async def _run_in(self, machine: Machine, program: Program, door: Door) -> Outcome:
+        limits, wire = program.limits, machine.wire
+        memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
+        ended = None
+        try:
+            await wire.begin(memory_mb, limits.workspace_mb)
+            channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
+            wire.on_over = lambda: quota.exceed(channel, program)
+            folders = [program.workspace] if program.workspace is not None else []
+            outcome = await quota.run_within(channel, program, folders)
+            gone = wire.gone
+        except WireBroken:
+            await machine.kill()
+            raise SandboxUnavailable("the microVM ended before the program had begun; run it again") from None
+        finally:
+            wire.on_over = lambda: None
+            with anyio.CancelScope(shield=True):
+                ended = await machine.end_program()
+        if channel.is_gone:
+            return _with_reason(outcome, program, gone)
+        if ended is not None and ended.get("over") is True and quota.ended_itself(outcome):
+            return quota.over(outcome, program)
+        return outcome
+
+
+def _with_reason(outcome: Outcome, program: Program, gone: dict[str, object] | None) -> Outcome:
+    """The outcome of a program whose process ended under it, or whose microVM did."""
+    if gone is None:
+        words = "its microVM is gone"
+    elif gone.get("memory") is True:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
+    else:
+        words = f"its process ended with status {str(gone.get('status'))[:20]}"
+    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}"))

@@ -1,0 +1,221 @@
+"""One microVM's byte stream: packets to and from its keeper, and the frames of the one program that runs in it.
+
+What the packets are is told in `guest/keeper.py`. There is no task of its own: whoever waits for something to come in
+takes in whatever comes, for the others too. So what a program sends is acknowledged as fast as the host takes it, and
+no faster.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+DATA, CONTROL, RECEIVED = 0, 1, 2
+_PACKET = 64 * 2**10
+_WINDOW = 256 * 2**10
+"""Bytes of data on their way to the keeper unanswered, at most."""
+_MOST_WAITING = 256 * 2**10
+"""Of the program's bytes; an honest keeper has no more on their way."""
+_ACKNOWLEDGE = 32 * 2**10
+_HEADER = struct.Struct(">BI")
+_LONGEST = 2**16
+_SEND_SECONDS = 20.0
+
+
+class WireBroken(Exception):
+    """Raised when the keeper is gone or says what no keeper says; the microVM is of no use any more."""
+
+
+class Bytes(Protocol):
+    """A stream of bytes, whatever it goes over."""
+
+    async def send(self, item: bytes) -> None: ...
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Wire:
+    """The host's end. `program` is a stream of the running program's bytes; use from one event loop."""
+
+    def __init__(self, stream: Bytes) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._taking = anyio.Lock(fast_acquire=True)
+        self._sending = anyio.Lock(fast_acquire=True)
+        self._news = anyio.Event()
+        self._messages: list[dict[str, Any]] = []
+        self.program = _ProgramStream(self)
+        self.data = bytearray()
+        self.taken = 0
+        self.window = _WINDOW
+        self.is_program_over = True
+        self.is_broken = False
+        self.on_over: Callable[[], None] = lambda: None
+        """Called when the program has filled the scratch folders."""
+        self.gone: dict[str, Any] | None = None
+        """What the keeper said when the runner ended by itself."""
+
+    async def begin(self, memory_mb: int, disk_mb: int) -> None:
+        """Make ready for the bytes of a program."""
+        self._reset()
+        self.is_program_over = False
+        await self.tell(op="begin", memory_mb=memory_mb, disk_mb=disk_mb)
+
+    async def end(self) -> dict[str, Any]:
+        """Have the program ended and cleaned up after; gives the keeper's `ended`."""
+        self.is_program_over = True
+        await self.tell(op="end")
+        ended = await self.hear("ended")
+        self._reset()
+        return ended
+
+    async def tell(self, **message: Any) -> None:
+        await self.send(CONTROL, json.dumps(message).encode())
+
+    async def hear(self, op: str) -> dict[str, Any]:
+        """The keeper's next message of this kind; earlier ones of others are dropped."""
+        while True:
+            await self.until(lambda: bool(self._messages))
+            message = self._messages.pop(0)
+            if message.get("op") == op:
+                return message
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Take in what comes until something is so.
+
+        Raises:
+            WireBroken: nothing will come any more.
+        """
+        while not is_so():
+            if self.is_broken:
+                raise WireBroken("the microVM's connection is broken")
+            try:
+                self._taking.acquire_nowait()
+            except anyio.WouldBlock:
+                await self._news.wait()
+                continue
+            try:
+                await self._take_in()
+            finally:
+                self._taking.release()
+                self._news.set()
+                self._news = anyio.Event()
+
+    async def send(self, kind: int, data: bytes) -> None:
+        """Send one packet, whole or not at all: half a packet would make all that follows unreadable."""
+        async with self._sending:
+            with anyio.move_on_after(_SEND_SECONDS, shield=True) as patience:
+                await self._or_break(self._stream.send(_HEADER.pack(kind, len(data)) + data))
+            if patience.cancelled_caught:
+                self.is_broken = True
+        if self.is_broken:
+            raise WireBroken("the microVM's connection is broken")
+
+    async def acknowledge(self, size: int) -> None:
+        """So many bytes of the program's have been used."""
+        self.taken += size
+        if self.taken >= _ACKNOWLEDGE and not self.is_program_over:
+            taken, self.taken = self.taken, 0
+            await self.send(RECEIVED, taken.to_bytes(4, "big"))
+
+    async def aclose(self) -> None:
+        self.is_broken = True
+        await self._stream.aclose()
+
+    def _reset(self) -> None:
+        self.data.clear()
+        self.taken, self.window, self.gone = 0, _WINDOW, None
+        self._messages = [message for message in self._messages if message["op"] == "ready"]
+
+    async def _take_in(self) -> None:
+        chunk = await self._or_break(self._stream.receive(2**18))
+        self._buffer += chunk or b""
+        while len(self._buffer) >= _HEADER.size:
+            kind, size = _HEADER.unpack_from(self._buffer)
+            if size > _LONGEST or kind > RECEIVED:
+                self.is_broken = True
+                return
+            end = _HEADER.size + size
+            if len(self._buffer) < end:
+                return
+            data = bytes(self._buffer[_HEADER.size : end])
+            del self._buffer[:end]
+            self._take(kind, data)
+
+    def _take(self, kind: int, data: bytes) -> None:
+        if kind == DATA:
+            if not self.is_program_over:
+                self.data += data
+                self.is_broken = self.is_broken or len(self.data) > _MOST_WAITING
+        elif kind == RECEIVED:
+            self.window += int.from_bytes(data, "big")
+        else:
+            message = _message(data)
+            match message.get("op"):
+                case "over":
+                    self.on_over()
+                case "gone":
+                    self.gone = message
+                case "ready" | "ended":
+                    self._messages.append(message)
+                case _:
+                    self.is_broken = True
+
+    async def _or_break(self, action: Awaitable[Any]) -> Any:
+        try:
+            return await action
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            self.is_broken = True
+            return None
+
+
+class _ProgramStream(ByteReceiveStream, ByteSendStream):
+    """The bytes of the program that runs now, as a stream."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        wire = self._wire
+        try:
+            await wire.until(lambda: bool(wire.data) or wire.gone is not None)
+            if not wire.data:
+                raise anyio.EndOfStream
+            data = bytes(wire.data[:max_bytes])
+            del wire.data[: len(data)]
+            await wire.acknowledge(len(data))
+        except WireBroken:
+            raise anyio.EndOfStream from None
+        return data
+
+    async def send(self, item: bytes) -> None:
+        wire, left = self._wire, memoryview(item)
+        try:
+            while left:
+                await wire.until(lambda: wire.window > 0 or wire.gone is not None)
+                if wire.gone is not None:
+                    raise anyio.BrokenResourceError
+                piece = left[: min(_PACKET, wire.window)]
+                wire.window -= len(piece)
+                await wire.send(DATA, bytes(piece))
+                left = left[len(piece) :]
+        except WireBroken:
+            raise anyio.BrokenResourceError from None
+
+    async def aclose(self) -> None:
+        """Nothing: the stream is the microVM's, and the program ends with `Wire.end`."""
+
+
+def _message(data: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(data)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}

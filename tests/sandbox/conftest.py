@@ -1,36 +1,130 @@
-"""Every backend there is, one of each for all tests of this folder."""
+"""Every backend there is, one of each for all tests of this folder, and the folder that its programs see as /workspace.
+
+A test that takes `backend` or `lab` runs on each backend; a file about one of them has a `backend` fixture of its own,
+which gives that one. A backend is started when the first test needs it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import pytest
 import pytest_asyncio
 
 from codemode_server.sandbox.backend import SandboxBackend
-from codemode_server.sandbox.wasm import build
-from codemode_server.sandbox.wasm.backend import WasmBackend
-from tests.sandbox.lab import Lab
+from tests.sandbox.lab import SLOWNESS, Lab
 
 
-def make_wasm() -> SandboxBackend:
+def make_wasm(workspace: Path) -> SandboxBackend:
+    from codemode_server.sandbox.wasm import build
+    from codemode_server.sandbox.wasm.backend import WasmBackend
+
     if not build.is_current():
         build.build_component()
     return WasmBackend(warm=2, announce=lambda line: print(line, file=sys.stderr))
 
 
-BACKENDS = {"wasm": make_wasm}
+def make_microvm(workspace: Path) -> SandboxBackend:
+    from codemode_server.sandbox.microvm.backend import MicrovmBackend
+    from codemode_server.settings import LimitSettings, SandboxSettings
+
+    settings = SandboxSettings(backend="microsandbox", image=os.environ["CODEMODE_VM_IMAGE"], warm=1)
+    return MicrovmBackend(settings, LimitSettings(), workspace, announce=lambda line: print(line, file=sys.stderr))
 
 
-@pytest_asyncio.fixture(loop_scope="session", scope="session", params=sorted(BACKENDS))
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[SandboxBackend]:
-    made = BACKENDS[request.param]()
+@runtime_checkable
+class Tended(Protocol):
+    """A backend that boots ahead in the background."""
+
+    async def tend(self) -> None: ...
+
+
+BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"microsandbox": make_microvm, "wasm": make_wasm}
+
+
+def _beside(factory: pytest.TempPathFactory, name: str) -> Path:
+    return factory.getbasetemp() / f"beside-{name}"
+
+
+async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
+    workspace = _beside(factory, name) / "workspace"
+    workspace.mkdir(parents=True)
+    made = BACKENDS[name](workspace)
     await made.start()
+    tending = asyncio.create_task(made.tend()) if isinstance(made, Tended) else None
     yield made
+    if tending is not None:
+        tending.cancel()
+        await asyncio.wait([tending])
     await made.aclose()
 
 
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def wasm(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
+    async for made in _started("wasm", tmp_path_factory):
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def microsandbox(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
+    async for made in _started("microsandbox", tmp_path_factory):
+        yield made
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("microvm") and not os.environ.get("CODEMODE_VM"):
+        pytest.skip("needs a microVM: make vmtest")
+
+
+MICROVM = [pytest.mark.microvm, pytest.mark.timeout(80 + 40 * SLOWNESS)]
+
+
+@pytest.fixture(params=[pytest.param("microsandbox", marks=MICROVM), "wasm"])
+def backend(request: pytest.FixtureRequest) -> SandboxBackend:
+    made: SandboxBackend = request.getfixturevalue(request.param)
+    return made
+
+
 @pytest.fixture
-def lab(backend: SandboxBackend) -> Lab:
-    return Lab(backend)
+def beside(backend: SandboxBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the host with nothing in it but `workspace`, which is empty.
+
+    It stays the same for all tests: a microVM is given its workspace when it boots.
+    """
+    folder = _beside(tmp_path_factory, backend.name)
+    _empty(folder / "workspace")
+    for other in folder.iterdir():
+        if other.name != "workspace":
+            _remove(other)
+    return folder
+
+
+@pytest.fixture
+def workspace(beside: Path) -> Path:
+    return beside / "workspace"
+
+
+@pytest.fixture
+def lab(backend: SandboxBackend, workspace: Path) -> Lab:
+    return Lab(backend, workspace)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        _remove(entry)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    with contextlib.suppress(OSError):
+        path.chmod(0o700)
+    shutil.rmtree(path)

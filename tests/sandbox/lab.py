@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from codemode_server.errors import CodemodeError, MetaToolError, ToolFailed, Unk
 from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Reply, SandboxBackend
 
+SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
+"""How many times slower the machine may be than one of today, where its processor is emulated; what a test allows or
+expects in seconds is multiplied by it."""
 HEAD = "from servers import tool\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
 STUBS = {
     ("github", "list_issues"): 'def list_issues(repo: str, state: str = ...) -> Any:\n    """List issues."""',
@@ -128,23 +132,42 @@ class Tools:
         return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit}]
 
 
+RAW = {
+    "wasm": """
+import json, sys
+for module in list(sys.modules.values()):
+    if getattr(module, "__name__", "").endswith("wit_world"):
+        raw = module
+def send(**frame): raw.send(json.dumps(frame))
+""",
+    "microsandbox": """
+import gc, json
+raw = next(found for found in gc.get_objects() if type(found).__name__ == "Link")._transport
+def send(**frame): raw.send(json.dumps(frame))
+""",
+}
+"""The raw transport, found as a hostile program would find it: `raw.send(text)` and `send(op=…, …)`."""
+
+
 class Lab:
-    """One backend and short ways to use it."""
+    """One backend and short ways to use it. All programs are of one session and share one workspace."""
 
-    def __init__(self, backend: SandboxBackend) -> None:
+    def __init__(self, backend: SandboxBackend, workspace: Path | None) -> None:
         self.backend = backend
+        self.workspace = workspace
+        self.raw = RAW[backend.name]
 
-    async def run(
-        self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any
-    ) -> Outcome:
+    async def run(self, code: str, door: Tools | None = None, *, session: str = "lab", **limits: Any) -> Outcome:
         text = textwrap.dedent(code)
-        program = Program(ExecutionId("x0"), text, Limits(**{"wall_seconds": 20.0, **limits}), workspace)
-        with anyio.fail_after(60):
+        program = Program(
+            ExecutionId("x0"), text, Limits(**{"wall_seconds": 20.0 * SLOWNESS, **limits}), self.workspace, session
+        )
+        with anyio.fail_after(30 + 30 * SLOWNESS):
             return await self.backend.run(program, door or Tools())
 
-    async def value(self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any) -> Any:
+    async def value(self, code: str, door: Tools | None = None, *, session: str = "lab", **limits: Any) -> Any:
         """The value of a program that has to return."""
-        outcome = await self.run(code, door, workspace=workspace, **limits)
+        outcome = await self.run(code, door, session=session, **limits)
         assert outcome.ending is Ending.RETURNED, outcome
         return outcome.value
 
@@ -155,12 +178,17 @@ class Lab:
         assert outcome.error is not None
         return outcome.error.type, outcome.error.message
 
-    async def limit(self, code: str, door: Tools | None = None, *, workspace: Path | None = None, **limits: Any) -> str:
+    async def limit(self, code: str, door: Tools | None = None, **limits: Any) -> str:
         """The setting that ended a program; and the next program runs as if nothing had been."""
-        outcome = await self.run(code, door, workspace=workspace, **limits)
+        outcome = await self.run(code, door, **limits)
         assert outcome.ending is Ending.LIMITED, outcome
         assert outcome.error is not None
         assert outcome.error.setting is not None
         assert outcome.error.setting in outcome.error.message
         assert await self.value("6 * 7") == 42
         return outcome.error.setting
+
+    async def python(self) -> tuple[int, int]:
+        """The version of the Python that runs the programs."""
+        major, minor = await self.value("import sys\nsys.version_info[:2]")
+        return major, minor

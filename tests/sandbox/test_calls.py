@@ -10,7 +10,7 @@ import pytest
 
 from codemode_server.errors import LimitExceeded, SandboxFailed
 from codemode_server.sandbox.backend import Ending
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "from servers.github import create_issue, echo, update, list_issues, meet, boom, picture\n"
@@ -214,20 +214,6 @@ async def test_a_pool_keeps_to_its_workers(lab: Lab) -> None:
     assert tools.most_here <= 2
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import asyncio\nawait asyncio.Event().wait()",
-        "import queue\nqueue.Queue().get()",
-        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
-        "from concurrent.futures import Future\nFuture().result()",
-    ],
-)
-async def test_waiting_for_nothing_is_an_error_and_not_a_hang(lab: Lab, code: str) -> None:
-    kind, message = await lab.error(code)
-    assert (kind, message.startswith("deadlock")) == ("RuntimeError", True)
-
-
 async def test_threads_and_queues_work_together(lab: Lab) -> None:
     code = (
         IMPORT
@@ -280,15 +266,15 @@ POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPo
             id="caught inside",
         ),
         pytest.param(
-            "def slow(i):\n    time.sleep(0.3)\n    return echo(n=i)['n']\nt = time.monotonic()\n"
-            "with ThreadPoolExecutor(8) as p: r = list(p.map(slow, range(8)))\n[r, time.monotonic() - t < 1.2]",
+            f"def slow(i):\n    time.sleep({0.3 * SLOWNESS})\n    return echo(n=i)['n']\nt = time.monotonic()\n"
+            f"with ThreadPoolExecutor(8) as p: r = list(p.map(slow, range(8)))\n[r, time.monotonic() - t < {1.2 * SLOWNESS}]",
             [[0, 1, 2, 3, 4, 5, 6, 7], True],
             id="sleeping at the same time",
         ),
     ],
 )
 async def test_functions_in_pools_mean_what_they_mean_in_threads(lab: Lab, code: str, value: Any) -> None:
-    """They run as async twins of themselves, which must not show."""
+    """Where there are no threads they run as async twins of themselves, which must not show."""
     assert await lab.value(POOL + code) == value
 
 
@@ -417,7 +403,7 @@ async def test_the_host_can_end_a_program_whatever_it_catches(lab: Lab) -> None:
 
 async def test_calls_still_on_their_way_when_a_program_ends_are_cancelled(lab: Lab) -> None:
     tools = Tools()
-    code = "import asyncio\nfrom servers.github import forever\nt = asyncio.create_task(forever())\nawait asyncio.sleep(0.01)\n1"
+    code = f"import asyncio\nfrom servers.github import forever\nt = asyncio.create_task(forever())\nawait asyncio.sleep({0.01 * SLOWNESS})\n1"
     assert await lab.value(code, tools) == 1
     assert (len(tools.calls), tools.here) == (1, 0)
 
@@ -426,4 +412,4 @@ async def test_many_rows_come_quickly(lab: Lab) -> None:
     code = "from servers.github import rows\nr = rows(10_000)\n[len(r), r[-1]['id']]"
     outcome = await lab.run(code)
     assert outcome.value == [10_000, 9_999]
-    assert outcome.program_ms + outcome.upstream_ms < 5_000
+    assert outcome.program_ms + outcome.upstream_ms < 5_000 * SLOWNESS

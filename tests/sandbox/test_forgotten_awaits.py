@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "import asyncio, json, re\nfrom servers.github import echo, list_issues, meet\n"
@@ -60,7 +60,7 @@ async def test_a_call_that_nobody_awaits_gives_the_plain_value(lab: Lab, code: s
 async def test_calls_that_are_gathered_are_on_their_way_together(lab: Lab, code: str) -> None:
     """`meet` answers nobody before all three are there: one after the other they would wait for ever."""
     assert await lab.value(
-        IMPORT + code + "\nsorted(it['n'] for it in found)", wall_seconds=10, upstream_seconds=10
+        IMPORT + code + "\nsorted(it['n'] for it in found)", wall_seconds=10 * SLOWNESS, upstream_seconds=10 * SLOWNESS
     ) == [0, 1, 2]
 
 

@@ -1,12 +1,14 @@
-"""What a hostile program can't do: reach the host, deceive it, or leave anything to the next program. Every attack has
-beside it what an honest program can do in the same place, so that a pass can't mean that nothing ran."""
+"""What a hostile program can't do on any backend: reach the host, deceive it, or leave anything to the next program.
+Every attack has beside it what an honest program can do in the same place, so that a pass can't mean that nothing ran.
+
+What else a program can or can't do differs by nature: `test_wasm_isolation`, `test_microvm_isolation`.
+"""
 
 # ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
 
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,24 @@ import anyio.abc
 import pytest
 
 from codemode_server.sandbox.backend import Ending
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CANARY = "canary-7f3a9c21"
 
 
-async def test_no_file_of_the_host_can_be_read(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    canary = tmp_path / "canary.txt"
+async def test_no_file_of_the_host_can_be_read(
+    lab: Lab, beside: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = beside / "canary.txt"
     canary.write_text(CANARY)
     home = Path.home() / ".codemode-test-canary"
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(beside)
     home.write_text(CANARY)
     try:
-        paths = ["/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", str(canary), "canary.txt", str(home), __file__]
         code = f"""
 found = []
-for path in {paths!r}:
+for path in {[str(canary), "/canary.txt", "canary.txt", str(home), __file__]!r}:
     for prefix in ("", "/..", "/tmp/../..", "/workspace/../..", "/workspace/.."):
         try:
             found.append(open(prefix + path).read())
@@ -39,29 +42,24 @@ for path in {paths!r}:
             pass
 found
 """
-        workspace = tmp_path / "workspace"
-        workspace.mkdir()
-        assert await lab.value(code, workspace=workspace) == []
+        assert await lab.value(code) == []
         (workspace / "own.txt").write_text("own")
-        assert await lab.value("open('/workspace/own.txt').read()", workspace=workspace) == "own"
+        assert await lab.value("open('/workspace/own.txt').read()") == "own"
     finally:
         home.unlink()
 
 
-async def test_only_its_own_folders_are_there(lab: Lab, tmp_path: Path) -> None:
-    code = "import os\nr = {}\nfor p in ('/', '/tmp', '/workspace', '/home', '/etc', '/proc', '/dev'):\n    try: r[p] = sorted(os.listdir(p))\n    except OSError: pass\nr"
-    found = await lab.value(code, workspace=tmp_path)
-    assert set(found) <= {"/", "/tmp", "/workspace"}
-    assert found["/tmp"] == found["/workspace"] == []
-
-
-@pytest.mark.parametrize("target", ["../outside.txt", "../", "../../../../../../etc/passwd", "/etc/passwd"])
-async def test_a_link_out_of_the_workspace_leads_nowhere(lab: Lab, tmp_path: Path, target: str) -> None:
-    """Made inside, or lying there already: neither is followed."""
-    (tmp_path / "outside.txt").write_text(CANARY)
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
+@pytest.mark.parametrize(
+    "target", ["../outside.txt", "..", "{beside}/outside.txt", f"{'../' * 20}{{beside}}/outside.txt"]
+)
+async def test_a_link_out_of_the_workspace_does_not_lead_to_the_host(
+    lab: Lab, beside: Path, workspace: Path, target: str
+) -> None:
+    """Made inside, or lying there already: on the host neither is followed."""
+    (beside / "outside.txt").write_text(CANARY)
+    target = target.format(beside=beside)
     (workspace / "planted").symlink_to(target)
+    assert CANARY in (workspace / "planted" / ("outside.txt" if target == ".." else "")).read_text()
     code = f"""
 import os
 found = []
@@ -73,7 +71,7 @@ for name in ("planted", "made", "planted/outside.txt", "made/outside.txt", "plan
     for look in (lambda p: open(p).read(), os.listdir):
         try:
             found.append(look("/workspace/" + name))
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             pass
     for place in (name, name + "/new"):
         try:
@@ -82,61 +80,25 @@ for name in ("planted", "made", "planted/outside.txt", "made/outside.txt", "plan
             pass
 found
 """
-    assert await lab.value(code, workspace=workspace) == []
-    assert (tmp_path / "outside.txt").read_text() == CANARY
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside.txt", "workspace"]
+    found = json.dumps(await lab.value(code))
+    assert CANARY not in found
+    assert "outside.txt" not in found
+    assert (beside / "outside.txt").read_text() == CANARY
+    assert sorted(path.name for path in beside.iterdir()) == ["outside.txt", "workspace"]
     inner = (
         "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
     )
-    assert await lab.value(inner, workspace=workspace) == "x"
+    assert await lab.value(inner) == "x"
 
 
 async def test_the_hosts_environment_is_not_there(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEMODE_CANARY", CANARY)
-    code = "import os, sys\nos.environ['OWN'] = '1'\n[dict(os.environ), sys.argv, sys.executable]"
-    environment, arguments, executable = await lab.value(code)
-    assert (environment, arguments, executable) == ({"OWN": "1"}, ["program.py"], executable)
-    assert CANARY not in json.dumps([environment, arguments, executable])
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param("import socket\nsocket.create_connection(('127.0.0.1', 22), 1)", id="connect"),
-        pytest.param("import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()", id="listen"),
-        pytest.param("import socket\nsocket.getaddrinfo('localhost', 80)", id="resolve"),
-        pytest.param("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')", id="urlopen"),
-        pytest.param("import subprocess\nsubprocess.run(['id'])", id="subprocess"),
-        pytest.param("import os\nos.system('id')", id="system"),
-        pytest.param("import os\nos.fork()", id="fork"),
-        pytest.param("import os\nos.execv('/bin/sh', ['sh'])", id="exec"),
-        pytest.param("import os\nos.kill(1, 0)", id="kill"),
-        pytest.param("import ctypes\nctypes.CDLL(None).getpid()", id="ctypes"),
-        pytest.param("import os\nos.mkdir('/x')", id="write to /"),
-        pytest.param("import os\nos.mount", id="mount"),
-        pytest.param("import _thread\n_thread.start_new_thread(print, ())", id="raw thread"),
-        pytest.param("import os\nos.read(3, 10)", id="read a preopened descriptor"),
-    ],
-)
-async def test_nothing_outside_the_sandbox_can_be_done(lab: Lab, attack: str) -> None:
-    assert await lab.value("open('/tmp/x', 'w').write('ok')") == 2
-    outcome = await lab.run(attack)
-    assert outcome.ending is Ending.RAISED, outcome
-    assert outcome.error is not None
-    assert outcome.error.type in {
-        "OSError",
-        "URLError",
-        "AttributeError",
-        "ImportError",
-        "ModuleNotFoundError",
-        "RuntimeError",
-        "gaierror",
-        "PermissionError",
-        "BlockingIOError",
-        "FileNotFoundError",
-        "IsADirectoryError",
-        "NotImplementedError",
-    }
+    code = (
+        "import os, sys\nos.environ['OWN'] = '1'\n[dict(os.environ), sys.argv, sys.orig_argv, sys.executable, sys.path]"
+    )
+    about = await lab.value(code)
+    assert (about[0]["OWN"], about[1]) == ("1", ["program.py"])
+    assert CANARY not in json.dumps(about)
 
 
 async def test_a_raw_socket_to_the_hosts_own_listener_never_arrives(lab: Lab) -> None:
@@ -160,20 +122,20 @@ async def test_a_raw_socket_to_the_hosts_own_listener_never_arrives(lab: Lab) ->
     await listener.aclose()
 
 
-# Frames that no honest guest sends. The raw transport is found as a hostile program would find it.
-RAW = """
-import json, sys
-for module in list(sys.modules.values()):
-    if getattr(module, "__name__", "").endswith("wit_world"):
-        raw = module
-def send(**frame): raw.send(json.dumps(frame))
-"""
+# Frames that no honest guest sends.
 
 
 async def test_the_raw_transport_is_within_a_programs_reach(lab: Lab) -> None:
     """The positive control of what follows: a frame forged this way has its effect."""
     tools = Tools()
-    code = RAW + "send(op='call', id=1, server='github', tool='echo', arguments={'forged': 1})\nraw.receive(-1)\n1"
+    code = (
+        lab.raw
+        + f"""
+import time
+send(op="call", id=1, server="github", tool="echo", arguments={{"forged": 1}})
+time.sleep({0.2 * SLOWNESS})
+"""
+    )
     await lab.run(code, tools)
     assert tools.calls == [("github", "echo", {"forged": 1})]
 
@@ -209,7 +171,7 @@ async def test_the_raw_transport_is_within_a_programs_reach(lab: Lab) -> None:
 )
 async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
     tools = Tools()
-    outcome = await lab.run(RAW + attack + "\nimport time\ntime.sleep(10)", tools)
+    outcome = await lab.run(f"{lab.raw}{attack}\nimport time\ntime.sleep({10 * SLOWNESS})", tools)
     assert outcome.ending is Ending.DIED, outcome
     assert outcome.error is not None
     assert "broke the protocol" in outcome.error.message
@@ -220,7 +182,7 @@ async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
 async def test_a_second_done_does_not_reach_the_next_program(lab: Lab) -> None:
     """The program steals its own run id, ends twice and goes on talking."""
     code = (
-        RAW
+        lab.raw
         + """
 import codemode_guest.runner as runner
 original = runner.Link.send_text
@@ -240,7 +202,7 @@ runner.Link.send_text = twice
 
 async def test_a_program_that_goes_on_after_its_end_is_not_kept(lab: Lab) -> None:
     code = (
-        RAW
+        lab.raw
         + """
 import codemode_guest.runner as runner
 original = runner.Link.send_text
@@ -258,11 +220,6 @@ runner.Link.send_text = forever
 async def test_a_call_for_a_tool_that_is_not_offered_is_the_doors_to_refuse(lab: Lab) -> None:
     code = "import codemode\ntry:\n    codemode.call('secrets', 'read', {})\nexcept codemode.ToolError as e:\n    r = e.kind\nr"
     assert await lab.value(code) == "unknown_tool"
-
-
-async def test_an_empty_frame_is_not_the_workers_word(lab: Lab) -> None:
-    assert await lab.value(RAW + "raw.send('')\nraw.send('')\n5") == 5
-    assert await lab.value("6 * 7") == 42
 
 
 @pytest.mark.parametrize(
@@ -288,12 +245,3 @@ async def test_nothing_is_left_to_the_next_program(lab: Lab, leave: str, look: s
     assert await lab.value(f"{leave}\n{look}") is True
     for _ in range(3):
         assert await lab.value(look) is False
-
-
-async def test_folders_for_tmp_are_removed(lab: Lab) -> None:
-    def folders() -> set[Path]:
-        return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
-
-    before = folders()
-    await lab.value("open('/tmp/x', 'w').write('x')")
-    assert folders() <= before

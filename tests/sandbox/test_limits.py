@@ -10,27 +10,27 @@ import anyio
 import pytest
 
 from codemode_server.sandbox.backend import Ending
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ECHO = "from servers.github import echo\n"
 
 
 async def test_a_program_that_computes_too_long_is_ended(lab: Lab) -> None:
-    assert await lab.limit("while True: pass", wall_seconds=0.3) == "limits.wall_seconds"
+    assert await lab.limit("while True: pass", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
 
 
 async def test_a_program_that_sleeps_too_long_is_ended(lab: Lab) -> None:
-    assert await lab.limit("import time\ntime.sleep(60)", wall_seconds=0.3) == "limits.wall_seconds"
+    assert await lab.limit("import time\ntime.sleep(60)", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
 
 
 async def test_a_program_that_catches_everything_is_ended_too(lab: Lab) -> None:
     code = "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass"
-    assert await lab.limit(code, wall_seconds=0.3) == "limits.wall_seconds"
+    assert await lab.limit(code, wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
 
 
 async def test_one_long_step_inside_the_interpreter_is_ended(lab: Lab) -> None:
-    assert await lab.limit("9 ** 9 ** 9", wall_seconds=0.3) == "limits.wall_seconds"
+    assert await lab.limit("9 ** 9 ** 9", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
 
 
 async def test_waiting_for_calls_too_long_ends_the_program(lab: Lab) -> None:
@@ -43,13 +43,13 @@ async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
 
     class Slow(Tools):
         async def call(self, server: str, tool: str, arguments: dict[str, object]):  # type: ignore[no-untyped-def]
-            await anyio.sleep(0.8)
+            await anyio.sleep(0.8 * SLOWNESS)
             return await super().call(server, tool, arguments)
 
-    outcome = await lab.run(ECHO + "echo(a=1)", Slow(), wall_seconds=0.6)
+    outcome = await lab.run(ECHO + "echo(a=1)", Slow(), wall_seconds=0.6 * SLOWNESS)
     assert outcome.ending is Ending.RETURNED, outcome.error
-    assert outcome.upstream_ms >= 790
-    assert outcome.program_ms < 600
+    assert outcome.upstream_ms >= 790 * SLOWNESS
+    assert outcome.program_ms < 600 * SLOWNESS
 
 
 @pytest.mark.parametrize("piece", ["bytearray(2**20)", "[n]", "str(n)", "{n: n}"])
@@ -81,7 +81,7 @@ async def test_printing_up_to_the_limit_is_whole(lab: Lab) -> None:
 
 
 async def test_what_was_printed_before_a_limit_is_kept(lab: Lab) -> None:
-    outcome = await lab.run("for i in range(300): print(i)\nwhile True: pass", wall_seconds=0.5)
+    outcome = await lab.run("for i in range(300): print(i)\nwhile True: pass", wall_seconds=0.5 * SLOWNESS)
     assert outcome.stdout == "".join(f"{i}\n" for i in range(300))
 
 
@@ -123,9 +123,10 @@ async def test_a_value_under_the_limit_is_whole(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/workspace"])
-async def test_files_are_limited(lab: Lab, folder: str, tmp_path: Path) -> None:
-    code = f"import time\nfor i in range(8):\n    open('{folder}/' + str(i), 'wb').write(bytes(2**20))\ntime.sleep(5)"
-    assert await lab.limit(code, workspace=tmp_path, workspace_mb=4) == "limits.workspace_mb"
+async def test_files_are_limited(lab: Lab, folder: str) -> None:
+    code = f"for i in range(8):\n    open('{folder}/' + str(i), 'wb').write(bytes(2**20))\n"
+    code += f"import time\ntime.sleep({5 * SLOWNESS})"
+    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
 
 
 async def test_one_large_file_is_limited_also_in_a_short_program(lab: Lab) -> None:
@@ -141,20 +142,20 @@ async def test_many_folders_are_limited(lab: Lab) -> None:
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
 
 
-async def test_files_under_the_limit_are_kept(lab: Lab, tmp_path: Path) -> None:
+async def test_files_under_the_limit_are_kept(lab: Lab, workspace: Path) -> None:
     code = "open('./workspace/a.txt', 'w').write('x' * 2**20)"
-    assert await lab.value(code, workspace=tmp_path, workspace_mb=4) == 2**20
-    assert (tmp_path / "a.txt").stat().st_size == 2**20
+    assert await lab.value(code, workspace_mb=4) == 2**20
+    assert (workspace / "a.txt").stat().st_size == 2**20
 
 
-async def test_a_workspace_that_is_too_full_can_still_be_tidied_up(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "old").write_bytes(bytes(3 * 2**20))
-    assert await lab.value("import os\nos.remove('/workspace/old')\n1", workspace=tmp_path, workspace_mb=1) == 1
-    assert list(tmp_path.iterdir()) == []
+async def test_a_workspace_that_is_too_full_can_still_be_tidied_up(lab: Lab, workspace: Path) -> None:
+    (workspace / "old").write_bytes(bytes(3 * 2**20))
+    assert await lab.value("import os\nos.remove('/workspace/old')\n1", workspace_mb=1) == 1
+    assert list(workspace.iterdir()) == []
 
 
 async def test_a_cancelled_program_is_gone_and_the_next_one_runs(lab: Lab) -> None:
-    with anyio.move_on_after(0.3) as scope:
+    with anyio.move_on_after(0.3 * SLOWNESS) as scope:
         await lab.run("while True: pass")
     assert scope.cancelled_caught
     assert await lab.value("6 * 7") == 42

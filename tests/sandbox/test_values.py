@@ -141,16 +141,19 @@ async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
     outcome = await lab.run(code)
     assert outcome.error is not None
     assert outcome.error.line == 3
-    assert outcome.error.traceback == (
-        "Traceback (most recent call last):\n"
-        '  File "program.py", line 5, in <module>\n'
-        "    read('{')\n"
-        "    ~~~~^^^^^\n"
-        '  File "program.py", line 3, in read\n'
-        "    return json.loads(text)\n"
-        "           ~~~~~~~~~~^^^^^^\n"
-        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
-    )
+    marked = [line for line in outcome.error.traceback.splitlines() if not line.strip(" ~^")]
+    assert [line for line in outcome.error.traceback.splitlines() if line not in marked] == [
+        "Traceback (most recent call last):",
+        '  File "program.py", line 5, in <module>',
+        "    read('{')",
+        '  File "program.py", line 3, in read',
+        "    return json.loads(text)",
+        "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    ]
+    if await lab.python() >= (3, 13):  # older ones mark other parts of a line, and none where it would be all of it
+        assert marked == ["    ~~~~^^^^^", "           ~~~~~~~~~~^^^^^^"]
+    else:
+        assert marked == ["           ^^^^^^^^^^^^^^^^"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""What holds a hostile program on the wasm backend only: there is nothing but its own folders, and nothing to do it with.
+Every attack has beside it what an honest program can do in the same place."""
+
+# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from codemode_server.sandbox.backend import Ending, SandboxBackend
+from tests.sandbox.lab import Lab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+CANARY = "canary-7f3a9c21"
+
+
+@pytest.fixture
+def backend(wasm: SandboxBackend) -> SandboxBackend:
+    return wasm
+
+
+async def test_there_are_no_files_but_its_own(lab: Lab, workspace: Path) -> None:
+    paths = ["/etc/passwd", "/proc/self/environ", "/proc/1/cmdline"]
+    code = f"""
+found = []
+for path in {paths!r}:
+    for prefix in ("", "/..", "/tmp/../..", "/workspace/../.."):
+        try:
+            found.append(open(prefix + path).read())
+        except OSError:
+            pass
+found
+"""
+    assert await lab.value(code) == []
+    (workspace / "own.txt").write_text("own")
+    assert await lab.value("open('/workspace/own.txt').read()") == "own"
+
+
+async def test_only_its_own_folders_are_there(lab: Lab) -> None:
+    code = "import os\nr = {}\nfor p in ('/', '/tmp', '/workspace', '/home', '/etc', '/proc', '/dev'):\n    try: r[p] = sorted(os.listdir(p))\n    except OSError: pass\nr"
+    found = await lab.value(code)
+    assert set(found) <= {"/", "/tmp", "/workspace"}
+    assert found["/tmp"] == found["/workspace"] == []
+
+
+async def test_without_a_workspace_there_is_none(backend: SandboxBackend) -> None:
+    code = "import os\n[os.path.exists('/workspace'), os.path.exists('/tmp')]"
+    assert await Lab(backend, None).value(code) == [False, True]
+
+
+@pytest.mark.parametrize("target", ["../outside.txt", "../", "../../../../../../etc/passwd", "/etc/passwd"])
+async def test_a_link_out_of_the_workspace_leads_nowhere(lab: Lab, beside: Path, workspace: Path, target: str) -> None:
+    """Not even to a place of the sandbox's own."""
+    (beside / "outside.txt").write_text(CANARY)
+    (workspace / "planted").symlink_to(target)
+    code = f"""
+import os
+found = []
+try:
+    os.symlink({target!r}, "/workspace/made")
+except OSError:
+    pass
+for name in ("planted", "made", "planted/outside.txt", "made/outside.txt", "planted/workspace/../outside.txt"):
+    for look in (lambda p: open(p).read(), os.listdir):
+        try:
+            found.append(look("/workspace/" + name))
+        except OSError:
+            pass
+    for place in (name, name + "/new"):
+        try:
+            open("/workspace/" + place, "w").write("x")
+        except OSError:
+            pass
+found
+"""
+    assert await lab.value(code) == []
+    assert (beside / "outside.txt").read_text() == CANARY
+    assert sorted(path.name for path in beside.iterdir()) == ["outside.txt", "workspace"]
+    inner = (
+        "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
+    )
+    assert await lab.value(inner) == "x"
+
+
+async def test_the_environment_is_empty(lab: Lab) -> None:
+    assert await lab.value("import os\nos.environ['OWN'] = '1'\ndict(os.environ)") == {"OWN": "1"}
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param("import socket\nsocket.create_connection(('127.0.0.1', 22), 1)", id="connect"),
+        pytest.param("import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()", id="listen"),
+        pytest.param("import socket\nsocket.getaddrinfo('localhost', 80)", id="resolve"),
+        pytest.param("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')", id="urlopen"),
+        pytest.param("import subprocess\nsubprocess.run(['id'])", id="subprocess"),
+        pytest.param("import os\nos.system('id')", id="system"),
+        pytest.param("import os\nos.fork()", id="fork"),
+        pytest.param("import os\nos.execv('/bin/sh', ['sh'])", id="exec"),
+        pytest.param("import os\nos.kill(1, 0)", id="kill"),
+        pytest.param("import ctypes\nctypes.CDLL(None).getpid()", id="ctypes"),
+        pytest.param("import os\nos.mkdir('/x')", id="write to /"),
+        pytest.param("import os\nos.mount", id="mount"),
+        pytest.param("import _thread\n_thread.start_new_thread(print, ())", id="raw thread"),
+        pytest.param("import os\nos.read(3, 10)", id="read a preopened descriptor"),
+    ],
+)
+async def test_there_are_no_sockets_processes_or_threads(lab: Lab, attack: str) -> None:
+    assert await lab.value("open('/tmp/x', 'w').write('ok')") == 2
+    outcome = await lab.run(attack)
+    assert outcome.ending is Ending.RAISED, outcome
+    assert outcome.error is not None
+    assert outcome.error.type in {
+        "OSError",
+        "URLError",
+        "AttributeError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "RuntimeError",
+        "gaierror",
+        "PermissionError",
+        "BlockingIOError",
+        "FileNotFoundError",
+        "IsADirectoryError",
+        "NotImplementedError",
+    }
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import asyncio\nawait asyncio.Event().wait()",
+        "import queue\nqueue.Queue().get()",
+        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+        "from concurrent.futures import Future\nFuture().result()",
+    ],
+)
+async def test_waiting_for_nothing_is_an_error_and_not_a_hang(lab: Lab, code: str) -> None:
+    kind, message = await lab.error(code)
+    assert (kind, message.startswith("deadlock")) == ("RuntimeError", True)
+
+
+async def test_an_empty_frame_is_not_the_workers_word(lab: Lab) -> None:
+    assert await lab.value(lab.raw + "raw.send('')\nraw.send('')\n5") == 5
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_folders_for_tmp_are_removed(lab: Lab) -> None:
+    def folders() -> set[Path]:
+        return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
+
+    before = folders()
+    await lab.value("open('/tmp/x', 'w').write('x')")
+    assert folders() <= before

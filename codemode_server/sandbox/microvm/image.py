@@ -35,6 +35,7 @@ class Stored:
     digest: str
     """Of the manifest for this machine; not that of an index over several platforms."""
     architecture: str
+    """`amd64`, `arm64`; empty if it is not known."""
     size_bytes: int
 
 
@@ -52,11 +53,9 @@ async def find(reference: str) -> Stored | None:
             return None
         raise _failure(f"the images in {runtime.home()} can't be read", done.stderr)
     found = json.loads(done.stdout)
-    return (
-        Stored(reference, found["digest"], found["architecture"] or "", found["size_bytes"] or 0)
-        if _whole(found)
-        else None
-    )
+    if not _is_whole(found):
+        return None
+    return Stored(reference, found["digest"], _architecture(found["digest"]), found["size_bytes"] or 0)
 
 
 async def is_present(reference: str) -> bool:
@@ -64,12 +63,24 @@ async def is_present(reference: str) -> bool:
     return await find(reference) is not None
 
 
-def _whole(image: dict[str, Any]) -> bool:
+def _is_whole(image: dict[str, Any]) -> bool:
     """Whether its files are there: the list of images doesn't notice when somebody empties the cache."""
     cache, digest = runtime.home() / "cache", image["digest"].replace(":", "_")
     names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
     names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
     return all((cache / name).is_file() for name in names)
+
+
+def _architecture(digest: str) -> str:
+    """What the image itself says; `msb` gives out what was asked for, whatever came."""
+    for path in (runtime.home() / "cache" / "manifests").glob("*.json"):
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept["manifest_digest"] == digest:
+                return str(json.loads(kept["raw_config_json"])["architecture"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return ""
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:

@@ -10,6 +10,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import anyio
 
@@ -94,12 +95,17 @@ async def output(
             os.close(theirs)
         async with process:
             text = ""
-            with anyio.fail_after(stalled_seconds) as patience:
-                while piece := await _read(ours):
-                    text = (text + piece.decode(errors="replace"))[-_KEPT:]
-                    if moved(clean(text)):
-                        patience.deadline = anyio.current_time() + stalled_seconds
-                return await process.wait(), clean(text)
+            try:
+                with anyio.fail_after(stalled_seconds) as patience:
+                    while piece := await _read(ours):
+                        text = (text + piece.decode(errors="replace"))[-_KEPT:]
+                        if moved(clean(text)):
+                            patience.deadline = anyio.current_time() + stalled_seconds
+                    return await process.wait(), clean(text)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                raise
     finally:
         os.close(ours)
 

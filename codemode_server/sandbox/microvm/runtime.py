@@ -89,7 +89,7 @@ def find() -> Runtime:
     """
     installed = version()
     if installed is None:
-        raise _not_installed(sys.platform, platform.machine()).error
+        raise not_installed(sys.platform, platform.machine()).error
     try:
         from microsandbox import MicrosandboxError
         from microsandbox.setup import resolve_runtime
@@ -228,7 +228,7 @@ def free_mb(folder: Path) -> int:
     return shutil.disk_usage(place).free // 2**20
 
 
-def _not_installed(system: str, machine: str) -> Problem:
+def not_installed(system: str, machine: str) -> Problem:
     """Why the package is not there, on a platform as `sys.platform` and `platform.machine()` call it."""
     if system == "darwin" and machine != "arm64":
         return Problem("microVMs need a Mac with Apple silicon")

@@ -104,7 +104,9 @@ def recall(name: str, now: Callable[[], float] = time.time) -> Verdict | None:
             return None
         kept = json.loads(path.read_text(encoding="utf-8"))
         verdict, at = Verdict(**kept["verdict"]), kept["at"]
-        if verdict.works is True:
+        if not isinstance(verdict.works, bool):
+            return None
+        if verdict.works:
             return verdict
         return verdict if 0 <= now() - at < _FAILURE_HOLDS_SECONDS else None
     except (OSError, ValueError, TypeError, KeyError):

@@ -1,0 +1,236 @@
+"""What this machine lacks for microVMs is told in words for the person, with what mends it.
+
+The reports are what `msb doctor` 0.7.11 printed on machines of each kind; the folder and the command are real ones.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.microvm import runtime
+from codemode_server.sandbox.microvm.runtime import Problem, read_doctor
+
+HEAD = """\
+  • Platform            Linux x86_64
+  • Version             v0.7.11
+  • MSB_HOME            /home/me/.microsandbox
+  ✓ msb                 /venv/lib/python3.11/site-packages/microsandbox/_bundled/bin/msb
+  ✓ libkrunfw           /venv/lib/python3.11/site-packages/microsandbox/_bundled/bin/../lib/libkrunfw.so.5.6.1
+"""
+REFLINK = """\
+warn: MSB_HOME does not support reflink clones
+  → clone=auto will use independent sparse copies for flat sandbox roots
+  → use a reflink-capable filesystem for MSB_HOME to enable copy-on-write clones
+"""
+NO_PROCESSOR = f"""{HEAD}\
+  ✗ CPU virt            not found
+  ✓ KVM device          /dev/kvm
+  ✓ KVM access          read/write
+error: CPU virtualization is not available
+  → no vmx (Intel) or svm (AMD) flag in /proc/cpuinfo
+  → enable virtualization (VT-x / AMD-V) in your BIOS or UEFI firmware
+  → inside a VM, enable nested virtualization on the host
+"""
+NO_DEVICE = f"""{HEAD}\
+warn: Root clone: copy fallback — reflink unavailable
+  ✓ CPU virt            svm
+  ✗ KVM device          missing
+{REFLINK}\
+error: /dev/kvm is not present
+  → the KVM kernel module is not loaded
+  → in containers or CI, the host must expose /dev/kvm to this environment
+  → fix: load the kvm_amd kernel module
+  →   sudo modprobe kvm_amd
+  → apply automatically: msb doctor --fix
+"""
+NO_ACCESS = f"""{HEAD}\
+  ✓ CPU virt            svm
+  ✓ KVM device          /dev/kvm
+  ✗ KVM access          permission denied
+error: /dev/kvm is not accessible by your user
+  → /dev/kvm is owned by group 'kvm', which your user is not in
+  → fix: add me to the 'kvm' group and grant access now
+  →   sudo usermod -aG kvm me
+  →   sudo setfacl -m u:me:rw /dev/kvm
+  → apply automatically: msb doctor --fix
+"""
+NO_REMEDY = f"""{HEAD}\
+  ✓ CPU virt            svm
+  ✗ KVM access          permission denied
+error: /dev/kvm is not accessible by your user
+"""
+
+
+@pytest.mark.parametrize(
+    ("report", "reason", "remedy"),
+    [
+        (NO_PROCESSOR, "this machine's processor offers no virtualization", "switch on VT-x or AMD-V in its firmware"),
+        (NO_DEVICE, "there is no /dev/kvm", "sudo modprobe kvm_amd; a container has to be started with --device /dev/"),
+        (NO_ACCESS, "this user may not open /dev/kvm", "sudo usermod -aG kvm me, then log in again"),
+        (NO_REMEDY, "this user may not open /dev/kvm", "sudo usermod -aG kvm $USER, then log in again"),
+    ],
+    ids=["no virtualization", "no device", "no access", "no access, no advice"],
+)
+def test_a_known_lack_is_told_with_the_command_that_mends_it(report: str, reason: str, remedy: str) -> None:
+    problem = read_doctor(report)
+    assert problem.reason == reason
+    assert problem.remedy.startswith(remedy)
+    assert not problem.passing
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there the advice is about the Mac")
+def test_an_unknown_lack_is_told_in_the_words_of_msb() -> None:
+    assert read_doctor(f"{HEAD}error: the moon is not full\n  → wait\n  → howl\n") == Problem(
+        "the moon is not full", "wait; howl"
+    )
+    assert read_doctor("Segmentation fault\n\n").reason == "Segmentation fault"
+    assert read_doctor("").reason
+
+
+async def test_the_answer_is_that_of_the_real_command(msb_home: Path) -> None:
+    done = await runtime.msb("doctor", seconds=60)
+    assert "MSB_HOME" in done.stderr + done.stdout
+    problem = await runtime.virtualization()
+    assert (problem is None) == (done.code == 0)
+    if problem is not None:
+        assert problem.reason
+        assert problem.remedy
+        assert await runtime.doctor() == problem
+    assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
+
+
+async def test_the_command_is_the_one_of_the_package(msb_home: Path) -> None:
+    assert (await runtime.msb("--version", seconds=60)).stdout == f"msb {runtime.version()}\n"
+
+
+async def test_a_command_that_takes_too_long_is_given_up_for_now(msb_home: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="`msb doctor` has not ended within 0") as caught:
+        await runtime.msb("doctor", seconds=0.001)
+    assert caught.value.passing
+
+
+async def test_a_profile_of_a_cloud_changes_nothing_here(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """microVMs of this product run on this machine."""
+    monkeypatch.setenv("MSB_BACKEND", "cloud")
+    monkeypatch.setenv("MSB_PROFILE", "work")
+    done = await runtime.msb("image", "list", "--quiet", seconds=60)
+    assert (done.code, done.stdout) == (0, "")
+
+
+def test_a_runtime_that_is_there_in_part_is_told(msb_home: Path) -> None:
+    """The SDK takes what is in MSB_HOME before its own."""
+    (msb_home / "bin").mkdir(parents=True)
+    (msb_home / "bin" / "msb").write_bytes(b"")
+    (msb_home / "bin" / "msb").chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=r"the runtime of microsandbox is not complete: .*libkrunfw") as caught:
+        runtime.find()
+    assert f"{msb_home}/bin" in caught.value.remedy
+
+
+async def test_a_package_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "microsandbox", None)
+    assert runtime.version() is None
+    problem = await runtime.doctor()
+    assert problem is not None
+    assert "microsandbox" in problem.reason or "microVMs" in problem.reason
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "reason"),
+    [
+        ("linux", "x86_64", "the package 'microsandbox' is not installed"),
+        ("darwin", "arm64", "the package 'microsandbox' is not installed"),
+        ("darwin", "x86_64", "microVMs need a Mac with Apple silicon"),
+        ("win32", "AMD64", "there are no microVMs of microsandbox for Windows on AMD64"),
+        ("linux", "riscv64", "there are no microVMs of microsandbox for Linux on riscv64"),
+    ],
+)
+def test_a_platform_without_the_package_is_told_as_such(system: str, machine: str, reason: str) -> None:
+    assert runtime.not_installed(system, machine).reason == reason
+
+
+def test_the_home_is_the_one_of_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MSB_HOME", raising=False)
+    assert runtime.home() == Path.home() / ".microsandbox"
+    monkeypatch.setenv("MSB_HOME", "")
+    assert runtime.home() == Path.home() / ".microsandbox"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MSB_HOME", "here")
+    assert runtime.home() == tmp_path / "here"
+
+
+def test_a_home_that_can_be_used_is_no_problem(msb_home: Path) -> None:
+    assert runtime.home_problem() is None
+    msb_home.mkdir()
+    assert runtime.home_problem() is None
+    assert list(msb_home.iterdir()) == []
+
+
+def test_a_path_too_long_for_sockets_is_told_with_the_length_that_is_not(
+    msb_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest that we allow is one that the SDK can name sockets in, and far longer ones it refuses."""
+    monkeypatch.setenv("MSB_HOME", f"{msb_home}{'x' * 120}")
+    problem = runtime.home_problem()
+    assert problem is not None
+    assert problem.reason == f"the path {msb_home}{'x' * 120} (MSB_HOME) is too long for the sockets in it"
+    assert "socket path is too long" in name_of_a_socket()
+
+    longest = int(problem.remedy.split()[-4])
+    fits = str(msb_home).ljust(longest, "x")
+    monkeypatch.setenv("MSB_HOME", fits)
+    assert runtime.home_problem() is None
+    assert name_of_a_socket().startswith(f"{fits}/run/sandboxes/")
+    monkeypatch.setenv("MSB_HOME", fits + "x")
+    assert runtime.home_problem() is not None
+
+
+def name_of_a_socket() -> str:
+    """As the SDK has it; it reads MSB_HOME once in a process."""
+    code = "from microsandbox.agent import AgentClient; print(AgentClient.socket_path('a'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_home_that_can_not_be_written_is_told(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    msb_home.write_text("a file")
+    monkeypatch.setenv("MSB_HOME", str(msb_home / "below"))
+    problem = runtime.home_problem()
+    assert problem is not None
+    assert problem.reason == f"the folder {msb_home}/below (MSB_HOME) can't be written: Not a directory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file systems without them")
+def test_a_file_system_without_extended_attributes_is_told(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    problem = runtime.home_problem()
+    assert problem is not None
+    assert problem.reason == f"the file system of {msb_home} (MSB_HOME) has no extended attributes"
+    assert "ext4" in problem.remedy
+
+
+def test_a_disk_that_is_too_full_is_a_matter_of_the_moment(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_FREE_MB", 2**40)
+    problem = runtime.home_problem()
+    assert problem is not None
+    assert problem.reason.startswith(f"{runtime.free_mb(msb_home)} MB are free where {msb_home} ")
+    assert problem.passing
+
+
+def test_nothing_of_the_sdk_is_imported_before_it_is_needed() -> None:
+    code = (
+        "import sys\nfrom codemode_server.sandbox.microvm import image, runtime, verdict\n"
+        "print(runtime.version(), runtime.home(), 'microsandbox' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "False"

@@ -1,0 +1,160 @@
+"""What a boot has shown holds for the same machine, kernel, image and microsandbox: a success for good, a failure for a
+day, a matter of the moment not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox import processor
+from codemode_server.sandbox.microvm import runtime, verdict
+from codemode_server.sandbox.microvm.verdict import Verdict, recall, remember
+from codemode_server.settings import SandboxSettings
+
+WORKS = Verdict(works=True, boot_seconds=0.25)
+FAILS = Verdict(works=False, reason="the kernel did not start", remedy="run: codemode-server doctor")
+DAY = 24 * 3600.0
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache" / "microvm"
+    monkeypatch.setattr(verdict, "folder", lambda: folder)
+    return folder
+
+
+def test_what_is_remembered_is_recalled_under_its_key_alone(cache: Path) -> None:
+    assert recall("a") is None
+    remember("a", WORKS)
+    remember("b", FAILS)
+    assert (recall("a"), recall("b"), recall("c")) == (WORKS, FAILS, None)
+    assert {(path.name, path.stat().st_mode & 0o777) for path in cache.iterdir()} == {
+        ("a.json", 0o600),
+        ("b.json", 0o600),
+    }
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_latest_one_counts() -> None:
+    remember("a", FAILS)
+    remember("a", WORKS)
+    assert recall("a") == WORKS
+
+
+def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
+    remember("works", WORKS, now=lambda: 1_000.0)
+    remember("fails", FAILS, now=lambda: 1_000.0)
+    assert recall("works", now=lambda: 1_000.0 + 365 * DAY) == WORKS
+    assert recall("fails", now=lambda: 999.0 + DAY) == FAILS
+    assert recall("fails", now=lambda: 1_001.0 + DAY) is None
+    assert recall("fails", now=lambda: 900.0) is None, "from the future, so the clock was wrong"
+
+
+def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
+    remember("a", Verdict(works=False, reason="the disk is full", passing=True))
+    assert recall("a") is None
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"at": 0}', '{"at": 1, "verdict": {}}', '{"at": "x", "verdict": {"works": false}}',
+     '{"at": 1, "verdict": {"works": true, "more": 1}}', '{"at": 1, "verdict": {"works": "yes"}}', "\x00"],
+)  # fmt: skip
+def test_a_broken_file_is_no_verdict(cache: Path, text: str) -> None:
+    cache.mkdir(parents=True)
+    (cache / "a.json").write_text(text)
+    (cache / "a.json").chmod(0o600)
+    assert recall("a", now=lambda: 2.0) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are of POSIX")
+def test_a_file_that_others_may_have_written_is_no_verdict(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember("a", WORKS)
+    (cache / "a.json").chmod(0o620)
+    assert recall("a") is None
+    (cache / "a.json").chmod(0o600)
+    assert recall("a") == WORKS
+    (cache / "b.json").symlink_to(cache / "a.json")
+    assert recall("b") is None
+    monkeypatch.setattr(os, "getuid", lambda: 4_242)
+    assert recall("a") is None
+
+
+def test_a_cache_that_can_not_be_written_is_none(cache: Path) -> None:
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file")
+    remember("a", WORKS)
+    assert recall("a") is None
+
+
+def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SandboxSettings()
+    first = verdict.key(settings)
+    assert verdict.key(SandboxSettings(warm=3)) == first
+    others = [verdict.key(SandboxSettings(image="other"))]
+    for target, name, value in (
+        (platform, "release", "7.0"),
+        (processor, "features", "flags: none"),
+        (runtime, "version", "9.9"),
+        (runtime, "home", "/elsewhere"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, lambda value=value: value)
+            others.append(verdict.key(settings))
+    assert len({first, *others}) == 6
+
+
+async def test_a_boot_is_remembered_and_recalled_without_another(cache: Path) -> None:
+    settings, boots = SandboxSettings(), []
+
+    async def boot(given: SandboxSettings) -> float:
+        boots.append(given)
+        return 0.25
+
+    assert await verdict.try_boot(settings, boot) == WORKS
+    assert recall(verdict.key(settings)) == WORKS
+    assert boots == [settings]
+
+
+async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_moment() -> None:
+    async def fail(settings: SandboxSettings) -> float:
+        raise SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
+
+    async def fail_for_now(settings: SandboxSettings) -> float:
+        raise SandboxUnavailable("no network", passing=True)
+
+    settings, other = SandboxSettings(), SandboxSettings(image="other")
+    assert await verdict.try_boot(settings, fail) == FAILS
+    assert recall(verdict.key(settings)) == FAILS
+    assert str(FAILS.error) == "the kernel did not start; run: codemode-server doctor"
+    assert (await verdict.try_boot(other, fail_for_now)).reason == "no network"
+    assert recall(verdict.key(other)) is None
+
+
+async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
+    settings = SandboxSettings()
+    problem = await runtime.doctor()
+    expected = None if problem is None else Verdict.of(problem)
+    assert await verdict.examine(settings) == expected
+    remember(verdict.key(settings), WORKS)
+    assert await verdict.examine(settings) == (WORKS if problem is None else expected)
+
+
+async def test_who_wants_wasm_is_not_examined(cache: Path) -> None:
+    examined = await verdict.examine(SandboxSettings(backend="wasm"))
+    assert examined is not None
+    assert (examined.works, examined.reason) == (False, "`sandbox.backend` is `wasm`")
+
+
+def test_a_verdict_is_one_line_of_json(cache: Path) -> None:
+    remember("a", WORKS, now=lambda: 5.0)
+    assert json.loads((cache / "a.json").read_text()) == {
+        "at": 5.0,
+        "verdict": {"works": True, "reason": "", "remedy": "", "boot_seconds": 0.25, "passing": False},
+    }

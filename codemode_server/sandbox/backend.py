@@ -140,8 +140,11 @@ class SandboxBackend(Protocol):
             SandboxUnavailable: with the reason and what to do.
         """
 
+    async def tend(self) -> None:
+        """What the backend does by itself from `start` to `aclose`, in a task of its own; cancelled then."""
+
     async def run(self, program: Program, door: Door) -> Outcome:
-        """Run one program in a sandbox that nothing ran in before, and destroy it when cancelled.
+        """Run one program where nothing of another is left, and leave nothing of it, also when cancelled.
 
         Raises:
             SandboxUnavailable: no sandbox could be started.

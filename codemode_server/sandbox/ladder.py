@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox.backend import SandboxBackend
-from codemode_server.settings import SandboxSettings
+from codemode_server.settings import LimitSettings, SandboxSettings
 
 logger = logging.getLogger(__name__)
+_Backend = TypeVar("_Backend", bound=SandboxBackend)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A started backend, and why it is no better one."""
+
+    backend: SandboxBackend
+    shortfall: str = ""
+    """Why programs run in no microVM, where `auto` would have taken one; else empty."""
 
 
 class Sandbox:
@@ -22,9 +35,9 @@ class Sandbox:
     After a failure the next program tries again, so a mended machine needs no restart.
     """
 
-    def __init__(self, make: Callable[[], SandboxBackend]) -> None:
-        self._make = make
-        self._backend: SandboxBackend | None = None
+    def __init__(self, choose: Callable[[], Awaitable[Choice]]) -> None:
+        self._choose = choose
+        self._choice: Choice | None = None
         self._starting = anyio.Lock()
         self._tasks: TaskGroup | None = None
 
@@ -41,8 +54,8 @@ class Sandbox:
                     tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                if self._backend is not None:
-                    await self._backend.aclose()
+                if self._choice is not None:
+                    await self._choice.backend.aclose()
 
     def start_soon(self) -> None:
         """Make the backend ready in the background."""
@@ -56,18 +69,16 @@ class Sandbox:
             SandboxUnavailable: with the reason and what to do.
         """
         async with self._starting:
-            if self._backend is None:
-                backend = self._make()
-                try:
-                    await backend.start()
-                except BaseException as error:
-                    with anyio.CancelScope(shield=True):
-                        await backend.aclose()
-                    if isinstance(error, OSError):
-                        raise SandboxUnavailable(f"the sandbox can't be started: {error}") from error
-                    raise
-                self._backend = backend
-            return self._backend
+            if self._choice is None:
+                self._choice = await self._choose()
+                if self._tasks is not None:
+                    self._tasks.start_soon(self._choice.backend.tend)
+            return self._choice.backend
+
+    @property
+    def shortfall(self) -> str:
+        """Why programs run in no microVM, as far as that is known by now; empty if they do."""
+        return self._choice.shortfall if self._choice is not None else ""
 
     async def _prepare(self) -> None:
         try:
@@ -76,14 +87,63 @@ class Sandbox:
             logger.warning("%s", error)
 
 
-def make_backend(settings: SandboxSettings, announce: Callable[[str], None]) -> SandboxBackend:
-    """The backend that `sandbox.backend` means on this machine; `announce` gets a line for the person.
+async def choose(
+    settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
+) -> Choice:
+    """Start the backend that the settings mean on this machine; `announce` gets lines for the person.
 
     Raises:
         SandboxUnavailable: there is none.
     """
-    if settings.backend in ("auto", "wasm"):
-        from codemode_server.sandbox.wasm.backend import WasmBackend
+    shortfall = ""
+    if settings.backend != "wasm":
+        try:
+            return Choice(await _microvm(settings, limits, workspace, announce))
+        except SandboxUnavailable as error:
+            if settings.backend == "microsandbox" or settings.require == "microvm":
+                raise _unmet(settings, error) from error
+            shortfall = error.reason
+            logger.warning("programs run in the wasm sandbox, no microVM: %s; `codemode-server doctor` has more", error)
+    from codemode_server.sandbox.wasm.backend import WasmBackend
 
-        return WasmBackend(warm=settings.warm, announce=announce)
-    raise SandboxUnavailable(f"there is no sandbox backend {settings.backend!r}")
+    return Choice(await _started(WasmBackend(warm=settings.warm, announce=announce)), shortfall)
+
+
+async def _microvm(
+    settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
+) -> SandboxBackend:
+    from codemode_server.sandbox.microvm import verdict
+    from codemode_server.sandbox.microvm.backend import MicrovmBackend
+
+    known = await verdict.examine(settings)
+    if known is not None and not known.works:
+        raise known.error
+    if known is None:
+        announce("trying a microVM on this machine, once")
+    try:
+        backend = await _started(MicrovmBackend(settings, limits, workspace, announce=announce))
+    except SandboxUnavailable as error:
+        verdict.remember(verdict.key(settings), verdict.Verdict.of(error))
+        raise
+    if known is None:
+        verdict.remember(verdict.key(settings), verdict.Verdict(works=True, boot_seconds=backend.boot_seconds))
+        announce(f"programs run in microVMs; the first took {backend.boot_seconds:.1f} s to boot")
+    return backend
+
+
+async def _started(backend: _Backend) -> _Backend:
+    try:
+        await backend.start()
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await backend.aclose()
+        if isinstance(error, OSError):
+            raise SandboxUnavailable(f"the sandbox can't be started: {error}") from error
+        raise
+    return backend
+
+
+def _unmet(settings: SandboxSettings, error: SandboxUnavailable) -> SandboxUnavailable:
+    """What the settings ask for can't be had, and nothing less takes its place."""
+    asks = "sandbox.backend: microsandbox" if settings.backend == "microsandbox" else "sandbox.require: microvm"
+    return SandboxUnavailable(f"`{asks}` can't be met: {error.reason}", error.remedy, passing=error.passing)

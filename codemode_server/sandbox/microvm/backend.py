@@ -18,7 +18,7 @@ from codemode_server.model import IsolationLevel
 from codemode_server.sandbox import frames, quota
 from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.microvm import runtime
+from codemode_server.sandbox.microvm import image, runtime
 from codemode_server.sandbox.microvm.leftovers import Run
 from codemode_server.sandbox.microvm.machine import Build, Machine, Transport
 from codemode_server.sandbox.microvm.pool import Pool
@@ -29,6 +29,24 @@ _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
 """Of a microVM's memory: its kernel, the keeper, the interpreter, and some of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
+_TRIAL_SECONDS = 300.0
+
+
+async def trial_boot(settings: SandboxSettings) -> float:
+    """Boot one microVM as the settings have it, and end it; gives the seconds that it took to be ready.
+
+    Raises:
+        SandboxUnavailable: it can't be booted.
+    """
+    run = Run(runtime.home())
+    run.open()
+    try:
+        build = Build(settings.image, settings.memory_mb, settings.cpus, settings.disk_mb, _TRIAL_SECONDS)
+        machine = await Machine.boot(build, run.next_name(), run.folder, None)
+        await machine.kill()
+        return machine.boot_seconds
+    finally:
+        run.close()
 
 
 class MicrovmBackend:
@@ -57,14 +75,21 @@ class MicrovmBackend:
             transport=transport,
         )
         self._run = Run(runtime.home())
+        self.boot_seconds = 0.0
+        """How long the first microVM took."""
         self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
 
     async def start(self) -> None:
-        """Clean up what earlier runs left, and boot one microVM, which shows that it can be done."""
+        """Clean up what earlier runs left, get the image, and boot one microVM, which shows that it can be done."""
         self._run.open()
         if count := await self._run.clean_leftovers():
             _log.info("ended %d microVMs that an earlier run left", count)
-        self.pool.spare.append(await self.pool.boot_one(self.pool.workspace))
+        if not await image.is_present(self._build.image):
+            await image.pull(self._build.image, self._announce)
+            self._announce("the sandbox image is there")
+        first = await self.pool.boot_one(self.pool.workspace)
+        self.boot_seconds = first.boot_seconds
+        self.pool.spare.append(first)
 
     async def tend(self) -> None:
         """Keep the pool filled; until cancelled."""
@@ -100,7 +125,9 @@ class MicrovmBackend:
             gone = wire.gone
         except WireBroken:
             await machine.kill()
-            raise SandboxUnavailable("the microVM ended before the program had begun; run it again") from None
+            raise SandboxUnavailable(
+                "the microVM ended before the program had begun", "run it again", passing=True
+            ) from None
         finally:
             wire.on_over = lambda: None
             with anyio.CancelScope(shield=True):

@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.microvm.machine import destroy
 
 _log = logging.getLogger(__name__)
 _PREFIX = "codemode-"
@@ -64,8 +65,6 @@ class Run:
         """Kill and strike off the machines of runs that are dead; gives how many there were."""
         from microsandbox import Sandbox
         from microsandbox.errors import MicrosandboxError
-
-        from codemode_server.sandbox.microvm.machine import destroy
 
         dead = await anyio.to_thread.run_sync(self._dead_runs)
         count = 0

@@ -35,6 +35,7 @@ _KILL_SECONDS = 10.0
 _MODULES = "/opt/codemode"
 _START = f"import sys; sys.path.insert(0, {_MODULES!r}); from codemode_guest import keeper; keeper.main()"
 _LEAST_PYTHON = (3, 11)
+_OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
 Transport = Literal["vsock", "stdio"]
 
 
@@ -86,8 +87,8 @@ class Machine:
         except TimeoutError:
             await destroy(name, box)
             raise SandboxUnavailable(
-                f"a microVM of {build.image!r} did not come up within {_BOOT_SECONDS:g} seconds; "
-                "`codemode-server doctor` looks for the reason"
+                f"a microVM of {build.image!r} did not come up within {_BOOT_SECONDS:g} seconds",
+                "`codemode-server doctor` looks for the reason",
             ) from None
         except BaseException:
             await destroy(name, box)
@@ -130,13 +131,13 @@ class Machine:
         except WireBroken:
             words = await self.last_words()
             if "No module named" in words:
-                words = f"its Python lacks parts of the standard library ({words}); take a full image"
-            raise SandboxUnavailable(f"the runner did not start in the image {build.image!r}: {words}") from None
+                words = f"its Python lacks parts of the standard library ({words})"
+            reason = f"the runner did not start in the image {build.image!r}: {words}"
+            raise SandboxUnavailable(reason, _OTHER_IMAGE) from None
         version = str(ready.get("python", ""))
         if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _LEAST_PYTHON:
             raise SandboxUnavailable(
-                f"the image {build.image!r} has Python {version[:20]}, and 3.11 is the least; "
-                "set `sandbox.image` to a newer one, for instance python:3.14-slim"
+                f"the image {build.image!r} has Python {version[:20]}, and 3.11 is the least", _OTHER_IMAGE
             )
 
 
@@ -231,7 +232,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         StatVirtualization,
         Volume,
     )
-    from microsandbox.errors import MicrosandboxError
+    from microsandbox.errors import ImageNotFoundError, MicrosandboxError
 
     bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
     volumes = {
@@ -257,8 +258,12 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
             labels={"made-by": "codemode-server"},
             hostname="sandbox",
         )
+    except ImageNotFoundError as error:
+        remedy = "`codemode-server setup` gets it"
+        raise SandboxUnavailable(f"the image {build.image!r} is not on this machine", remedy, passing=True) from error
     except MicrosandboxError as error:
-        raise SandboxUnavailable(f"a microVM of {build.image!r} can't be booted: {_reason(error)}") from error
+        reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
+        raise SandboxUnavailable(reason, "`codemode-server doctor` looks for the reason") from error
 
 
 async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[Bytes, _Errors]:
@@ -304,10 +309,7 @@ async def _first(doorway: _Doorway, errors: _Errors, build: Build) -> SocketStre
 def _no_python(build: Build, words: str) -> SandboxUnavailable:
     if "not found" in words.lower() or "no such file" in words.lower() or "ENOENT" in words:
         words = "it has no python3"
-    return SandboxUnavailable(
-        f"no runner can be started in the image {build.image!r}: {words}; "
-        "set `sandbox.image` to one with Python 3.11 or newer, for instance python:3.14-slim"
-    )
+    return SandboxUnavailable(f"no runner can be started in the image {build.image!r}: {words}", _OTHER_IMAGE)
 
 
 async def destroy(name: str, box: Sandbox | None) -> None:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -41,6 +42,8 @@ class Problem:
     """What to do or to run."""
     passing: bool = False
     """A matter of the moment (no network, disk full): never remembered."""
+    part: Literal["runtime", "processor", "device", "home"] = "runtime"
+    """What it is about; `device` is the way to the processor's virtualization."""
 
     @classmethod
     def of(cls, error: SandboxUnavailable) -> Problem:
@@ -171,13 +174,16 @@ def read_doctor(report: str) -> Problem:
                 "this machine's processor offers no virtualization",
                 "switch on VT-x or AMD-V in its firmware; if it is a virtual machine itself, nested virtualization on "
                 "its host",
+                part="processor",
             )
         case "KVM device":
             module = next((line for line in commands if "modprobe" in line), "sudo modprobe kvm_intel || kvm_amd")
-            return Problem("there is no /dev/kvm", f"{module}; a container has to be started with --device /dev/kvm")
+            return Problem(
+                "there is no /dev/kvm", f"{module}; a container has to be started with --device /dev/kvm", part="device"
+            )
         case "KVM access":
             group = next((line for line in commands if "usermod" in line), "sudo usermod -aG kvm $USER")
-            return Problem("this user may not open /dev/kvm", f"{group}, then log in again")
+            return Problem("this user may not open /dev/kvm", f"{group}, then log in again", part="device")
     if sys.platform == "darwin":
         return Problem(_told(report), "microVMs need a Mac with Apple silicon, not a virtual machine on one")
     return Problem(_told(report), "; ".join(advice) or "msb doctor tells more")

@@ -76,6 +76,9 @@ class WasmBackend:
                 await self._discard(worker)
                 await self._fill()
 
+    async def tend(self) -> None:
+        """Nothing: a worker makes itself ready while the host goes on."""
+
     async def run(self, program: Program, door: Door) -> Outcome:
         """Run one program in a fresh instance."""
         temporary = Path(tempfile.mkdtemp(prefix="codemode-tmp-"))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
@@ -38,6 +39,7 @@ async def trial_boot(settings: SandboxSettings) -> float:
     Raises:
         SandboxUnavailable: it can't be booted.
     """
+    await anyio.to_thread.run_sync(_load_runtime)
     run = Run(runtime.home())
     run.open()
     try:
@@ -46,7 +48,7 @@ async def trial_boot(settings: SandboxSettings) -> float:
         await machine.kill()
         return machine.boot_seconds
     finally:
-        run.close()
+        run.close(is_clean=True)
 
 
 class MicrovmBackend:
@@ -81,6 +83,7 @@ class MicrovmBackend:
 
     async def start(self) -> None:
         """Clean up what earlier runs left, get the image, and boot one microVM, which shows that it can be done."""
+        await anyio.to_thread.run_sync(_load_runtime)
         self._run.open()
         if count := await self._run.clean_leftovers():
             _log.info("ended %d microVMs that an earlier run left", count)
@@ -106,8 +109,7 @@ class MicrovmBackend:
 
     async def aclose(self) -> None:
         """End every microVM and wait until they are gone."""
-        await self.pool.aclose()
-        self._run.close()
+        self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
         return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
@@ -137,6 +139,14 @@ class MicrovmBackend:
         if ended is not None and ended.get("over") is True and quota.ended_itself(outcome):
             return quota.over(outcome, program)
         return outcome
+
+
+def _load_runtime() -> None:
+    """Load the SDK, off the event loop, and have it use this machine, whatever cloud the person uses otherwise."""
+    runtime.find()
+    from microsandbox import BackendKind, set_default_backend
+
+    set_default_backend(BackendKind.LOCAL)
 
 
 def _with_reason(outcome: Outcome, program: Program, gone: dict[str, object] | None) -> Outcome:

@@ -54,10 +54,11 @@ class Run:
         """A name that no machine ever had: one whose owner died can't be used again."""
         return f"{_PREFIX}{self.name}-{next(self._numbers):04d}"
 
-    def close(self) -> None:
-        """Give the folder up; its machines are gone by now."""
+    def close(self, *, is_clean: bool) -> None:
+        """Give the folder up; unless all machines are gone, it stays to tell the next run of them."""
         if self._lock is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            if is_clean:
+                shutil.rmtree(self.folder, ignore_errors=True)
             os.close(self._lock)
             self._lock = None
 
@@ -73,8 +74,7 @@ class Run:
                 names = [box.name for box in (await Sandbox.list()).sandboxes]
                 for name in names:
                     if any(name.startswith(f"{_PREFIX}{run}-") for run in dead):
-                        await destroy(name, None)
-                        count += 1
+                        count += await destroy(name, None)
         except MicrosandboxError as error:
             _log.warning("microVMs that an earlier run left could not be cleaned up: %s", error)
         finally:

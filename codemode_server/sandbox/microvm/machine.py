@@ -64,6 +64,7 @@ class Machine:
         self._box = box
         self._errors = errors
         self._is_killed = False
+        self.is_gone = False
 
     @classmethod
     async def boot(cls, build: Build, name: str, folder: Path, workspace: Path | None) -> Machine:
@@ -112,14 +113,14 @@ class Machine:
         self.used_at = time.monotonic()
         return ended
 
-    async def kill(self) -> None:
-        """End it now; nothing of it is left, here or in the runtime's books."""
+    async def kill(self, within_s: float = _KILL_SECONDS) -> None:
+        """End it now, so that nothing of it is left, here or in the runtime's books (`is_gone`)."""
         if self._is_killed:
             return
         self._is_killed = True
         with anyio.CancelScope(shield=True):
             await self.wire.aclose()
-            await destroy(self.name, self._box)
+            self.is_gone = await destroy(self.name, self._box, within_s)
 
     async def last_words(self) -> str:
         """What the keeper said on stderr, in a line."""
@@ -312,22 +313,24 @@ def _no_python(build: Build, words: str) -> SandboxUnavailable:
     return SandboxUnavailable(f"no runner can be started in the image {build.image!r}: {words}", _OTHER_IMAGE)
 
 
-async def destroy(name: str, box: Sandbox | None) -> None:
-    """Kill a machine by its name, whatever state it is in, and strike it from the runtime's books."""
+async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECONDS) -> bool:
+    """Kill a machine by its name, whatever state it is in, and strike it from the runtime's books; False if it can't
+    be done in time. The runtime ends every machine with the process that booted it, so then only its name is left."""
     from microsandbox import Sandbox
     from microsandbox.errors import MicrosandboxError, SandboxNotFoundError
 
-    with anyio.CancelScope(shield=True):
+    with anyio.move_on_after(within_s, shield=True):
         try:
-            with anyio.move_on_after(_KILL_SECONDS):
-                target = box if box is not None else await Sandbox.get(name)
-                await target.kill(timeout=_KILL_SECONDS / 2)
-            with anyio.move_on_after(_KILL_SECONDS):
-                await Sandbox.remove(name)
+            target = box if box is not None else await Sandbox.get(name)
+            await target.kill(timeout=within_s)
+            await Sandbox.remove(name)
         except SandboxNotFoundError:
-            return
+            return True
         except MicrosandboxError as error:
             _log.info("the microVM %s could not be struck off: %s", name, _reason(error))
+            return False
+        return True
+    return False
 
 
 def _reason(error: Exception) -> str:

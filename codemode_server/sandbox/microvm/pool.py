@@ -21,6 +21,7 @@ from codemode_server.sandbox.microvm.machine import Machine
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
+_CLOSE_SECONDS = 1.5
 _MOST_KEPT = 8
 """Machines that wait for their sessions' next program, at most; the one used longest ago is ended for another."""
 
@@ -112,13 +113,17 @@ class Pool:
             raise SandboxUnavailable("the sandbox is closed")
         return machine
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> bool:
+        """End all machines, within what a host gives us to end; whether all are gone."""
         self._is_closed = True
+        machines = list(self._all)
         async with anyio.create_task_group() as tasks:
-            for machine in list(self._all):
-                tasks.start_soon(self._end, machine)
+            for machine in machines:
+                tasks.start_soon(machine.kill, _CLOSE_SECONDS)
         self.spare.clear()
         self.kept.clear()
+        self._all.clear()
+        return all(machine.is_gone for machine in machines)
 
     async def _spare_one(self) -> Machine | None:
         """One that is booted, or is being booted and nobody waits for yet."""

@@ -26,8 +26,8 @@ from codemode_server.errors import SandboxUnavailable
 
 _DOCTOR_SECONDS = 60.0
 """Far more than the 10 ms it takes; an emulated machine with a cold disk is slow."""
-_FREE_MB = 512
-"""The default image unpacked (150 MB), downloaded beside it (50 MB), and room for what VMs write."""
+_FREE_MB = 128
+"""For what VMs write beside the image; a pull that needs more says so itself."""
 _SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
 """The longest socket that microsandbox makes under MSB_HOME."""
 _SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
@@ -42,7 +42,7 @@ class Problem:
     """What to do or to run."""
     passing: bool = False
     """A matter of the moment (no network, disk full): never remembered."""
-    part: Literal["runtime", "processor", "device", "home"] = "runtime"
+    part: Literal["runtime", "processor", "device"] = "runtime"
     """What it is about; `device` is the way to the processor's virtualization."""
 
     @classmethod
@@ -103,11 +103,12 @@ def find() -> Runtime:
     try:
         return Runtime(installed, Path(resolve_runtime().msb_path))
     except MicrosandboxError as error:
-        raise SandboxUnavailable(
+        problem = home_problem() or Problem(
             f"the runtime of microsandbox is not complete: {error}",
             f"take away what is left of another installation in {home()}/bin and {home()}/lib, "
             "and MSB_PATH from the environment; the package brings its own",
-        ) from error
+        )
+        raise problem.error from error
 
 
 def command() -> str:

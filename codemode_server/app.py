@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -85,7 +84,6 @@ class App:
             workspace=workspace,
             redactor=lambda: self.redactor,
             payloads=settings.state.payloads,
-            session_id=uuid.uuid4().hex[:12],
             customer=settings.state.customer,
         )
         self._connected = anyio.Event()

@@ -42,6 +42,7 @@ class Execution:
 
     execution_id: ExecutionId
     code: str
+    session_id: str
     limits: Limits
     caller: Caller
     status: ExecutionStatus = ExecutionStatus.RUNNING
@@ -72,7 +73,6 @@ class Executor:
         workspace: Workspace,
         redactor: Callable[[], Redactor],
         payloads: Payloads,
-        session_id: str,
         customer: str,
     ) -> None:
         self._traced = traced
@@ -83,7 +83,6 @@ class Executor:
         self._workspace = workspace
         self._redactor = redactor
         self._payloads: Payloads = payloads
-        self._session_id = session_id
         self._customer = customer
         self._running = 0
         self._turn_free = anyio.Condition()
@@ -99,12 +98,13 @@ class Executor:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
-    def start(self, code: str, *, timeout_s: float | None = None) -> Execution:
-        """Start a program; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
+    def start(self, code: str, *, session_id: str, timeout_s: float | None = None) -> Execution:
+        """Start a program of a session; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
-        execution = Execution(execution_id, code, _limits(self._limits(), timeout_s), Caller(execution_id))
+        limits = _limits(self._limits(), timeout_s)
+        execution = Execution(execution_id, code, session_id, limits, Caller(execution_id))
         self._tasks.start_soon(self._live, execution, name=execution_id)
         return execution
 
@@ -170,14 +170,16 @@ class Executor:
             "span",
             codemode__execution_id=execution.execution_id,
             codemode__isolation=backend.level.value,
-            session__id=self._session_id,
+            session__id=execution.session_id,
             user__id=self._customer,
         )
         spans.observe_input(span, kept)
         self._ledger.record_execution_started(
-            ExecutionStart(execution.execution_id, self._session_id, self._customer, backend.level.value, kept)
+            ExecutionStart(execution.execution_id, execution.session_id, self._customer, backend.level.value, kept)
         )
-        program = Program(execution.execution_id, execution.code, execution.limits, self._workspace.make())
+        program = Program(
+            execution.execution_id, execution.code, execution.limits, self._workspace.make(), execution.session_id
+        )
         execution.outcome = await backend.run(program, self._door(execution.caller))
         execution.status = _STATUS[execution.outcome.ending]
 

@@ -46,6 +46,6 @@ class LateTools:
         return await (await self._there()).search_tools(query, detail_level, server, limit)
 
     async def execute_code(
-        self, code: str, timeout_s: float | None, progress: Progress
+        self, code: str, timeout_s: float | None, session_id: str, progress: Progress
     ) -> tuple[str, dict[str, Any], bool]:
-        return await (await self._there()).execute_code(code, timeout_s, progress)
+        return await (await self._there()).execute_code(code, timeout_s, session_id, progress)

@@ -27,6 +27,7 @@ from codemode_server.front.meta_tools import (
     SearchToolsArguments,
     definitions,
 )
+from codemode_server.front.sessions import Sessions
 
 Progress = Callable[[float, str], Awaitable[None]]
 """How far an execution is (it only grows), and what it does, in a few words."""
@@ -47,9 +48,9 @@ class MetaTools(Protocol):
     ) -> tuple[str, dict[str, Any]]: ...
 
     async def execute_code(
-        self, code: str, timeout_s: float | None, progress: Progress
+        self, code: str, timeout_s: float | None, session_id: str, progress: Progress
     ) -> tuple[str, dict[str, Any], bool]:
-        """The third is whether the program failed."""
+        """The third is whether the program failed. `session_id`: whose program it is."""
 
 
 class FrontServer(MCPServer[None]):
@@ -65,6 +66,7 @@ class FrontServer(MCPServer[None]):
             middleware=[_Handshake(on_connected)],
         )
         self._meta_tools = meta_tools
+        self._sessions = Sessions()
         self._definitions = definitions()
 
     async def list_tools(self) -> list[McpTool]:
@@ -93,7 +95,8 @@ class FrontServer(MCPServer[None]):
             case SearchToolsArguments(query=query, detail_level=level, server=server, limit=limit):
                 return *await self._meta_tools.search_tools(query, level, server, limit), False
             case ExecuteCodeArguments(code=code, timeout=timeout):
-                return await self._meta_tools.execute_code(code, timeout, _progress(context))
+                session_id = self._sessions.session_id(context)
+                return await self._meta_tools.execute_code(code, timeout, session_id, _progress(context))
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 

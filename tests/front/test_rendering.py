@@ -161,7 +161,7 @@ async def test_a_failed_program_says_which_calls_have_happened(tmp_path: Path) -
 
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
-    made = Execution(name, "", Limits(), Caller(name, len(reports), reports))
+    made = Execution(name, "", "s", Limits(), Caller(name, len(reports), reports))
     made.status, made.outcome = ExecutionStatus.SUCCEEDED, Outcome(Ending.RETURNED)
     made.level, made.milliseconds = IsolationLevel.WASM, 1_234.0
     return made

@@ -6,20 +6,28 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tests.behaviour.product import configuration, office
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from codemode_server.storage.database import FILE_NAME
+from tests.behaviour.product import Host, configuration, office
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (sys.executable, "-m", "codemode_server")
 PATIENCE_S = 20.0
+SESSION_HEADER = "mcp-session-id"
+Mode = Literal["auto", "legacy"]
 
 
 def configured(folder: Path, *names: str) -> Path:
@@ -138,3 +146,43 @@ def reached(folder: Path) -> list[dict[str, Any]]:
     """The calls that came to the office servers, in order."""
     log = folder / "office.log"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def recorded_sessions(folder: Path) -> dict[str, str]:
+    """The session of each execution, in order."""
+    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
+        return dict(database.execute("SELECT execution_id, session_id FROM executions ORDER BY started_at"))
+
+
+@dataclass
+class HttpHost(Host):
+    """A host over HTTP, and the header as it was sent and as it was issued."""
+
+    sent: list[str | None] = field(default_factory=list)
+    issued: set[str] = field(default_factory=set)
+
+    async def execute(self) -> str:
+        """Run a program; gives the execution."""
+        answer = await self.run("6 * 7")
+        assert answer.value == 42
+        return str(answer.content["execution_id"])
+
+
+@asynccontextmanager
+async def http_host(served: Served, folder: Path, mode: Mode, **headers: str) -> AsyncIterator[HttpHost]:
+    sent: list[str | None] = []
+    issued: set[str] = set()
+
+    async def note_sent(request: httpx2.Request) -> None:
+        sent.append(request.headers.get(SESSION_HEADER))
+
+    async def note_issued(response: httpx2.Response) -> None:
+        if SESSION_HEADER in response.headers:
+            issued.add(response.headers[SESSION_HEADER])
+
+    hooks: dict[str, list[Any]] = {"request": [note_sent], "response": [note_issued]}
+    async with (
+        httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=60) as http,
+        Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
+    ):
+        yield HttpHost(client, folder, sent, issued)

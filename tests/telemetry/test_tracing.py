@@ -31,6 +31,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
+from tests.hosts.kit import http_host, recorded_sessions, serving
 
 ROOT = Path(__file__).parents[2]
 SECRET = "ghp_0123456789abcdef"
@@ -188,6 +189,23 @@ async def test_a_program_is_one_tree_from_the_host_s_call_to_the_upstream_s_own_
     (sent,) = (tmp_path / "traceparents").read_text().split()
     client = next(span for span in trace if span.name == "MCP send tools/call echo")
     assert sent.split("-")[1:3] == [execution.trace_id, client.span_id]
+
+
+async def test_each_host_over_http_is_told_as_a_session_of_its_own(tmp_path: Path) -> None:
+    """By the id that the record has, and never by the one that lets a host in."""
+    with collecting() as collector:
+        path = configuration(tmp_path, {}, tracing={"otlp_endpoint": collector.endpoint})
+        with serving(path) as served:
+            async with http_host(served, tmp_path, "legacy") as ada, http_host(served, tmp_path, "legacy") as bob:
+                ran = [await one.execute() for one in (ada, bob, ada, bob)]
+            issued = ada.issued | bob.issued
+    told = [collector.of_program(execution)[0].attributes["session.id"] for execution in ran]
+    assert told == [recorded_sessions(tmp_path)[execution] for execution in ran]
+    assert (told[0], told[1]) == (told[2], told[3])
+    assert told[0] != told[1]
+    assert told[0].encode() in collector.raw
+    assert len(issued) == 2
+    assert not [session for session in issued if session.encode() in collector.raw]
 
 
 async def test_each_span_says_what_was_decided_and_how_it_ended(tmp_path: Path) -> None:
@@ -351,7 +369,7 @@ def test_langfuse_gets_the_same_tree_with_the_kinds_of_observation_session_and_u
     kinds = {span["name"]: span["attributes"]["langfuse.observation.type"] for span in (execution, *below.values())}
     assert kinds == {"execution": "span", **dict.fromkeys(below, "tool")}
     assert execution["attributes"]["user.id"] == "default"
-    assert len(execution["attributes"]["session.id"]) == 12
+    assert len(execution["attributes"]["session.id"]) == 16
     assert below["call github.boom"]["attributes"]["langfuse.observation.level"] == "ERROR"
     assert CANARY not in json.dumps(told["spans"])
     assert SECRET not in json.dumps(told["spans"])

@@ -1,0 +1,148 @@
+"""Whose program it is: one session to a host and never another's, however a host connects and whatever it claims.
+
+What a session is, is read where it counts: in the record, in what the sandbox is given, and (`test_tracing`) in spans.
+Clients and products are real; what no client sends is sent by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.sandbox.backend import Door, Outcome, Program
+from codemode_server.sandbox.wasm.backend import WasmBackend
+from tests.behaviour.product import configuration, in_memory, over_stdio
+from tests.hosts.kit import SESSION_HEADER, Mode, Served, http_host, recorded_sessions, serving
+
+pytestmark = pytest.mark.slow
+
+EACH_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
+PROGRAM = {"name": "execute_code", "arguments": {"code": "6 * 7"}}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "other", "version": "1"}}
+
+
+@pytest.mark.parametrize("over", [in_memory, over_stdio])
+@EACH_ERA
+async def test_the_one_host_of_a_process_keeps_its_session(tmp_path: Path, over: Any, mode: Mode) -> None:
+    async with over(configuration(tmp_path, {}), mode=mode) as one:
+        for _ in range(3):
+            assert (await one.run("6 * 7")).value == 42
+    (first, *others) = recorded_sessions(tmp_path).values()
+    assert others == [first, first]
+    assert len(first) == 16
+
+
+async def test_another_process_is_another_session(tmp_path: Path) -> None:
+    path = configuration(tmp_path, {})
+    for _ in range(2):
+        async with in_memory(path) as one:
+            await one.run("6 * 7")
+    (first, second) = recorded_sessions(tmp_path).values()
+    assert first != second
+
+
+async def test_the_sandbox_is_told_the_session_that_is_recorded_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {}
+    run = WasmBackend.run
+
+    async def listening(self: WasmBackend, program: Program, door: Door) -> Outcome:
+        told[str(program.execution_id)] = program.session_id
+        return await run(self, program, door)
+
+    monkeypatch.setattr(WasmBackend, "run", listening)
+    async with in_memory(configuration(tmp_path, {}, sandbox={"backend": "wasm"})) as one:
+        await one.run("6 * 7")
+        await one.run("6 * 7")
+    assert len(told) == 2
+    assert told == recorded_sessions(tmp_path)
+
+
+async def test_over_http_each_client_keeps_a_session_of_its_own(tmp_path: Path) -> None:
+    """In turns, so that it is not the time that tells them apart."""
+    with serving(configuration(tmp_path, {})) as served:
+        async with http_host(served, tmp_path, "legacy") as ada, http_host(served, tmp_path, "legacy") as bob:
+            ran = [await one.execute() for one in (ada, bob, ada, bob)]
+        async with http_host(served, tmp_path, "legacy") as again:
+            ran.append(await again.execute())
+        session = recorded_sessions(tmp_path)
+        a, b, a_later, b_later, later = (session[execution] for execution in ran)
+        assert (a_later, b_later) == (a, b)
+        assert len({a, b, later}) == 3
+        # Who knows what the transport issued is let in, so no record says it.
+        (of_ada,), (of_bob,) = ada.issued, bob.issued
+        files = await anyio.to_thread.run_sync(written, tmp_path)
+        assert a.encode() in files
+        assert of_ada.encode() not in files
+        assert of_bob.encode() not in files
+        assert a not in of_ada, "nor a part of it"
+
+
+async def test_over_http_without_sessions_each_request_is_its_own(tmp_path: Path) -> None:
+    """Protocol 2026-07-28 has none, so a client that sends the header of another one is no more than itself."""
+    with serving(configuration(tmp_path, {})) as served:
+        async with http_host(served, tmp_path, "legacy") as ada:
+            owner = await ada.execute()
+            (issued,) = ada.issued
+            async with (
+                http_host(served, tmp_path, "auto") as bob,
+                http_host(served, tmp_path, "auto", **{SESSION_HEADER: issued}) as eve,
+            ):
+                assert bob.client.protocol_version == eve.client.protocol_version == "2026-07-28"
+                ran = [await one.execute() for one in (bob, bob, eve, eve)]
+                assert set(eve.sent) == {issued}
+            assert await ada.execute()
+    session = recorded_sessions(tmp_path)
+    assert len({session[execution] for execution in (owner, *ran)}) == 5
+    assert list(session.values()).count(session[owner]) == 2, "its owner kept it"
+
+
+async def test_over_http_a_session_that_was_not_issued_is_refused(tmp_path: Path) -> None:
+    """What the session id rests on: no program of such a request gets as far as to us."""
+    with serving(configuration(tmp_path, {})) as served:
+        async with http_host(served, tmp_path, "legacy") as ada:
+            owner = await ada.execute()
+            (issued,) = ada.issued
+            told = recorded_sessions(tmp_path)[owner]
+            for made_up in ("1" * 32, issued[:-1], f"{issued}0", f"{issued},{issued}", told):
+                assert post(served, "tools/call", PROGRAM, made_up) == 404
+                assert post(served, "initialize", INITIALIZE, made_up) == 404
+            assert post(served, "tools/call", PROGRAM, "") == 404
+            assert post(served, "tools/call", PROGRAM) == 400
+            assert len(recorded_sessions(tmp_path)) == 1
+            assert post(served, "tools/call", PROGRAM, issued) == 200, "as its owner sends it"
+            first, second = recorded_sessions(tmp_path).values()
+            assert first == second
+            assert post(served, "tools/call", PROGRAM, "1" * 32, issued) == 404
+            assert post(served, "tools/call", PROGRAM, issued, "1" * 32) == 200
+            assert set(recorded_sessions(tmp_path).values()) == {first}
+        assert post(served, "tools/call", PROGRAM, issued) == 404, "it has ended with its host"
+
+
+def written(folder: Path) -> bytes:
+    """All files below a folder."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def post(served: Served, method: str, params: dict[str, Any], *sessions: str) -> int:
+    """How a request of the handshake's era is answered that sends these headers."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+        connection.putrequest("POST", "/mcp")
+        connection.putheader("Accept", "application/json, text/event-stream")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.putheader("MCP-Protocol-Version", "2025-11-25")
+        for session in sessions:
+            connection.putheader(SESSION_HEADER, session)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status

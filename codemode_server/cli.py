@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from codemode_server import __version__
 from codemode_server.errors import CodemodeError
 
 if TYPE_CHECKING:
-    from codemode_server.catalog.catalog import Server
+    from codemode_server.config import LoadedSettings
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -31,6 +32,10 @@ def run(arguments: Sequence[str]) -> int:
                 return _config(parsed)
             case "status":
                 return _status(parsed)
+            case "doctor":
+                return _doctor(parsed)
+            case "setup":
+                return _setup(parsed)
             case _:
                 return _sync(parsed)
     except CodemodeError as error:
@@ -61,38 +66,49 @@ def _config(parsed: argparse.Namespace) -> int:
 def _status(parsed: argparse.Namespace) -> int:
     import anyio
 
-    text, is_well = anyio.run(_status_of, parsed)
+    from codemode_server.config import load
+    from codemode_server.status import report
+
+    text, is_well = anyio.run(report, load(_file(parsed)), parsed.wait)
     print(text)
     return 0 if is_well else 1
 
 
-async def _status_of(parsed: argparse.Namespace) -> tuple[str, bool]:
-    from codemode_server.app import inspected
+def _doctor(parsed: argparse.Namespace) -> int:
+    import anyio
+
     from codemode_server.config import load
+    from codemode_server.doctor import examine
 
-    async with inspected(load(_file(parsed)), parsed.wait) as app:
-        servers = app.catalog().servers
-        return app.redactor.text(_table(servers)), all(map(_is_well, servers))
+    sandbox = _with_warnings(load(_file(parsed))).settings.sandbox
+    report = anyio.run(partial(examine, sandbox, boot=parsed.boot, announce=_announce))
+    print(report.text)
+    return 0 if report.is_met else 1
 
 
-def _table(servers: Sequence[Server]) -> str:
-    """The upstreams, a line each, and what is wrong with them beneath."""
-    from codemode_server.model import definition_text
-    from codemode_server.tokens import estimate_tokens
+def _setup(parsed: argparse.Namespace) -> int:
+    import anyio
 
-    if not servers:
-        return "no servers are configured; the example upstream.yaml shows how"
-    rows = [("server", "state", "protocol", "tools", "tokens")]
-    notes: list[str] = []
-    for server in servers:
-        tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
-        name, protocol = server.raw_name, server.protocol or "-"
-        rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
-        notes += [f"{name}: {server.error}"] if server.error else []
-        notes += [f"{name}: left out: {problem}" for problem in server.problems]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*table, *([""] if notes else []), *notes])
+    from codemode_server.config import load
+    from codemode_server.setup import prepare
+
+    sandbox = _with_warnings(load(_file(parsed))).settings.sandbox
+    steps = anyio.run(prepare, sandbox, parsed.archive, _announce)
+    for step in steps:
+        print(step.text)
+    return 0 if all(step.is_well for step in steps) else 1
+
+
+def _with_warnings(loaded: LoadedSettings) -> LoadedSettings:
+    for warning in loaded.warnings:
+        _announce(warning)
+    return loaded
+
+
+def _announce(line: str) -> None:
+    """Progress, for the person who waits."""
+    if line:
+        print(f"codemode-server: {line}", file=sys.stderr)
 
 
 def _sync(parsed: argparse.Namespace) -> int:
@@ -107,6 +123,7 @@ async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
     from codemode_server.app import inspected
     from codemode_server.catalog.sync import sync
     from codemode_server.config import load
+    from codemode_server.status import is_well
 
     loaded = load(_file(parsed))
     if loaded.path is None:
@@ -117,16 +134,10 @@ async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
         lines = [sync(catalog, parsed.folder).text]
     except OSError as error:
         raise CodemodeError(f"{parsed.folder} can't be written: {error}; give another folder") from error
-    if missing := [server.raw_name for server in catalog.servers if not _is_well(server)]:
+    if missing := [server.raw_name for server in catalog.servers if not is_well(server)]:
         names = ", ".join(missing)
         lines.append(f"not connected, so as of last time or missing: {names}; `codemode-server status` tells why")
     return "\n".join(lines), not missing
-
-
-def _is_well(server: Server) -> bool:
-    from codemode_server.model import UpstreamState
-
-    return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
 
 
 def _file(parsed: argparse.Namespace) -> Path | None:
@@ -166,6 +177,14 @@ def _parser() -> argparse.ArgumentParser:
     state = commands.add_parser("status", parents=[config], help="connect to every upstream and tell how each is")
     sync = commands.add_parser("sync", parents=[config], help="write the tree of stubs for people and editors")
     sync.add_argument("folder", type=Path, nargs="?", default=Path("servers"), help="default: ./servers")
+    doctor = commands.add_parser(
+        "doctor", parents=[config], help="tell where programs will run, and what mends the rest"
+    )
+    doctor.add_argument("--no-boot", dest="boot", action="store_false", help="try no microVM; go by the last time")
+    setup = commands.add_parser("setup", parents=[config], help="fetch and compile ahead what the sandbox needs")
+    setup.add_argument(
+        "--archive", type=Path, metavar="TAR", help="take the image from this file (docker save), without a network"
+    )
     for command in (state, sync):
         command.add_argument(
             "--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "codemode_server"
 STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {"model", "errors", "settings", "text", "tokens", "redaction"}
-WIRING = {"__main__", "cli", "app", "serve", "logs"}
+WIRING = {"__main__", "cli", "app", "serve", "status", "doctor", "setup", "logs"}
 
 
 def imports(path: Path) -> Iterator[str]:

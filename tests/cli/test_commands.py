@@ -87,7 +87,9 @@ def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path,
     assert error.startswith(told)
 
 
-@pytest.mark.parametrize("line", ["--help", "serve --help", "config --help", "status --help", "sync --help"])
+@pytest.mark.parametrize(
+    "line", ["--help", "serve --help", "config --help", "status --help", "sync --help", "doctor --help", "setup --help"]
+)
 def test_help_is_given_on_stdout(tmp_path: Path, line: str) -> None:
     done = command(tmp_path, line)
     assert (done.code, done.stderr) == (0, "")
@@ -125,7 +127,7 @@ def test_yaml_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("codemode-server: upstream.yaml:3")
 
 
-@pytest.mark.parametrize("line", ["config check", "status", "sync", "serve", ""])
+@pytest.mark.parametrize("line", ["config check", "status", "sync", "doctor", "setup", "serve", ""])
 def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
     done = command(tmp_path, f"--config nowhere.yaml {line}")
     assert (done.code, done.stdout) == (2, "")
@@ -161,9 +163,12 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         "\n"
         "dead: exited with code 1; its stderr ends with:\n"
         "starting\n"
-        "no licence found\n",
+        "no licence found\n"
+        "\n"
+        f"{done.stdout.splitlines()[-1]}\n",
         "",
     )
+    assert done.stdout.splitlines()[-1].startswith("sandbox: ")
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
@@ -171,7 +176,7 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     configuration(tmp_path, {**office(tmp_path, "github"), "off": {"command": "nothing", "enabled": False}})
     done = command(tmp_path, "status")
     assert (done.code, done.stderr) == (0, "")
-    assert [line.split()[:3] for line in done.stdout.splitlines()[1:]] == [
+    assert [line.split()[:3] for line in done.stdout.splitlines()[1:-2]] == [
         ["github", "ready", "2026-07-28"],
         ["off", "disabled", "-"],
     ]

@@ -1,0 +1,58 @@
+"""The `status` command: every upstream, connected to for this, and the sandbox that programs will run in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codemode_server.app import inspected
+from codemode_server.catalog.catalog import Server
+from codemode_server.config import LoadedSettings
+from codemode_server.model import UpstreamState, definition_text
+from codemode_server.sandbox.microvm import runtime, verdict
+from codemode_server.settings import SandboxSettings
+from codemode_server.tokens import estimate_tokens
+
+
+async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
+    """The page of text, and whether all is as the configuration wants it."""
+    async with inspected(loaded, wait_seconds) as app:
+        servers = app.catalog().servers
+        sandbox, is_met = await _sandbox(loaded.settings.sandbox)
+        return app.redactor.text(f"{_table(servers)}\n\n{sandbox}"), is_met and all(map(is_well, servers))
+
+
+def is_well(server: Server) -> bool:
+    """Whether a server is as the configuration wants it."""
+    return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
+
+
+async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
+    """A line on the sandbox, known without booting anything, and whether it is what the settings ask for."""
+    if settings.backend == "wasm":
+        return "sandbox: wasm", True
+    known = await verdict.examine(settings)
+    more = "`codemode-server doctor` tells more"
+    if known is None or known.works:
+        doubt = "" if known else f"; not tried yet, {more}"
+        return f"sandbox: microvm (microsandbox {runtime.version()}, {settings.image}){doubt}", True
+    if settings.backend == "microsandbox" or settings.require == "microvm":
+        asks = "backend: microsandbox" if settings.backend == "microsandbox" else "require: microvm"
+        return f"sandbox: none, since `sandbox.{asks}` can't be met: {known.reason}; {more}", False
+    return f"sandbox: wasm, since no microVM can be had: {known.reason}; {more}", True
+
+
+def _table(servers: Sequence[Server]) -> str:
+    """The upstreams, a line each, and what is wrong with them beneath."""
+    if not servers:
+        return "no servers are configured; the example upstream.yaml shows how"
+    rows = [("server", "state", "protocol", "tools", "tokens")]
+    notes: list[str] = []
+    for server in servers:
+        tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+        name, protocol = server.raw_name, server.protocol or "-"
+        rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
+        notes += [f"{name}: {server.error}"] if server.error else []
+        notes += [f"{name}: left out: {problem}" for problem in server.problems]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*table, *([""] if notes else []), *notes])

@@ -1,0 +1,5 @@
+"""The commands about the sandbox get a home of microsandbox of their own."""
+
+from tests.microvm.conftest import msb_home
+
+__all__ = ["msb_home"]

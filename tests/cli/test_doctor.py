@@ -1,0 +1,204 @@
+"""`doctor` tells where programs will run, and mends nothing. What this machine has differs from machine to machine, so
+a machine that lacks something is made by a bad MSB_HOME, and one that has everything by answers put in its place."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from codemode_server import doctor
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.microvm import backend, image, runtime, verdict
+from codemode_server.sandbox.microvm.runtime import Problem
+from codemode_server.sandbox.microvm.verdict import Verdict
+from codemode_server.sandbox.wasm import component
+from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings
+from tests.cli.test_commands import Run, command
+from tests.microvm.images import Image
+
+CHECKS = ["platform", "microsandbox", "virtualization", "access", "MSB_HOME", "image", "boot", "wasm"]
+
+
+def run(folder: Path, msb_home: Path, sandbox: str, line: str = "doctor") -> Run:
+    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")
+    return command(folder, line, environment={"MSB_HOME": str(msb_home)})
+
+
+def rows(done: Run) -> dict[str, tuple[str, str]]:
+    """Each check's state and what is told of it."""
+    table = done.stdout.partition("\n\n")[0]
+    split = [line.split(maxsplit=2) for line in table.split("\n")]
+    return {name: (state, told) for name, state, told in split}
+
+
+def destination(done: Run) -> str:
+    return done.stdout.split("programs will run in: ")[1].split("\n")[0]
+
+
+async def test_each_check_has_a_line_and_what_falls_short_a_remedy(tmp_path: Path, msb_home: Path) -> None:
+    """There is no image in this home, so nothing boots, whatever the machine."""
+    done = run(tmp_path, msb_home, "{}")
+    found = rows(done)
+    assert (done.code, done.stderr) == (0, "")
+    assert list(found) == CHECKS
+    assert found["microsandbox"][1].startswith(f"{runtime.version()}, ")
+    assert found["MSB_HOME"][1].startswith(f"{msb_home}, ")
+    assert found["image"] == ("missing", f"{DEFAULT_IMAGE} is not on this machine yet")
+    assert found["boot"][0] == "skipped"
+    assert "\n  image: codemode-server setup" in done.stdout
+    problem = await runtime.virtualization()
+    if problem is None:
+        assert (found["virtualization"][0], found["access"][0]) == ("ok", "ok")
+        assert "once the image is pulled" in destination(done)
+    else:
+        assert problem.reason in (found["virtualization"][1], found["access"][1])
+        assert problem.remedy in done.stdout
+        assert destination(done) == f"wasm, since no microVM can be had: {problem.reason}"
+    assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "code", "told"),
+    [
+        ("{}", 0, "wasm, since no microVM can be had: "),
+        ("{backend: wasm}", 0, "wasm"),
+        ("{backend: microsandbox}", 1, "nothing, since `sandbox.backend: microsandbox` can't be met as things are"),
+        ("{require: microvm}", 1, "nothing, since `sandbox.require: microvm` can't be met as things are"),
+    ],
+)
+def test_a_machine_without_microvms_is_well_unless_they_are_asked_for(
+    tmp_path: Path, msb_home: Path, sandbox: str, code: int, told: str
+) -> None:
+    msb_home.write_text("in the way")
+    done = run(tmp_path, msb_home / "home", sandbox)
+    assert (done.code, done.stderr) == (code, "")
+    assert rows(done)["MSB_HOME"] == (
+        "failed",
+        f"the folder {msb_home}/home (MSB_HOME) can't be written: Not a directory",
+    )
+    assert destination(done).startswith(told)
+    assert ("\n  MSB_HOME: set MSB_HOME in the environment" in done.stdout) == (sandbox != "{backend: wasm}")
+
+
+def test_a_wrong_configuration_ends_it(tmp_path: Path, msb_home: Path) -> None:
+    done = run(tmp_path, msb_home, "{backend: wasm, require: microvm}")
+    assert (done.code, done.stdout) == (2, "")
+    assert "sandbox.require" in done.stderr
+
+
+def test_without_a_configuration_it_says_where_it_looked(tmp_path: Path, msb_home: Path) -> None:
+    done = command(tmp_path, "doctor --no-boot", environment={"MSB_HOME": str(msb_home)})
+    assert done.code == 0
+    assert str(tmp_path / "upstream.yaml") in done.stderr
+
+
+@pytest.fixture
+async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine, with virtualization and an image."""
+
+    async def nothing_wrong() -> None:
+        return None
+
+    monkeypatch.setattr(runtime, "virtualization", nothing_wrong)
+    monkeypatch.setattr(verdict, "folder", lambda: tmp_path / "verdicts")
+    await image.load_archive(Image().save_as_docker_does(tmp_path / "image.tar"), DEFAULT_IMAGE)
+
+
+async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doctor.Report, doctor.Check]:
+    report = await doctor.examine(settings, boot=boot, announce=lambda line: None)
+    (booted,) = [check for check in report.checks if check.name == "boot"]
+    return report, booted
+
+
+@pytest.mark.usefixtures("capable")
+@pytest.mark.parametrize("settings", [SandboxSettings(), SandboxSettings(require="microvm")], ids=["auto", "required"])
+async def test_a_machine_that_boots_one_runs_programs_there(
+    settings: SandboxSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def boot(given: SandboxSettings) -> float:
+        return 0.31
+
+    report, booted = await examine(settings, boot=False)
+    assert (booted.state, booted.told) == ("skipped", "not tried")
+    assert (report.is_met, report.destination) == (
+        True,
+        "microVMs of microsandbox, one to a session, if one boots here",
+    )
+
+    monkeypatch.setattr(backend, "trial_boot", boot)
+    report, booted = await examine(settings)
+    assert (booted.state, booted.told) == ("ok", "booted in 0.3 s")
+    assert (report.is_met, report.destination) == (True, "microVMs of microsandbox, one to a session")
+    assert [check.state for check in report.checks] == ["ok"] * len(CHECKS)
+    assert "to mend" not in report.text
+
+    report, booted = await examine(settings, boot=False)
+    assert (booted.state, booted.told) == ("ok", "booted in 0.3 s when it was last tried")
+    assert await verdict.examine(settings) == Verdict(works=True, boot_seconds=0.31)
+
+
+@pytest.mark.usefixtures("capable")
+@pytest.mark.parametrize(
+    ("settings", "is_met", "where"),
+    [
+        (SandboxSettings(), True, "wasm, since no microVM can be had: the kernel did not start"),
+        (
+            SandboxSettings(require="microvm"),
+            False,
+            "nothing, since `sandbox.require: microvm` can't be met as things are",
+        ),
+    ],
+    ids=["auto", "required"],
+)
+async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
+    monkeypatch: pytest.MonkeyPatch, settings: SandboxSettings, is_met: bool, where: str
+) -> None:
+    attempts = []
+
+    async def fail(given: SandboxSettings) -> float:
+        attempts.append(given)
+        raise SandboxUnavailable("the kernel did not start", "update the kernel")
+
+    monkeypatch.setattr(backend, "trial_boot", fail)
+    for boot, number in ((True, 1), (True, 2), (False, 2)):
+        report, booted = await examine(settings, boot=boot)
+        assert (booted.state, booted.told, booted.remedy) == ("failed", "the kernel did not start", "update the kernel")
+        assert (report.is_met, report.destination) == (is_met, where)
+        assert report.text.endswith("\n\nto mend:\n  boot: update the kernel")
+        assert len(attempts) == number
+
+
+@pytest.mark.usefixtures("capable")
+async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def closed() -> Problem:
+        return Problem("this user may not open /dev/kvm", "sudo usermod -aG kvm me", part="device")
+
+    monkeypatch.setattr(runtime, "virtualization", closed)
+    report, booted = await examine(SandboxSettings())
+    states = {check.name: (check.state, check.remedy) for check in report.checks}
+    assert states["virtualization"] == ("ok", "")
+    assert states["access"] == ("failed", "sudo usermod -aG kvm me")
+    assert booted.told == "not tried, for want of access"
+
+
+@pytest.mark.usefixtures("capable")
+async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "version", lambda: None)
+    report, _ = await examine(SandboxSettings())
+    assert [check.name for check in report.checks] == ["platform", "microsandbox", "image", "boot", "wasm"]
+    assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
+    assert report.is_met
+    report, _ = await examine(SandboxSettings(backend="microsandbox"))
+    assert not report.is_met
+
+
+@pytest.mark.usefixtures("capable")
+async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A component that was not built; the remedy is a command."""
+    missing = partial(component.checked_component, tmp_path / "guest.wasm")
+    monkeypatch.setattr(component, "checked_component", missing)
+    report, _ = await examine(SandboxSettings(backend="wasm"))
+    assert (report.is_met, report.destination) == (False, "nothing, since no sandbox can be had as things are")
+    assert "make component" in report.text

@@ -1,0 +1,123 @@
+"""`setup` fetches ahead what the first program would wait for; `status` then tells which sandbox that program gets.
+Neither needs virtualization; both are child processes here, and the registry is a real one on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+import platformdirs
+import pytest
+
+from codemode_server.sandbox.microvm import image, runtime
+from codemode_server.settings import DEFAULT_IMAGE
+from tests.behaviour.product import configuration
+from tests.cli.test_commands import Run, command
+from tests.microvm.images import Image, Registry, digest, serving
+
+
+def run(folder: Path, msb_home: Path, line: str, sandbox: str = "{backend: microsandbox}", **environment: str) -> Run:
+    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")
+    return command(folder, line, environment={"MSB_HOME": str(msb_home), **environment})
+
+
+def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_home: Path) -> None:
+    made = Image()
+    made.save_as_oci_layout(tmp_path / "image.tar")
+    done = run(tmp_path, msb_home, "setup --archive image.tar")
+    assert (done.code, done.stderr) == (0, "codemode-server: loading image.tar\n")
+    assert done.stdout == (
+        f"image: {DEFAULT_IMAGE} loaded from image.tar, 0.0 MB; its own digest is {digest(made.manifest)}, and it "
+        "stands for the pinned one because you gave it\n"
+    )
+    again = run(tmp_path, msb_home, "setup")
+    assert again == Run(0, f"image: {DEFAULT_IMAGE} was here already, 0.0 MB\n", "")
+    assert f"\nimage           ok       {DEFAULT_IMAGE}, 0.0 MB\n" in run(tmp_path, msb_home, "doctor --no-boot").stdout
+
+
+def test_the_image_comes_from_its_registry_with_progress_on_stderr(tmp_path: Path, msb_home: Path) -> None:
+    with serving(Registry(Image((2_000_000,)), bytes_a_second=2e6)) as registry:
+        done = run(tmp_path, msb_home, "setup", f"{{backend: microsandbox, image: '{registry.reference}'}}")
+    assert done.code == 0
+    assert done.stdout.startswith(f"image: {registry.reference} pulled, 2.0 MB in ")
+    assert done.stderr.startswith("codemode-server: pulling the sandbox image\n")
+    assert anyio.run(image.is_present, registry.reference)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "setup",
+            "image: the registry 127.0.0.1:1 can't be reached; once there is a network, run: codemode-server setup",
+        ),
+        ("setup --archive upstream.yaml", "image: upstream.yaml is no archive of an image: "),
+        ("setup --archive nowhere.tar", "image: the archive nowhere.tar can't be read: No such file or directory"),
+    ],
+)
+def test_what_can_not_be_fetched_is_told_with_what_to_do(tmp_path: Path, msb_home: Path, line: str, told: str) -> None:
+    done = run(tmp_path, msb_home, line, "{backend: microsandbox, image: '127.0.0.1:1/team/image:1'}")
+    assert done.code == 1
+    assert done.stdout.startswith(told)
+    assert not anyio.run(image.is_present, "127.0.0.1:1/team/image:1")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
+def test_both_are_made_ready_where_either_may_be_used(tmp_path: Path, msb_home: Path) -> None:
+    """With the user's own cache, so that nothing is compiled for the test alone."""
+    Image().save_as_docker_does(tmp_path / "image.tar")
+    cache = str(Path(platformdirs.user_cache_dir("x")).parent)
+    done = run(tmp_path, msb_home, "setup --archive image.tar", "{}", XDG_CACHE_HOME=cache)
+    assert done.code == 0
+    first, second = done.stdout.splitlines()
+    assert first.startswith("image: ")
+    assert second in ("wasm: was compiled already", "wasm: compiled for this machine")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
+def test_who_wants_wasm_gets_no_image(tmp_path: Path, msb_home: Path) -> None:
+    cache = str(Path(platformdirs.user_cache_dir("x")).parent)
+    done = run(tmp_path, msb_home, "setup", "{backend: wasm}", XDG_CACHE_HOME=cache)
+    assert done.code == 0
+    assert done.stdout.splitlines()[0] == "image: not needed, since `sandbox.backend` is `wasm`"
+    assert not msb_home.exists()
+
+
+async def test_status_tells_the_sandbox_without_booting_one(tmp_path: Path, msb_home: Path) -> None:
+    configuration(tmp_path, {})
+    done = command(tmp_path, "status", environment={"MSB_HOME": str(msb_home)})
+    line = done.stdout.splitlines()[-1]
+    assert (done.code, done.stderr) == (0, "")
+    problem = await runtime.doctor()
+    if problem is None:
+        assert line == (
+            f"sandbox: microvm (microsandbox {runtime.version()}, {DEFAULT_IMAGE}); not tried yet, "
+            "`codemode-server doctor` tells more"
+        )
+    else:
+        assert line == (
+            f"sandbox: wasm, since no microVM can be had: {problem.reason}; `codemode-server doctor` tells more"
+        )
+    assert not msb_home.exists()  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "code", "told"),
+    [
+        ({}, 0, "sandbox: wasm, since no microVM can be had: "),
+        ({"backend": "wasm"}, 0, "sandbox: wasm"),
+        ({"backend": "microsandbox"}, 1, "sandbox: none, since `sandbox.backend: microsandbox` can't be met: "),
+        ({"require": "microvm"}, 1, "sandbox: none, since `sandbox.require: microvm` can't be met: "),
+    ],
+)
+def test_status_is_well_unless_the_sandbox_is_less_than_is_asked_for(
+    tmp_path: Path, msb_home: Path, sandbox: dict[str, str], code: int, told: str
+) -> None:
+    msb_home.write_text("in the way")
+    configuration(tmp_path, {}, sandbox=sandbox)
+    done = command(tmp_path, "status", environment={"MSB_HOME": str(msb_home / "home")})
+    assert (done.code, done.stderr) == (code, "")
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith(told)
+    assert line.endswith("; `codemode-server doctor` tells more") == (sandbox != {"backend": "wasm"})

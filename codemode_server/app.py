@@ -26,7 +26,7 @@ from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.ladder import Sandbox, make_backend
+from codemode_server.sandbox.ladder import Choice, Sandbox, choose
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
@@ -63,9 +63,9 @@ class App:
         self._catalog_changed = anyio.Event()
         self._ranker: Ranker = LexicalRanker()
         self._indexed_catalog: Catalog | None = None
-        self.sandbox = Sandbox(lambda: make_backend(self.loaded.settings.sandbox, self._announce))
+        self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
-        workspace = Workspace(self.state_folder, settings.state.customer)
+        self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
         skills = Skills(loaded.base_dir / settings.state.skills)
         self.gateway = Gateway(
             catalog=self.catalog,
@@ -167,6 +167,10 @@ class App:
     def _listings_changed(self) -> None:
         self._catalog_is_old = True
         self._catalog_changed.set()
+
+    async def _choose_sandbox(self) -> Choice:
+        settings = self.loaded.settings
+        return await choose(settings.sandbox, settings.limits, self._workspace.make(), self._announce)
 
     def _announce(self, line: str) -> None:
         """A line for the person, shown to the host as progress while it is true."""

@@ -170,6 +170,7 @@ class Executor:
             "span",
             codemode__execution_id=execution.execution_id,
             codemode__isolation=backend.level.value,
+            codemode__isolation_shortfall=self._sandbox.shortfall or None,
             session__id=execution.session_id,
             user__id=self._customer,
         )

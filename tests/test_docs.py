@@ -77,7 +77,16 @@ COMMANDS = re.findall(r"^\| `codemode-server ?([^`]*)` \|", README, flags=re.MUL
 
 
 def test_the_table_of_commands_is_the_commands_there_are() -> None:
-    assert {command.split()[0] for command in COMMANDS if command} == {"serve", "config", "status", "sync"}
+    told = {command.split()[0] for command in COMMANDS if command}
+    assert told == {"serve", "config", "status", "doctor", "setup", "sync"}
+
+
+def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> None:
+    from codemode_server.settings import SandboxSettings
+
+    table = README.split("| `sandbox.` | |\n")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)(?:: \w+)?`", "\n".join(row.split("|")[1] for row in table.split("\n")))
+    assert sorted(named) == sorted(SandboxSettings.model_fields)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -34,7 +34,9 @@ ENDED = 70
 TEMPORARY = "/vm"
 """Inside, on the disk; short, for the names of sockets."""
 
-KERNEL_ARGUMENTS = "console=ttyS0 panic=-1 mitigations=off audit=0 random.trust_cpu=on transparent_hugepage=always"
+KERNEL_ARGUMENTS = "console=ttyS0 panic=-1 mitigations=off audit=0 random.trust_cpu=on clearcpuid=rep_good"
+PROCESSOR = "max,-erms,-la57"
+"""Emulated string instructions go byte by byte: without them (erms, rep_good) memory is copied up to eight times faster."""
 
 
 def prepare(cache: Path, made_from: str, home: Path, fill: Callable[[], None]) -> Machine:
@@ -167,7 +169,7 @@ class Machine:
     def _words(self, lab: Path, out: Path) -> list[str]:
         words = [
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(min(os.cpu_count() or 1, 4)), "-m", MEMORY),
+            *("-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-smp", str(min(os.cpu_count() or 1, 4)), "-m", MEMORY),
             *("-kernel", str(self.kernel / "vmlinuz"), "-initrd", str(self.kernel / "initramfs")),
             *("-append", KERNEL_ARGUMENTS, "-serial", f"file:{lab / 'console'}", "-device", "virtio-rng-pci"),
             *("-drive", f"file={self.disk},if=none,id=disk,format=raw,cache=unsafe,snapshot=on"),

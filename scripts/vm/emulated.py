@@ -36,7 +36,7 @@ TEMPORARY = "/vm"
 
 KERNEL_ARGUMENTS = "console=ttyS0 panic=-1 mitigations=off audit=0 random.trust_cpu=on clearcpuid=rep_good"
 PROCESSOR = "max,-erms,-la57"
-"""Emulated string instructions go byte by byte: without them (erms, rep_good) memory is copied up to eight times faster."""
+"""Emulated string instructions (erms, rep_good) go byte by byte: memory is copied up to eight times faster without."""
 
 
 def prepare(cache: Path, made_from: str, home: Path, fill: Callable[[], None]) -> Machine:

@@ -40,8 +40,8 @@ def folder(cache: Path) -> Path:
 
 
 def _make(fresh: Path) -> None:
+    parts.need_debian("making an image", root=True)
     parts.install({"debootstrap": "debootstrap"})
-    parts.need_debian("making an image")
     parts.say("making the image with Python (a minute or two, once)")
     root = fresh / "root"
     parts.did("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root)

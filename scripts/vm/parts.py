@@ -119,18 +119,17 @@ def did(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | Non
     return done.stdout
 
 
-def need_debian(purpose: str) -> None:
-    """Only Debian on x86-64, only as root: packages are installed, and an image is made in a chroot."""
+def need_debian(purpose: str, *, root: bool = False) -> None:
+    """Only Debian on x86-64; and only root may install packages, and make an image in a chroot."""
     system = Path("/etc/os-release").read_text() if Path("/etc/os-release").exists() else ""
     if not re.search(r"^ID=\"?debian\"?$", system, re.MULTILINE) or os.uname().machine != "x86_64":
         raise Unavailable(
             f"{purpose} takes Debian's packages for x86-64; this is {_named(system)} on {os.uname().machine}.\n"
             "Run it on Debian 12 or later, a container of it will do, as root."
         )
-    if os.geteuid() != 0:
+    if root and os.geteuid() != 0:
         raise Unavailable(
-            f"{purpose} needs root, once: it installs Debian packages and makes an image in a chroot.\n"
-            f"Run: sudo env CODEMODE_VM_CACHE={cache_folder()} scripts/vm/prepare"
+            f"{purpose} takes root, once.\nRun: sudo env CODEMODE_VM_CACHE={cache_folder()} scripts/vm/prepare"
         )
 
 
@@ -139,33 +138,28 @@ def _named(os_release: str) -> str:
     return found[1] if found else sys.platform
 
 
-_updated = False
-
-
 def _update() -> None:
-    global _updated
-    if not _updated:
-        say("apt-get update")
-        did(*APT, "update")
-        _updated = True
+    need_debian("fetching apt's lists of packages", root=True)
+    say("apt-get update")
+    did(*APT, "update")
 
 
 def install(package_of: dict[str, str]) -> None:
     """Install the packages whose commands aren't there."""
     wanted = [package for command, package in package_of.items() if not shutil.which(command, path=SYSTEM_PATH)]
     if wanted:
-        need_debian(f"installing {' '.join(wanted)}")
-        _update()
+        need_debian(f"installing {' '.join(wanted)}", root=True)
         say(f"apt-get install {' '.join(wanted)}")
-        did(*APT, "install", "-y", "--no-install-recommends", *wanted)
+        _after_update_if_need_be(*APT, "install", "-y", "--no-install-recommends", *wanted)
 
 
 def unpacked(package: str, folder: Path) -> None:
-    """The files of a package, not installed: a kernel in /boot could be taken for this machine's own."""
+    """The files of a package, not installed: a kernel in /boot could be taken for this machine's own, and what serves
+    would be started.
+    """
     need_debian(f"getting {package}")
-    _update()
     folder.mkdir(parents=True, exist_ok=True)
-    did(*APT, "download", package, cwd=folder)
+    _after_update_if_need_be(*APT, "download", package, cwd=folder)
     (archive,) = folder.glob("*.deb")
     did("dpkg-deb", "-x", archive, folder)
     archive.unlink()
@@ -174,8 +168,17 @@ def unpacked(package: str, folder: Path) -> None:
 def dependency(package: str, pattern: str) -> str:
     """The name of the package that this one stands for."""
     need_debian(f"getting {package}")
-    _update()
-    found = re.search(rf"Depends: ({pattern})$", did("apt-cache", "depends", package), re.MULTILINE)
+    told = _after_update_if_need_be("apt-cache", "depends", package)
+    found = re.search(rf"Depends: ({pattern})$", told, re.MULTILINE)
     if not found:
         raise Unavailable(f"Debian's {package} depends on nothing like {pattern!r}: is apt's list of packages whole?")
     return found[1]
+
+
+def _after_update_if_need_be(*command: str, cwd: Path | None = None) -> str:
+    """A machine that is fresh has no lists of packages, and one that is old has lists of what is gone."""
+    try:
+        return did(*command, cwd=cwd)
+    except Unavailable:
+        _update()
+        return did(*command, cwd=cwd)

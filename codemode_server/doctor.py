@@ -15,6 +15,9 @@ from codemode_server.sandbox.microvm import image, runtime, verdict
 from codemode_server.sandbox.wasm import component
 from codemode_server.settings import SandboxSettings
 
+_ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
+"""For a boot that fails though all that can be looked at is right."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -119,20 +122,21 @@ async def _image(settings: SandboxSettings) -> Check:
 async def _booted(settings: SandboxSettings) -> Check:
     from codemode_server.sandbox.microvm import backend
 
-    return _boot(await verdict.try_boot(settings, backend.trial_boot), "booted in {:.1f} s")
+    return _boot(await verdict.try_boot(settings, backend.trial_boot))
 
 
 async def _boot_of_last_time(settings: SandboxSettings) -> Check:
     known = await anyio.to_thread.run_sync(verdict.recall, verdict.key(settings))
     if known is None:
         return Check("boot", "skipped", "not tried")
-    return _boot(known, "booted in {:.1f} s when it was last tried")
+    check = _boot(known)
+    return replace(check, told=f"{check.told}, when it was last tried")
 
 
-def _boot(known: verdict.Verdict, booted: str) -> Check:
+def _boot(known: verdict.Verdict) -> Check:
     if known.works:
-        return Check("boot", "ok", booted.format(known.boot_seconds or 0.0))
-    return Check("boot", "failed", known.reason, known.remedy)
+        return Check("boot", "ok", f"booted in {known.boot_seconds or 0.0:.1f} s")
+    return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)
 
 
 def _wasm() -> Check:

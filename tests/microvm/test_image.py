@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import time
 from pathlib import Path
 
 import anyio
@@ -98,6 +99,7 @@ async def test_an_image_whose_files_are_gone_is_not_there(msb_home: Path, tmp_pa
 
 async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_home: Path) -> None:
     lines: list[str] = []
+    began = time.monotonic()
     with serving(Registry(Image((8_000_000, 200_000)), bytes_a_second=4e6)) as registry:
         stored = await image.pull(registry.reference, lines.append)
         asked = len(registry.asked)
@@ -107,11 +109,11 @@ async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_hom
     assert 8_200_000 <= stored.size_bytes < 8_300_000
     assert lines[0] == "pulling the sandbox image"
     assert any(line.startswith("pulling the sandbox image: ") and line.endswith(" of 8 MB") for line in lines)
-    assert len(lines) == len(set(lines)) <= 6
+    assert len(lines) == len(set(lines)) <= time.monotonic() - began + 2
 
 
 async def test_a_pull_that_is_cancelled_leaves_no_process_and_the_next_one_goes_on(msb_home: Path) -> None:
-    with serving(Registry(Image((3_000_000,)), bytes_a_second=1e6)) as registry:
+    with serving(Registry(Image((3_000_000,)), bytes_a_second=5e5)) as registry:
         with anyio.move_on_after(10) as scope:
             await image.pull(registry.reference, lambda line: scope.cancel() if " of 3 MB" in line else None)
         assert scope.cancelled_caught

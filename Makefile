@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test fast lint types check bench component setup clean
+.PHONY: demo test vmtest fast lint types check bench component setup clean
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -14,6 +14,11 @@ demo: setup
 ## All tests, a process to each processor.
 test: setup
 	@$(BIN)/python -m pytest -n auto --dist loadfile
+
+## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization.
+VMTESTS ?= tests/sandbox
+vmtest: setup
+	@scripts/vm/run -- $(BIN)/python -m pytest -m microvm -v -p scripts.vm.no_skips -p no:cacheprovider -p no:xdist --timeout 600 $(VMTESTS)
 
 ## The tests that take no more than seconds.
 fast: setup

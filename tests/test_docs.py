@@ -118,9 +118,10 @@ def test_every_target_that_is_named_is_in_the_makefile(target: str) -> None:
 def test_the_targets_do_what_contributing_says() -> None:
     told = dict(re.findall(r"^make (\w+) +# (.*)$", CONTRIBUTING, flags=re.MULTILINE))
     does = recipes()
-    assert set(told) == {"test", "fast", "lint", "types", "bench", "demo"}
+    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "demo"}
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
+    assert "scripts/vm/run -- $(BIN)/python -m pytest -m microvm" in does["vmtest"]
     assert 'pytest -m "not slow' in does["fast"]
     assert "ruff check ." in does["lint"]
     assert "ruff format --check ." in does["lint"]
@@ -129,7 +130,18 @@ def test_the_targets_do_what_contributing_says() -> None:
     assert "strict = true" in (ROOT / "pyproject.toml").read_text()
     assert "python -m benchmarks" in does["bench"]
     assert "scripts/demo.py" in does["demo"]
-    assert all(does[target].startswith("setup") for target in ("test", "fast", "lint", "types", "bench", "demo"))
+    assert all(does[target].startswith("setup") for target in told)
+
+
+def test_the_variables_of_the_machine_for_microvms_are_those_of_its_scripts() -> None:
+    told = set(re.findall(r"^\| `(\w+)` \|", CONTRIBUTING, flags=re.MULTILINE))
+    sources = [*sorted((ROOT / "scripts" / "vm").glob("*.py")), ROOT / ".ci" / "run", ROOT / "Makefile"]
+    read = "".join(source.read_text() for source in sources)
+    assert told == {
+        name
+        for pattern in (r'environ(?:\.get\(|\[)"(\w+)"', r"\$\{(CODEMODE\w+):-", r"^(\w*TESTS) \?=")
+        for name in re.findall(pattern, read, flags=re.MULTILINE)
+    } - {"PATH", "CODEMODE_VM", "CODEMODE_VM_IMAGE"}
 
 
 def test_the_table_of_stages_is_the_folders_there_are() -> None:

@@ -136,8 +136,8 @@ class Pool:
             finally:
                 self._claimed -= 1
         while self.spare:
-            machine = self.spare.pop(0)
-            if self._is_fit(machine):
+            is_fit, machine = self._is_fit(self.spare[0]), self.spare.pop(0)
+            if is_fit:
                 return machine
             await self._end(machine)
         return None

@@ -1,0 +1,194 @@
+"""The host's end of a microVM's stream: windows, answers, and a keeper that breaks off. The other end is written out
+here packet by packet; a real keeper is at it in tests/sandbox."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+
+from codemode_server.sandbox.microvm.wire import Wire, WireBroken
+
+HEADER = struct.Struct(">BI")
+DATA, CONTROL, RECEIVED = 0, 1, 2
+KIB = 2**10
+
+
+class Keeper:
+    """The other end."""
+
+    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        self.stream = stream
+        self._buffer = b""
+
+    async def send(self, kind: int, data: bytes) -> None:
+        await self.stream.send(HEADER.pack(kind, len(data)) + data)
+
+    async def say(self, **message: Any) -> None:
+        await self.send(CONTROL, json.dumps(message).encode())
+
+    async def next(self) -> tuple[int, bytes]:
+        while len(self._buffer) < HEADER.size or len(self._buffer) < HEADER.size + self._size:
+            self._buffer += await self.stream.receive()
+        kind, size = HEADER.unpack_from(self._buffer)
+        data, self._buffer = self._buffer[HEADER.size : HEADER.size + size], self._buffer[HEADER.size + size :]
+        return kind, data
+
+    @property
+    def _size(self) -> int:
+        return int(HEADER.unpack_from(self._buffer)[1])
+
+
+@asynccontextmanager
+async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Keeper]]:
+    found: list[anyio.abc.SocketStream] = []
+    listener = await anyio.create_unix_listener(folder / "s")
+    async with listener, anyio.create_task_group() as tasks:
+
+        async def accept() -> None:
+            found.append(await listener.accept())
+
+        tasks.start_soon(accept)
+        peer = await anyio.connect_unix(folder / "s")
+    wire = Wire(found[0])
+    async with peer:
+        yield wire, Keeper(peer)
+        await wire.aclose()
+
+
+@pytest.fixture
+def pair(tmp_path: Any) -> Callable[[], Any]:
+    return lambda: ends(tmp_path)
+
+
+Ends = Callable[[], Any]
+
+
+async def started(wire: Wire, keeper: Keeper) -> None:
+    await wire.begin(64, 16)
+    assert json.loads((await keeper.next())[1]) == {"op": "begin", "memory_mb": 64, "disk_mb": 16}
+
+
+async def test_what_the_program_sends_arrives_in_order_and_is_answered(pair: Ends) -> None:
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        for piece in (b"a" * 16 * KIB, b"b" * 16 * KIB, b"c"):
+            await keeper.send(DATA, piece)
+        got = b""
+        while len(got) < 32 * KIB + 1:
+            got += await wire.program.receive()
+        assert got == b"a" * 16 * KIB + b"b" * 16 * KIB + b"c"
+        kind, answered = await keeper.next()
+        assert kind == RECEIVED
+        assert int.from_bytes(answered, "big") >= 32 * KIB
+
+
+async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(pair: Ends) -> None:
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        sent = anyio.Event()
+
+        async def send() -> None:
+            await wire.program.send(b"x" * 600 * KIB)
+            sent.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            came = 0
+            while came < 256 * KIB:
+                came += len((await keeper.next())[1])
+            with anyio.move_on_after(0.2) as silence:
+                await keeper.next()
+            assert silence.cancelled_caught, "more than the window came"
+            assert came == 256 * KIB
+            while not sent.is_set():
+                await keeper.send(RECEIVED, came.to_bytes(4, "big"))
+                came = 0
+                with anyio.move_on_after(0.2):
+                    while came < 256 * KIB:
+                        came += len((await keeper.next())[1])
+
+
+async def test_waiting_to_send_does_not_keep_what_comes_in(pair: Ends) -> None:
+    """A program that asks for much while it sends much: neither side may wait for the other."""
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.program.send, b"x" * 300 * KIB)
+            came = 0
+            while came < 256 * KIB:
+                came += len((await keeper.next())[1])
+            await keeper.send(DATA, b"question")
+            assert await wire.program.receive() == b"question"
+            await keeper.send(RECEIVED, came.to_bytes(4, "big"))
+
+
+async def test_the_end_of_a_program_drops_what_was_on_its_way(pair: Ends) -> None:
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        await keeper.send(DATA, b"late")
+        await keeper.say(op="ended", clean=True, over=False)
+        assert (await wire.end())["clean"] is True
+        await keeper.say(op="ready", python="3.14.0", pid=7)
+        await keeper.next()  # `end`
+        await started(wire, keeper)
+        await keeper.send(DATA, b"fresh")
+        assert await wire.program.receive() == b"fresh"
+
+
+async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: Ends) -> None:
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        await keeper.send(DATA, b"last words")
+        await keeper.say(op="gone", status=3, memory=False)
+        assert await wire.program.receive() == b"last words"
+        with pytest.raises(anyio.EndOfStream):
+            await wire.program.receive()
+        assert wire.gone == {"op": "gone", "status": 3, "memory": False}
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(lambda keeper: keeper.send(7, b""), id="an unknown kind"),
+        pytest.param(lambda keeper: keeper.stream.send(HEADER.pack(DATA, 2**31)), id="a packet without end"),
+        pytest.param(lambda keeper: keeper.say(op="nonsense"), id="an unknown word"),
+        pytest.param(lambda keeper: keeper.send(CONTROL, b"no json"), id="a word that is none"),
+        pytest.param(lambda keeper: keeper.stream.aclose(), id="the end of the microVM"),
+    ],
+)
+async def test_what_no_keeper_says_breaks_the_wire(pair: Ends, attack: Callable[[Keeper], Awaitable[None]]) -> None:
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        await attack(keeper)
+        with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
+            await wire.program.receive()
+        assert wire.is_broken
+        with pytest.raises(WireBroken):
+            await wire.tell(op="end")
+
+
+async def test_a_flood_that_nobody_has_answered_breaks_the_wire(pair: Ends) -> None:
+    """An honest keeper has 128 KiB on its way; one that has more would fill the host's memory."""
+    async with pair() as (wire, keeper):
+        await started(wire, keeper)
+        async with anyio.create_task_group() as tasks:
+
+            async def flood() -> None:
+                try:
+                    for _ in range(40):
+                        await keeper.send(DATA, b"x" * 16 * KIB)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+
+            tasks.start_soon(flood)
+            with anyio.fail_after(5), pytest.raises(WireBroken):
+                await wire.until(lambda: False)
+            tasks.cancel_scope.cancel()
+        assert len(wire.data) < 600 * KIB

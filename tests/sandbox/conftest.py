@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.sandbox.backend import SandboxBackend
-from tests.sandbox.lab import SLOWNESS, Lab
+from tests.sandbox.lab import MICROVM, Lab
 
 
 def make_wasm(workspace: Path) -> SandboxBackend:
@@ -46,6 +46,11 @@ class Tended(Protocol):
     async def tend(self) -> None: ...
 
 
+EMPTY = """
+import os, shutil
+for entry in os.scandir("/workspace"):
+    shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+"""
 BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"microsandbox": make_microvm, "wasm": make_wasm}
 
 
@@ -83,26 +88,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a microVM: make vmtest")
 
 
-MICROVM = [pytest.mark.microvm, pytest.mark.timeout(80 + 40 * SLOWNESS)]
-
-
 @pytest.fixture(params=[pytest.param("microsandbox", marks=MICROVM), "wasm"])
 def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     made: SandboxBackend = request.getfixturevalue(request.param)
     return made
 
 
-@pytest.fixture
-def beside(backend: SandboxBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest_asyncio.fixture(loop_scope="session")
+async def beside(backend: SandboxBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of the host with nothing in it but `workspace`, which is empty.
 
     It stays the same for all tests: a microVM is given its workspace when it boots.
     """
     folder = _beside(tmp_path_factory, backend.name)
-    _empty(folder / "workspace")
-    for other in folder.iterdir():
-        if other.name != "workspace":
-            _remove(other)
+    if any((folder / "workspace").iterdir()):
+        # From inside: a microVM remembers for some seconds what was there, as each file system over a network does.
+        await Lab(backend, folder / "workspace").run(EMPTY)
+    for entry in [*(folder / "workspace").iterdir(), *folder.iterdir()]:
+        if entry.name != "workspace":
+            _remove(entry)
     return folder
 
 
@@ -114,11 +118,6 @@ def workspace(beside: Path) -> Path:
 @pytest.fixture
 def lab(backend: SandboxBackend, workspace: Path) -> Lab:
     return Lab(backend, workspace)
-
-
-def _empty(folder: Path) -> None:
-    for entry in folder.iterdir():
-        _remove(entry)
 
 
 def _remove(path: Path) -> None:

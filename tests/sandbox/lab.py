@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from codemode_server.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
 from codemode_server.model import ExecutionId
@@ -17,6 +18,8 @@ from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Re
 SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
 """How many times slower the machine may be than one of today, where its processor is emulated; what a test allows or
 expects in seconds is multiplied by it."""
+MICROVM = [pytest.mark.microvm, pytest.mark.timeout(80 + 40 * SLOWNESS)]
+"""The marks of a test that needs a microVM."""
 HEAD = "from servers import tool\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
 STUBS = {
     ("github", "list_issues"): 'def list_issues(repo: str, state: str = ...) -> Any:\n    """List issues."""',

@@ -18,9 +18,9 @@ import wasmtime
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Ending, Limits, Program
+from codemode_server.sandbox.quota import LEAST_PER_ENTRY, used_bytes
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.backend import WasmBackend
-from codemode_server.sandbox.wasm.quota import LEAST_PER_ENTRY, used_bytes
 from tests.sandbox.lab import Tools
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")
@@ -131,7 +131,7 @@ def test_the_builder_can_be_loaded_where_nothing_is_installed() -> None:
     assert run.stdout.strip() == build.sources_digest()
 
 
-async def test_native_code_that_does_not_load_is_made_again(backend: object, tmp_path: Path) -> None:
+async def test_native_code_that_does_not_load_is_made_again(wasm: object, tmp_path: Path) -> None:
     """The digest fits, yet wasmtime refuses it: as after a change that the key doesn't know of."""
     known = component.native_code(build.COMPONENT, component.cache_folder(), lambda _: None)
     native = tmp_path / known.name
@@ -145,7 +145,7 @@ async def test_native_code_that_does_not_load_is_made_again(backend: object, tmp
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
 
 
-async def test_clean_workers_are_kept_and_others_replaced(backend: object) -> None:
+async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:
     async with WasmBackend(warm=1) as own:
         (first,) = own.worker_pids
         assert (await own.run(one_program("1/0"), Tools())).ending is Ending.RAISED
@@ -159,14 +159,14 @@ async def test_clean_workers_are_kept_and_others_replaced(backend: object) -> No
     assert not is_alive(second)
 
 
-async def test_a_worker_killed_while_idle_is_replaced(backend: object) -> None:
+async def test_a_worker_killed_while_idle_is_replaced(wasm: object) -> None:
     async with WasmBackend(warm=1) as own:
         (pid,) = own.worker_pids
         os.kill(pid, signal.SIGKILL)
         assert (await own.run(one_program("6 * 7"), Tools())).value == 42
 
 
-async def test_a_worker_killed_under_its_program_is_told(backend: object) -> None:
+async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
     async with WasmBackend(warm=1) as own:
         (pid,) = own.worker_pids
         threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
@@ -191,7 +191,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(60)"])
-async def test_a_worker_does_not_outlive_a_killed_host(backend: object, code: str) -> None:
+async def test_a_worker_does_not_outlive_a_killed_host(wasm: object, code: str) -> None:
     root = Path(__file__).parents[2]
     host = await anyio.open_process([sys.executable, "-c", HOST, code], stderr=None, cwd=root)
     assert host.stdout is not None
@@ -205,7 +205,7 @@ async def test_a_worker_does_not_outlive_a_killed_host(backend: object, code: st
             await anyio.sleep(0.01)
 
 
-async def test_a_closed_backend_runs_nothing(backend: object) -> None:
+async def test_a_closed_backend_runs_nothing(wasm: object) -> None:
     own = WasmBackend(warm=1)
     await own.aclose()
     with pytest.raises(SandboxUnavailable):

@@ -1,0 +1,498 @@
+"""What only the microVM backend has: real processes and threads, a stream that must not stall, machines that boot, die,
+age, and may be left behind."""
+
+# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.backend import Ending, Outcome, Reply, SandboxBackend
+from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
+ECHO = "from servers.github import echo\n"
+BOOT_ID = "open('/proc/sys/kernel/random/boot_id').read().strip()"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def backend(microsandbox: SandboxBackend) -> SandboxBackend:
+    return microsandbox
+
+
+def made(workspace: Path | None, *, transport: Any = "vsock", **settings: Any) -> Any:
+    """A backend of one's own, which boots nothing ahead of need but the first machine."""
+    from codemode_server.sandbox.microvm.backend import MicrovmBackend
+    from codemode_server.settings import LimitSettings, SandboxSettings
+
+    chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0, **settings}
+    return MicrovmBackend(SandboxSettings.model_validate(chosen), LimitSettings(), workspace, transport=transport)
+
+
+@asynccontextmanager
+async def another(workspace: Path, **settings: Any) -> AsyncIterator[Lab]:
+    """A lab on a backend of its own, as another product on this machine has it."""
+    backend = made(workspace, **settings)
+    async with anyio.create_task_group() as tasks:
+        try:
+            await backend.start()
+            tasks.start_soon(backend.tend)
+            yield Lab(backend, workspace)
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await backend.aclose()
+
+
+def machines_of(lab: Lab, session: str = "lab") -> list[str]:
+    """The names of the machines that are kept for a session."""
+    backend: Any = lab.backend
+    return [machine.name for machine in backend.pool.kept.get((session, lab.workspace), [])]
+
+
+def processes_of(name: str) -> list[int]:
+    """The processes on this machine that were started for a microVM."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z" and int(entry.name) != os.getpid() and any(name.encode() in word for word in words):
+                found.append(int(entry.name))
+    return found
+
+
+async def until_gone(name: str) -> None:
+    with anyio.fail_after(10 + 5 * SLOWNESS):
+        while processes_of(name):
+            await anyio.sleep(0.1)
+
+
+class Watched(Tools):
+    """Says when a call has arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_arrived = anyio.Event()
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        self.has_arrived.set()
+        return await super().call(server, tool, arguments)
+
+
+# The stream between host and guest.
+
+
+async def test_fifty_megabytes_go_each_way(lab: Lab) -> None:
+    code = f"""
+{ECHO}
+sizes = []
+for number in range(4):
+    text = f"{{number:07}} " * (25 * 2**16)
+    sizes.append(len(text) if echo(text=text) == {{"text": text}} else 0)
+sizes
+"""
+    tools = Tools()
+    assert await lab.value(code, tools, upstream_seconds=150.0 * SLOWNESS) == [25 * 2**19] * 4
+    assert sum(len(arguments["text"]) for _, _, arguments in tools.calls) == 50 * 2**20
+
+
+async def test_a_thousand_calls_come_and_go(lab: Lab) -> None:
+    code = ECHO + "sum(echo(n=n)['n'] for n in range(1_000))"
+    assert await lab.value(code, upstream_seconds=150.0 * SLOWNESS) == sum(range(1_000))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(
+            "import asyncio\nr = await asyncio.gather(*[meet(n=n, company=64) for n in range(64)])", id="async"
+        ),
+        pytest.param(
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "with ThreadPoolExecutor(64) as pool: r = list(pool.map(lambda n: meet(n=n, company=64), range(64)))",
+            id="threads",
+        ),
+    ],
+)
+async def test_64_calls_are_in_flight_at_once(lab: Lab, code: str) -> None:
+    tools = Tools()
+    found = await lab.value(
+        f"from servers.github import meet\n{code}\nsum(it['n'] for it in r)", tools, calls_in_flight=64
+    )
+    assert (found, tools.most_here) == (sum(range(64)), 64)
+
+
+async def test_a_host_that_answers_slowly_is_waited_for_and_holds_up_nothing_else(lab: Lab) -> None:
+    class Slow(Tools):
+        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+            await anyio.sleep(arguments.get("delay", 0))
+            return await super()._answer(server, tool, arguments)
+
+    code = f"""
+{ECHO}
+import threading
+ended = []
+slow = threading.Thread(target=lambda: (echo(delay={3 * SLOWNESS}), ended.append("slow")))
+slow.start()
+for n in range(10): echo(n=n)
+ended.append("quick")
+slow.join()
+ended
+"""
+    assert await lab.value(code, Slow(), wall_seconds=3.0 * SLOWNESS) == ["quick", "slow"]
+
+
+async def test_a_guest_that_never_reads_is_ended_and_holds_up_nobody(lab: Lab) -> None:
+    """It asks for much and stops itself. The answers find no reader, and the other session is served meanwhile."""
+    code = (
+        lab.raw
+        + """
+import os, signal
+for number in range(1, 5): send(op="call", id=number, server="github", tool="rows", arguments={"count": 10_000})
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+    )
+    outcomes: list[Outcome] = []
+    tools = Watched()
+
+    async def never_reads() -> None:
+        outcomes.append(await lab.run(code, tools, wall_seconds=6.0 * SLOWNESS))
+
+    await lab.value("1", session="other")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(never_reads)
+        await tools.has_arrived.wait()
+        assert await lab.value("6 * 7", session="other") == 42
+        assert outcomes == []
+    assert outcomes[0].ending is Ending.LIMITED, outcomes[0]
+    assert outcomes[0].error is not None
+    assert outcomes[0].error.setting == "limits.wall_seconds"
+    assert await lab.value("6 * 7") == 42
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("raw._stream.shutdown(socket.SHUT_RDWR)", id="closed"),
+        pytest.param("raw._stream.shutdown(socket.SHUT_WR)", id="closed for writing"),
+        pytest.param("os._exit(0)", id="exit"),
+        pytest.param("os._exit(3)", id="exit with a status"),
+        pytest.param("os.kill(os.getpid(), 9)", id="killed"),
+        pytest.param("os.abort()", id="aborted"),
+        pytest.param("ctypes.string_at(0)", id="crashed"),
+        pytest.param("os.execv('/bin/sleep', ['sleep', '1000'])", id="another program in its place"),
+    ],
+)
+async def test_a_guest_that_closes_its_end_has_died_and_its_machine_goes_on(lab: Lab, end: str) -> None:
+    boot = await lab.value(BOOT_ID)
+    tools = Tools()
+    code = f"{lab.raw}\nimport ctypes, os, socket, time\n{ECHO}echo(a=1)\nprint('before')\n{end}\ntime.sleep(1_000)"
+    outcome = await lab.run(code, tools)
+    assert outcome.ending is Ending.DIED, outcome
+    assert outcome.error is not None
+    assert "ended under the program" in outcome.error.message
+    assert (outcome.stdout, len(tools.calls)) == ("before\n", 1)
+    assert await lab.value(BOOT_ID) == boot
+
+
+async def test_stdin_and_stdout_serve_where_vsock_does_not(workspace: Path) -> None:
+    async with another(workspace, transport="stdio") as lab:
+        assert await lab.value("6 * 7") == 42
+        assert await lab.value(ECHO + "sum(echo(n=n)['n'] for n in range(50))") == sum(range(50))
+        assert await lab.value(ECHO + "t = 'x' * 2**21\n[echo(t=t)['t'] == t for _ in range(2)]") == [True, True]
+        boot = await lab.value(BOOT_ID)
+        assert await lab.limit("while True: pass", wall_seconds=0.5 * SLOWNESS) == "limits.wall_seconds"
+        assert await lab.value(BOOT_ID) == boot
+
+
+# Machines that die, and products that do.
+
+
+async def test_a_machine_killed_in_mid_call_is_told_and_the_next_program_has_another(lab: Lab) -> None:
+    boot = await lab.value(BOOT_ID, session="doomed")
+    (name,) = machines_of(lab, "doomed")
+    found = processes_of(name)
+    assert found
+    tools = Watched()
+
+    async def kill() -> None:
+        await tools.has_arrived.wait()
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kill)
+        outcome = await lab.run("from servers.github import forever\nforever()", tools, session="doomed")
+    assert outcome.ending is Ending.DIED, outcome
+    assert outcome.error is not None
+    assert "microVM" in outcome.error.message
+    assert (tools.here, len(tools.calls)) == (0, 1)
+    assert await lab.value(BOOT_ID, session="doomed") != boot
+    await until_gone(name)
+
+
+async def test_a_machine_killed_while_it_waits_is_replaced(lab: Lab) -> None:
+    boot = await lab.value(BOOT_ID, session="doomed")
+    (name,) = machines_of(lab, "doomed")
+    for process in processes_of(name):
+        os.kill(process, signal.SIGKILL)
+    await until_gone(name)
+    assert await lab.value(BOOT_ID, session="doomed") != boot
+
+
+HOST = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.sandbox.lab import Lab
+from tests.sandbox.test_microvm import Watched, made
+async def main():
+    workspace = Path(sys.argv[1])
+    backend, tools = made(workspace), Watched()
+    await backend.start()
+    print(backend.pool.spare[0].name, flush=True)
+    running = asyncio.create_task(Lab(backend, workspace).run("from servers.github import forever\\nforever()", tools))
+    await asyncio.wait([running, asyncio.create_task(tools.has_arrived.wait())], return_when="FIRST_COMPLETED")
+    print("called", flush=True)
+    await running
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def another_product(workspace: Path) -> AsyncIterator[tuple[anyio.abc.Process, str]]:
+    """A process of its own in the midst of a call, and the name of its machine."""
+    async with await anyio.open_process([sys.executable, "-c", HOST, str(workspace)], stderr=None, cwd=ROOT) as host:
+        try:
+            assert host.stdout is not None
+            said = b""
+            with anyio.fail_after(60 + 20 * SLOWNESS):
+                while b"called" not in said:
+                    said += await host.stdout.receive()
+            yield host, said.split()[0].decode()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                host.kill()
+
+
+async def test_a_killed_product_leaves_no_machine_and_the_next_one_tidies_up_after_it_alone(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """Of what is in the runtime's books: not what somebody else has made, nor what another product uses."""
+    from microsandbox import Network, Sandbox
+
+    foreign = f"somebody-elses-{os.getpid()}-{time.time_ns()}"
+    theirs = await Sandbox.create(
+        foreign, image=os.environ["CODEMODE_VM_IMAGE"], memory=256, cpus=1, network=Network.none()
+    )
+    try:
+        async with another_product(workspace) as (host, name):
+            assert processes_of(name)
+            assert name in await names()
+            host.kill()
+            await host.wait()
+            await until_gone(name)
+        async with another_product(workspace) as (_, used):
+            backend = made(workspace)
+            try:
+                await backend.start()
+                left = await names()
+                assert name not in left
+                assert {foreign, used} <= set(left)
+                assert processes_of(foreign)
+                assert processes_of(used)
+            finally:
+                await backend.aclose()
+    finally:
+        await theirs.kill()
+        await Sandbox.remove(foreign)
+
+
+async def names() -> list[str]:
+    from microsandbox import Sandbox
+
+    return [box.name for box in (await Sandbox.list()).sandboxes]
+
+
+async def test_two_products_at_once_have_machines_of_their_own(lab: Lab, workspace: Path) -> None:
+    """Their programs meet in the middle of a call."""
+    tools = Tools()
+    async with another(workspace) as other:
+        boots: dict[str, str] = {}
+
+        async def one(which: Lab, number: int) -> None:
+            code = f"from servers.github import meet\nmeet(n={number}, company=2)\n{BOOT_ID}"
+            boots[str(number)] = await which.value(code, tools)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one, lab, 0)
+            tasks.start_soon(one, other, 1)
+        (name,) = machines_of(other)
+        assert len(set(boots.values())) == 2
+    assert processes_of(name) == []
+    assert name not in await names()
+    assert await lab.value(BOOT_ID) == boots["0"]
+
+
+async def test_closing_ends_a_machine_whose_program_runs(workspace: Path) -> None:
+    tools = Watched()
+    async with anyio.create_task_group() as tasks:
+        async with another(workspace) as lab:
+            backend: Any = lab.backend
+            name = backend.pool.spare[0].name
+            tasks.start_soon(lab.run, "from servers.github import forever\nforever()", tools)
+            await tools.has_arrived.wait()
+            assert processes_of(name)
+        await until_gone(name)
+    assert tools.here == 0
+
+
+# Machines that come and go.
+
+
+async def test_the_next_machine_is_booted_while_nobody_waits(lab: Lab) -> None:
+    backend: Any = lab.backend
+    first = await lab.value(BOOT_ID, session="first of two")
+    with anyio.fail_after(60 + 10 * SLOWNESS):
+        while not backend.pool.spare:
+            await anyio.sleep(0.1)
+    (spare,) = backend.pool.spare
+    began = time.monotonic()
+    assert await lab.value(BOOT_ID, session="second of two") != first
+    assert machines_of(lab, "second of two") == [spare.name]
+    assert time.monotonic() - began < spare.boot_seconds
+
+
+async def test_an_idle_machine_is_ended(workspace: Path) -> None:
+    async with another(workspace, idle_seconds=2.0) as lab:
+        boot = await lab.value(BOOT_ID)
+        (name,) = machines_of(lab)
+        with anyio.fail_after(30 + 10 * SLOWNESS):
+            while machines_of(lab):
+                await anyio.sleep(0.1)
+        await until_gone(name)
+        assert await lab.value(BOOT_ID) != boot
+
+
+async def test_an_old_machine_ends_its_program_and_runs_no_other(workspace: Path) -> None:
+    async with another(workspace, age_seconds=2.0 * SLOWNESS) as lab:
+        boot = await lab.value(f"import time\ntime.sleep({2.5 * SLOWNESS})\n{BOOT_ID}")
+        assert await lab.value(BOOT_ID) != boot
+
+
+# Boots that fail.
+
+
+async def test_an_image_that_is_not_here_says_how_to_get_it(workspace: Path) -> None:
+    backend = made(workspace, image="docker.io/nobody/nothing:1")
+    with pytest.raises(SandboxUnavailable) as failure:
+        await backend.start()
+    await backend.aclose()
+    assert "docker.io/nobody/nothing:1" in str(failure.value)
+    assert "codemode-server setup" in str(failure.value)
+
+
+async def test_an_image_without_python_says_so(workspace: Path) -> None:
+    backend = made(workspace, image=os.environ["CODEMODE_VM_IMAGE_NO_PYTHON"])
+    with pytest.raises(SandboxUnavailable) as failure:
+        await backend.start()
+    await backend.aclose()
+    assert os.environ["CODEMODE_VM_IMAGE_NO_PYTHON"] in str(failure.value)
+    assert "no python3" in str(failure.value)
+    assert "sandbox.image" in str(failure.value)
+
+
+# What a program can do here and nowhere else.
+
+
+async def test_programs_may_run_others_and_what_they_print_is_the_programs(lab: Lab) -> None:
+    code = """
+import asyncio, os, subprocess
+print("first")
+subprocess.run(["sh", "-c", "echo second; echo aside >&2"], check=True)
+os.system("echo third")
+process = await asyncio.create_subprocess_exec("sh", "-c", "read x; echo got $x", stdin=-1, stdout=-1)
+out, _ = await process.communicate(b"it\\n")
+out.decode()
+"""
+    outcome = await lab.run(code)
+    assert outcome.value == "got it\n", outcome
+    assert sorted(outcome.stdout.split()) == ["first", "second", "third"]
+    assert outcome.stderr == "aside\n"
+
+
+async def test_what_is_printed_at_the_very_end_by_another_process_is_kept(lab: Lab) -> None:
+    outcome = await lab.run("import subprocess\nfor n in range(20): subprocess.run(['echo', str(n)])")
+    assert outcome.stdout == "".join(f"{n}\n" for n in range(20))
+
+
+async def test_a_forked_process_is_told_that_it_has_no_tools(lab: Lab) -> None:
+    code = f"""
+{ECHO}
+import os
+reading, writing = os.pipe()
+if os.fork() == 0:
+    try:
+        echo(a=1)
+    except RuntimeError as error:
+        os.write(writing, str(error).encode())
+    os._exit(0)
+os.wait()
+[os.read(reading, 1_000).decode(), echo(a=2)]
+"""
+    tools = Tools()
+    said, came = await lab.value(code, tools)
+    assert "forked process can't call tools" in said
+    assert (came, len(tools.calls)) == ({"a": 2}, 1)
+
+
+async def test_files_are_real_ones(lab: Lab, workspace: Path) -> None:
+    code = """
+import fcntl, mmap, os, sqlite3
+with sqlite3.connect("/workspace/table.db") as database:
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("CREATE TABLE t (x)")
+    database.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(100)])
+database.close()
+with open("/workspace/page", "w+b") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.truncate(4_096)
+    with mmap.mmap(file.fileno(), 4_096) as page: page[:4] = b"here"
+os.rename("/workspace/page", "/workspace/renamed")
+sqlite3.connect("/workspace/table.db").execute("SELECT sum(x) FROM t").fetchone()[0]
+"""
+    assert await lab.value(code) == sum(range(100))
+    assert (workspace / "renamed").read_bytes()[:4] == b"here"
+    assert {"table.db", "renamed"} <= {path.name for path in workspace.iterdir()}
+
+
+async def test_what_the_host_puts_into_the_workspace_is_seen_at_once(lab: Lab, workspace: Path) -> None:
+    for text in ("one", "two, longer"):
+        (workspace / "note.txt").write_text(text)
+        assert await lab.value("open('/workspace/note.txt').read()") == text
+    (workspace / "note.txt").unlink()
+    assert await lab.value("import os\nos.listdir('/workspace')") == []
+
+
+async def test_memory_is_limited_for_a_programs_processes_too(lab: Lab) -> None:
+    code = """
+import subprocess, sys
+done = subprocess.run([sys.executable, "-c", "x = bytearray(300 * 2**20)\\nprint(len(x))"], capture_output=True, text=True)
+small = subprocess.run([sys.executable, "-c", "x = bytearray(20 * 2**20)\\nprint(len(x))"], capture_output=True, text=True)
+[done.returncode != 0, "MemoryError" in done.stderr, small.stdout]
+"""
+    assert await lab.value(code, memory_mb=128) == [True, True, f"{20 * 2**20}\n"]

@@ -1,0 +1,647 @@
+"""What holds a hostile program in a microVM: it is a Linux process that may nothing, on a machine that has nothing.
+
+Every attack has beside it what an honest program can do in the same place, so that a pass can't mean that nothing ran.
+"""
+
+# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+
+from codemode_server.sandbox.backend import Ending, SandboxBackend
+from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
+REFUSED = {"EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSPC", "ENOSYS", "EINVAL"}
+"""What the kernel says to one who may not, or of what is not there; of user namespaces it says that there is no room."""
+PROBE = """
+import ctypes, errno, os, platform, resource, signal, socket, subprocess, time
+libc = ctypes.CDLL(None, use_errno=True)
+numbers = {
+    "x86_64": {"init_module": 175, "kexec_load": 246, "perf_event_open": 298, "process_vm_readv": 310, "bpf": 321},
+    "aarch64": {"init_module": 105, "kexec_load": 104, "perf_event_open": 241, "process_vm_readv": 270, "bpf": 280},
+}[platform.machine()]
+def call(name, *arguments):
+    if getattr(libc, name)(*arguments) == -1:
+        raise OSError(ctypes.get_errno(), name)
+    return "done"
+def system_call(name, *arguments):
+    return call("syscall", numbers[name] if isinstance(name, str) else name, *arguments)
+def write(path, text):
+    with open(path, "w") as file: file.write(text)
+    return "done"
+def attempt(action):
+    try:
+        action()
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+    except ValueError as error:
+        return "EPERM" if "not allowed to raise" in str(error) else str(error)
+    return "done"
+"""
+BOOT_ID = "open('/proc/sys/kernel/random/boot_id').read().strip()"
+OTHERS = """
+import os
+def others():
+    found = []
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/status') as file: status = dict(line.split(':', 1) for line in file)
+        except OSError:
+            continue
+        if status['Uid'].split()[0] == '65534' and int(pid) != os.getpid() and 'Z' not in status['State']:
+            found.append(status['Name'].strip())
+    return sorted(found)
+"""
+
+
+@pytest.fixture
+def backend(microsandbox: SandboxBackend) -> SandboxBackend:
+    return microsandbox
+
+
+async def attempts(lab: Lab, actions: dict[str, str], before: str = "") -> dict[str, str]:
+    """What comes of each action: the name of an error, or "done"."""
+    tried = ", ".join(f"{name!r}: attempt(lambda: {action})" for name, action in actions.items())
+    found: dict[str, str] = await lab.value(f"{PROBE}\n{before}\n{{{tried}}}")
+    return found
+
+
+def done_of(found: dict[str, str]) -> dict[str, str]:
+    """The attacks that were not refused."""
+    return {name: came for name, came in found.items() if came not in REFUSED}
+
+
+async def test_a_program_is_nobody_and_can_become_nobody_else(lab: Lab) -> None:
+    code = """
+import os, subprocess
+with open("/proc/self/status") as file: status = dict(line.rstrip().split(":\\t", 1) for line in file if ":\\t" in line)
+capabilities = [int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")]
+become = subprocess.run(["su", "-c", "id -u"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+own = subprocess.run(["id", "-u"], capture_output=True, text=True).stdout
+[os.getresuid(), os.getresgid(), os.getgroups(), capabilities, status["NoNewPrivs"], own, become]
+"""
+    nobody = [65_534] * 3
+    assert await lab.value(code) == [nobody, nobody, [], [0] * 4, "1", "65534\n", ""]
+
+
+PRIVILEGED = {
+    "be root": "os.setuid(0)",
+    "be in root's group": "os.setgid(0)",
+    "be in a group": "os.setgroups([0])",
+    "see another root folder": "os.chroot('/tmp')",
+    "give a file away": "os.chown('/tmp/own', 0, 0)",
+    "make a device": "os.mknod('/tmp/device', 0o20666, os.makedev(1, 1))",
+    "mount": "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
+    "make the root writable": "call('mount', None, b'/', None, 32, None)",
+    "mount a part of the host": "call('mount', b'runtime', b'/tmp', b'virtiofs', 0, None)",
+    "unmount": "call('umount2', b'/workspace', 2)",
+    "turn off": "call('reboot', 0x4321FEDC)",
+    "restart": "call('reboot', 0x01234567)",
+    "restart by key": "write('/proc/sysrq-trigger', 'b')",
+    "load a module": "system_call('init_module', b'', 0, b'')",
+    "load a kernel": "system_call('kexec_load', 0, 0, None, 0)",
+    "load a program into the kernel": "system_call('bpf', 5, ctypes.create_string_buffer(128), 128)",
+    "watch the kernel": "system_call('perf_event_open', ctypes.create_string_buffer(128), 0, -1, -1, 0)",
+    "name the machine": "socket.sethostname('mine')",
+    "set the clock": "time.clock_settime(time.CLOCK_REALTIME, 0)",
+    "use swap": "call('swapon', b'/tmp/own', 0)",
+    "be more urgent": "os.setpriority(os.PRIO_PROCESS, 0, -5)",
+    "be spared when memory is short": "write('/proc/self/oom_score_adj', '-1000')",
+    "have more processes": "resource.setrlimit(resource.RLIMIT_NPROC, (100_000, 100_000))",
+    "have more files": "resource.setrlimit(resource.RLIMIT_NOFILE, (100_000, 100_000))",
+    "have larger files": "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))",
+    "have more memory": "resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))",
+    "write to memory": "open('/dev/mem', 'r+b')",
+    "write to the kernel's log": "write('/dev/kmsg', 'mine')",
+    "change the kernel's settings": "write('/proc/sys/kernel/hostname', 'mine')",
+    "have crashes handled": "write('/proc/sys/kernel/core_pattern', '|/tmp/own')",
+    "make a group of processes": "os.mkdir('/sys/fs/cgroup/mine')",
+    "see all packets": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "make packets": "socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)",
+    "enter root's namespaces": "os.open('/proc/1/ns/net', os.O_RDONLY)",
+    "a user namespace": "call('unshare', 0x10000000)",
+    "a user namespace with mounts": "call('unshare', 0x10020000)",
+    "a user namespace with a network": "call('unshare', 0x50000000)",
+    "a namespace of mounts": "call('unshare', 0x20000)",
+    "a namespace of processes": "call('unshare', 0x20000000)",
+}
+ALLOWED = {
+    "be who it is": "os.setuid(os.getuid())",
+    "change its own file": "os.chown('/tmp/own', os.getuid(), os.getgid())",
+    "be less urgent": "os.setpriority(os.PRIO_PROCESS, 0, 5)",
+    "have fewer files": "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))",
+    "share less": "call('unshare', 0x200)",
+    "a socket": "socket.socket()",
+    "write": "write('/tmp/own', 'x')",
+}
+
+
+async def test_nothing_that_takes_a_privilege_is_done(lab: Lab) -> None:
+    boot = await lab.value(BOOT_ID)
+    found = await attempts(lab, PRIVILEGED | ALLOWED, before="write('/tmp/own', '')")
+    assert {name: found.pop(name) for name in ALLOWED} == dict.fromkeys(ALLOWED, "done")
+    assert done_of(found) == {}
+    assert await lab.value(BOOT_ID) == boot, "the machine went on"
+
+
+ON_A_PROCESS = {
+    "look whether it is there": "os.kill(pid, 0)",
+    "read its environment": "open(f'/proc/{pid}/environ', 'rb').read()",
+    "read its memory": "open(f'/proc/{pid}/mem', 'rb').close()",
+    "write its memory": "open(f'/proc/{pid}/mem', 'r+b').close()",
+    "read at an address": "system_call('process_vm_readv', pid, None, 0, None, 0, 0)",
+    "list its files": "os.listdir(f'/proc/{pid}/fd')",
+    "take a file of it": "os.close(libc.syscall(438, os.pidfd_open(pid), 1, 0))",
+    "see its folder": "os.listdir(f'/proc/{pid}/cwd')",
+    "have it killed first": "write(f'/proc/{pid}/oom_score_adj', '1000')",
+    "let it have no files": "resource.prlimit(pid, resource.RLIMIT_NOFILE, (20, 20))",
+    "move it": "os.sched_setaffinity(pid, {0})",
+    "slow it down": "os.setpriority(os.PRIO_PROCESS, pid, 19)",
+    "trace it": "call('ptrace', 0x4206, pid, None, None)",
+    "stop it": "os.kill(pid, signal.SIGSTOP)",
+    "kill it": "os.kill(pid, signal.SIGKILL)",
+}
+
+
+@pytest.mark.parametrize("target", ["1", "os.getppid()"], ids=["init", "keeper"])
+async def test_the_keeper_and_init_can_not_be_touched(lab: Lab, target: str) -> None:
+    boot = await lab.value(BOOT_ID)
+    own = await attempts(lab, ON_A_PROCESS, before="pid = subprocess.Popen(['sleep', '60']).pid\ntime.sleep(1)")
+    assert own == dict.fromkeys(ON_A_PROCESS, "done"), "what can be done to a process of one's own"
+    found = await attempts(lab, ON_A_PROCESS, before=f"pid = {target}")
+    found.pop("take a file of it")  # gives no error of its own: -1 is no file, which closing it says
+    assert done_of(found) == {}
+    assert await lab.value(f"{PROBE}\nlibc.syscall(438, os.pidfd_open({target}), 1, 0)") == -1
+    assert await lab.value(BOOT_ID) == boot
+
+
+async def test_killing_all_it_can_kills_nothing_of_the_machine(lab: Lab) -> None:
+    boot = await lab.value(BOOT_ID)
+    code = (
+        f"import os, subprocess\nchild = subprocess.Popen(['sleep', '60'])\nos.kill(-1, 9)\n[child.wait(), {BOOT_ID}]"
+    )
+    assert await lab.value(code) == [-9, boot]
+    assert await lab.value(BOOT_ID) == boot
+
+
+WRITABLE = """
+import os
+def writes(path, flags):
+    try:
+        os.close(os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return False
+    return True
+found = []
+for folder, folders, files in os.walk("/"):
+    if folder == "/proc":
+        folders[:] = [name for name in folders if not name.isdigit() and name not in ("self", "thread-self")]
+    if writes(f"{folder}/written-by-a-program", os.O_CREAT | os.O_WRONLY):
+        found.append(folder)
+        folders[:] = []
+    else:
+        found += [path for path in (f"{folder}/{name}" for name in files) if not os.path.islink(path) and writes(path, os.O_WRONLY)]
+sorted(path.replace("//", "/") for path in found)
+"""
+DEVICES = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "vsock")} | {
+    "/dev/pts/ptmx"
+}
+
+
+async def test_nothing_can_be_written_but_scratch_folders_and_the_workspace(lab: Lab, workspace: Path) -> None:
+    """Every folder and every file there is was tried, those of /proc and /sys too."""
+    found = set(await lab.value(WRITABLE))
+    assert found >= {"/tmp", "/workspace"}
+    assert found - DEVICES - {"/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/workspace"} == set()
+    assert [path.name for path in workspace.iterdir()] == ["written-by-a-program"]
+
+
+async def test_nothing_of_the_host_is_told(lab: Lab) -> None:
+    """Its environment has these when the microVM boots; nor does the machine's own name or its boot show."""
+    told = [os.environ["CODEMODE_VM_IMAGE"], "CODEMODE_VM", "MSB_HOME", "PYTEST_CURRENT_TEST"]
+    code = """
+import glob, os
+texts = {}
+for path in ["/proc/cmdline", "/proc/self/environ", "/proc/1/environ", *glob.glob("/proc/[0-9]*/environ"), *glob.glob("/.msb/**", recursive=True)]:
+    try:
+        with open(path, "rb") as file: texts[path] = file.read(2**20).decode("latin-1")
+    except OSError:
+        pass
+texts["environment"] = repr(dict(os.environ))
+texts["boot"] = open('/proc/sys/kernel/random/boot_id').read()
+texts["name"] = os.uname().nodename
+texts
+"""
+    texts = await lab.value(code)
+    assert "PATH" in texts["environment"]
+    assert "PATH" in texts["/proc/self/environ"]
+    assert {(path, word) for path, text in texts.items() for word in told if word in text} == set()
+    assert texts["boot"] != Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert texts["name"] != socket.gethostname()
+
+
+async def test_the_environment_holds_only_what_python_needs(lab: Lab) -> None:
+    names = set(await lab.value("import os\nlist(os.environ)"))
+    assert {"HOME", "PATH"} <= names <= {"HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TERM", "USER"}
+
+
+ADDRESSES = ["127.0.0.1", "::1", "10.0.2.2", "10.0.2.15", "192.168.127.1", "192.168.127.254", "169.254.169.254"]
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[tuple[int, list[str]]]:
+    """A listener of the host's on all its addresses; its port, and what has come in."""
+    arrived: list[str] = []
+    listener = await anyio.create_tcp_listener(local_host="0.0.0.0")
+
+    async def note(stream: anyio.abc.SocketStream) -> None:
+        arrived.append("here")
+        await stream.aclose()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, note)
+        yield listener.extra(anyio.abc.SocketAttribute.local_port), arrived
+        tasks.cancel_scope.cancel()
+    await listener.aclose()
+
+
+async def test_nothing_reaches_the_host_over_a_network(lab: Lab) -> None:
+    """Inside there is a loopback of its own; what goes over it arrives, and no farther."""
+    own = [str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None)]
+    async with listening() as (port, arrived):
+        with socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind(("0.0.0.0", 0))
+            datagrams.setblocking(False)
+            code = f"""
+import socket, threading
+def reached(address, port):
+    try:
+        with socket.create_connection((address, port), {2 * SLOWNESS}) as stream:
+            return stream.recv(4).decode()
+    except OSError as error:
+        return type(error).__name__
+def datagram(address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).sendto(b"x", (address, {datagrams.getsockname()[1]}))
+    except OSError:
+        pass
+listener = socket.create_server(("127.0.0.1", 0))
+def serve():
+    stream, _ = listener.accept()
+    stream.sendall(b"mine")
+threading.Thread(target=serve, daemon=True).start()
+control = reached("127.0.0.1", listener.getsockname()[1])
+found = []
+for address in {[*ADDRESSES, *own]!r}:
+    datagram(address)
+    if (came := reached(address, {port})) in ("", "mine"): found.append((address, came))
+[control, found]
+"""
+            assert await lab.value(code) == ["mine", []]
+            assert arrived == []
+            with pytest.raises(BlockingIOError):
+                datagrams.recv(1)
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        assert arrived == ["here"]
+
+
+async def test_there_is_no_network_but_a_loopback(lab: Lab) -> None:
+    code = f"""
+import errno, os, socket
+def error_of(action):
+    try: action()
+    except OSError as error: return type(error).__name__
+    return "done"
+def out(address):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    stream = socket.socket(family)
+    stream.settimeout({2 * SLOWNESS})
+    stream.connect((address, 53))
+interfaces = [name for _, name in socket.if_nameindex() if int(open(f"/sys/class/net/{{name}}/flags").read(), 16) & 1]
+routes = [line.split()[0] for line in open("/proc/net/route").read().splitlines()[1:]]
+[interfaces, routes, [error_of(lambda: socket.getaddrinfo(name, 80)) for name in ("example.com", "host.microsandbox.internal")],
+ [error_of(lambda: out(address)) for address in ("1.1.1.1", "8.8.8.8", "2606:4700:4700::1111")]]
+"""
+    interfaces, routes, names, ways = await lab.value(code)
+    assert (interfaces, routes) == (["lo"], [])
+    assert names == ["gaierror"] * 2
+    assert set(ways) <= {"OSError", "ConnectionRefusedError"}, "unreachable at once, rather than silent"
+
+
+VSOCK = """
+import errno, os, select, socket, time
+def reached(cid, ports, seconds):
+    found, ports = [], list(ports)
+    for start in range(0, len(ports), 100):
+        waiting = {}
+        for port in ports[start:start + 100]:
+            stream = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+            stream.setblocking(False)
+            try:
+                waiting[stream] = port if stream.connect_ex((cid, port)) in (0, errno.EINPROGRESS) else None
+            except OSError:
+                pass
+        waiting = {stream: port for stream, port in waiting.items() if port is not None}
+        until = time.monotonic() + seconds
+        while waiting and (left := until - time.monotonic()) > 0:
+            for stream in select.select([], list(waiting), [], left)[1]:
+                port = waiting.pop(stream)
+                if stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0: found.append(port)
+                stream.close()
+    return found
+"""
+
+
+async def test_the_host_takes_no_second_connection(lab: Lab) -> None:
+    """Nothing listens any more where the keeper connected, and nothing ever listened elsewhere. Where a listener is put
+    back, the same program reaches it."""
+    name, folder = await name_and_folder(lab)
+    code = f"""{VSOCK}
+[[cid, reached(cid, range(1, 1_200), {2 * SLOWNESS}) + reached(cid, [2_222, 4_999, 5_000, 5_001, 9_000, 10_000, 65_535, 2**31], {SLOWNESS})] for cid in (0, 1, 2, 3, 2**32 - 1)]
+"""
+    assert await lab.value(code) == [[cid, []] for cid in (0, 1, 2, 3, 2**32 - 1)]
+    path = folder / f"{name[-6:]}.sock"
+    assert not path.exists()
+    async with await anyio.create_unix_listener(path):
+        assert await lab.value(f"{VSOCK}\nreached(2, [4_999, 5_000, 5_001], {2 * SLOWNESS})") == [5_000]
+    path.unlink()
+
+
+async def test_a_program_has_no_files_of_the_keepers(lab: Lab) -> None:
+    """Its one socket leads to the keeper; the keeper's own, to the host, is not among its files."""
+    code = """
+import os, socket, stat
+found = []
+for number in map(int, os.listdir("/proc/self/fd")):
+    try:
+        if stat.S_ISSOCK(os.fstat(number).st_mode): found.append(socket.socket(fileno=os.dup(number)).family.name)
+    except OSError:
+        pass
+found
+"""
+    assert await lab.value(code) == ["AF_UNIX"]
+
+
+async def test_no_service_of_the_machine_listens_to_a_program(lab: Lab) -> None:
+    code = """
+import socket
+own = socket.socket(socket.AF_UNIX)
+own.bind("\\0mine")
+own.listen()
+found = []
+for name in {line.split()[7] for line in open("/proc/net/unix").read().splitlines()[1:] if len(line.split()) > 7}:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+        try:
+            socket.socket(socket.AF_UNIX, kind).connect("\\0" + name[1:] if name.startswith("@") else name)
+            found.append(name)
+        except OSError:
+            pass
+found
+"""
+    assert await lab.value(code) == ["@mine"]
+
+
+async def test_an_empty_frame_is_no_frame(lab: Lab) -> None:
+    outcome = await lab.run(lab.raw + "raw.send('')\nimport time\ntime.sleep(60)")
+    assert outcome.ending is Ending.DIED
+    assert outcome.error is not None
+    assert "broke the protocol" in outcome.error.message
+    assert await lab.value("6 * 7") == 42
+
+
+async def test_frames_of_a_process_left_behind_do_not_reach_the_next_program(lab: Lab) -> None:
+    """It has the socket of its parent, which a fork keeps."""
+    code = (
+        lab.raw
+        + """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(0.1)
+    while True:
+        send(op="output", stream="stdout", text="from the last program")
+        send(op="call", id=10**6, server="github", tool="echo", arguments={})
+"first"
+"""
+    )
+    for _ in range(3):
+        assert await lab.value(code) == "first"
+        tools = Tools()
+        outcome = await lab.run(f"import time\nprint('mine')\ntime.sleep({0.1 * SLOWNESS})\n2", tools)
+        assert (outcome.value, outcome.stdout, tools.calls) == (2, "mine\n", [])
+
+
+async def test_waiting_for_nothing_ends_at_the_limit(lab: Lab) -> None:
+    for code in (
+        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
+        "import asyncio\nawait asyncio.Event().wait()",
+    ):
+        assert await lab.limit(code, wall_seconds=0.5 * SLOWNESS) == "limits.wall_seconds"
+
+
+async def test_a_program_may_have_processes_and_not_too_many(lab: Lab) -> None:
+    code = """
+import os, subprocess, time
+said = subprocess.run(["echo", "honest"], capture_output=True, text=True).stdout
+count = 0
+try:
+    while count < 10_000:
+        if os.fork() == 0:
+            time.sleep(1_000)
+            os._exit(0)
+        count += 1
+except BlockingIOError:
+    pass
+[said, count]
+"""
+    said, count = await lab.value(code)
+    assert said == "honest\n"
+    assert 20 < count < 1_000
+    assert await lab.value(f"{OTHERS}\nothers()") == []
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        pytest.param("while True:\n    try: os.fork()\n    except OSError: pass", id="processes"),
+        pytest.param("while True:\n    if os.fork(): os._exit(0)", id="one process that is always another"),
+        pytest.param(
+            "for _ in range(20): os.fork()\nkept = []\nwhile True: kept.append(b'x' * 2**20)", id="memory of many"
+        ),
+        pytest.param(
+            "import threading\nwhile True:\n    try: threading.Thread(target=time.sleep, args=(9_999,)).start()\n    except RuntimeError: pass",
+            id="threads",
+        ),
+        pytest.param(
+            "import signal\nwhile True:\n    os.fork()\n    os.kill(-1, signal.SIGSTOP)", id="stopped processes"
+        ),
+    ],
+)
+async def test_a_bomb_ends_and_the_next_program_runs(lab: Lab, bomb: str) -> None:
+    outcome = await lab.run(f"import os, time\n{bomb}", wall_seconds=1.0 * SLOWNESS)
+    assert outcome.ending is not Ending.RETURNED
+    assert await lab.value("6 * 7") == 42
+    assert await lab.value(f"{OTHERS}\nothers()") == []
+
+
+async def test_open_files_are_limited(lab: Lab) -> None:
+    code = "kept = []\ntry:\n    while len(kept) < 100_000: kept.append(open('/dev/null'))\nexcept OSError: pass\nlen(kept)"
+    assert 50 < await lab.value(code) < 5_000
+    assert await lab.value("len([open('/dev/null') for _ in range(50)])") == 50
+
+
+SCRATCH = ["/tmp", "/var/tmp", "/dev/shm", "/run/lock"]
+
+
+@pytest.mark.parametrize("folder", SCRATCH)
+async def test_a_scratch_folder_can_be_filled_only_so_far_and_is_empty_for_the_next_program(
+    lab: Lab, folder: str
+) -> None:
+    fill = f"import time\nwith open('{folder}/filler', 'wb', 0) as file:\n    while True: file.write(bytes(2**20))"
+    assert await lab.limit(fill, workspace_mb=4) == "limits.workspace_mb"
+    assert await lab.value(f"import os\nos.listdir('{folder}')") == []
+    leave = f"import os\nopen('{folder}/left', 'wb').write(bytes(2**20))\nos.listdir('{folder}')"
+    assert await lab.value(leave) == ["left"]
+    assert await lab.value(f"import os\nos.listdir('{folder}')") == []
+
+
+async def test_a_full_disk_is_an_error_that_a_program_can_handle(lab: Lab) -> None:
+    code = """
+import errno, os
+try:
+    for number in range(4_000): open(f"/tmp/{number}", "wb", 0).write(bytes(2**20))
+except OSError as error:
+    found = errno.errorcode[error.errno]
+count = len(os.listdir("/tmp"))
+for name in os.listdir("/tmp"): os.remove(f"/tmp/{name}")
+[found, 100 < count < 1_000, open("/tmp/again", "wb").write(bytes(2**20))]
+"""
+    assert await lab.value(code, workspace_mb=4_096) == ["ENOSPC", True, 2**20]
+
+
+async def test_all_scratch_folders_full_at_once_do_no_lasting_harm(lab: Lab) -> None:
+    """They are memory, more than there is."""
+    code = f"""
+for folder in {SCRATCH!r}:
+    try:
+        for number in range(1_000): open(f"{{folder}}/{{number}}", "wb", 0).write(bytes(2**20))
+    except OSError:
+        pass
+"""
+    await lab.run(code, workspace_mb=4_096)
+    look = f"import os\n[sorted(os.listdir(folder)) for folder in {SCRATCH!r}]"
+    assert await lab.value(look) == [[], [], [], []]
+    assert await lab.value("open('/tmp/x', 'wb').write(bytes(10 * 2**20))") == 10 * 2**20
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(
+            "os.chdir('/tmp')\nfor _ in range(3_000):\n    os.mkdir('d' * 100)\n    os.chdir('d' * 100)", id="deep"
+        ),
+        pytest.param("os.makedirs('/tmp/a/b')\nos.chmod('/tmp/a/b', 0)\nos.chmod('/tmp/a', 0)", id="closed folder"),
+        pytest.param("os.mkdir(b'/tmp/\\xff\\xfe\\n')\nopen('/tmp/-rf', 'w').close()", id="strange names"),
+        pytest.param("os.symlink('/', '/tmp/root')\nos.symlink('loop', '/tmp/loop')", id="links"),
+        pytest.param("os.mkfifo('/tmp/fifo')\nsocket.socket(socket.AF_UNIX).bind('/tmp/socket')", id="no files"),
+        pytest.param("os.chmod('/tmp/x', 0)", id="closed file"),
+        pytest.param(
+            "import ctypes\nassert ctypes.CDLL(None).shmget(0x77, 10 * 2**20, 0o1666) >= 0", id="shared memory"
+        ),
+    ],
+)
+async def test_whatever_is_left_is_gone_for_the_next_program(lab: Lab, leave: str) -> None:
+    """Folders too deep to be measured may end the program for its quota; what it left is gone all the same."""
+    look = "print(os.listdir('/tmp'), len(open('/proc/sysvipc/shm').readlines()))"
+    outcome = await lab.run(f"import os, socket\nopen('/tmp/x', 'w').close()\n{leave}\n{look}")
+    assert outcome.ending in (Ending.RETURNED, Ending.LIMITED), outcome
+    assert outcome.stdout not in ("", "[] 1\n")
+    assert (await lab.run(f"import os\n{look}")).stdout == "[] 1\n"
+
+
+async def test_a_process_left_behind_is_dead_when_the_sessions_next_program_runs(lab: Lab) -> None:
+    leave = f"""{OTHERS}
+import signal, subprocess, time
+subprocess.Popen(["sleep", "1000"], start_new_session=True)
+if os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(1)
+time.sleep(0.5)
+[{BOOT_ID}, len(others()) >= 2]
+"""
+    boot, is_left = await lab.value(leave)
+    assert is_left
+    assert await lab.value(f"{OTHERS}\n[{BOOT_ID}, others()]") == [boot, []]
+
+
+async def test_a_session_keeps_its_microvm_and_no_other_session_gets_it(lab: Lab) -> None:
+    """Each machine has a boot of its own, as has the host."""
+    first = await lab.value(f"open('/tmp/mine', 'w').close()\n{BOOT_ID}", session="ada")
+    other = await lab.value(BOOT_ID, session="bob")
+    assert await lab.value(BOOT_ID, session="ada") == first
+    assert await lab.value(BOOT_ID, session="bob") == other
+    assert (
+        len({first, other, await lab.value(BOOT_ID), Path("/proc/sys/kernel/random/boot_id").read_text().strip()}) == 4
+    )
+
+
+async def test_what_a_program_makes_in_the_workspace_is_harmless_on_the_host(lab: Lab, workspace: Path) -> None:
+    """No device, no file that runs as its owner, none that others may read, and none that belongs to anybody else."""
+    code = f"""{PROBE}
+write("/workspace/tool", "x")
+made = {{
+    "mode": attempt(lambda: os.chmod("/workspace/tool", 0o6777)),
+    "owner": attempt(lambda: os.chown("/workspace/tool", 0, 0)),
+    "device": attempt(lambda: os.mknod("/workspace/device", 0o20666, os.makedev(1, 3))),
+    "attribute": attempt(lambda: os.setxattr("/workspace/tool", "security.capability", bytes(20))),
+}}
+os.mkdir("/workspace/folder", 0o777)
+[made, oct(os.stat("/workspace/tool").st_mode), os.stat("/workspace/tool").st_uid]
+"""
+    made, mode, owner = await lab.value(code)
+    assert {name: came for name, came in made.items() if name != "mode" and came == "done"} == {}
+    assert (mode[-3:], owner) == ("777", 65_534)
+    for path in [workspace / "tool", workspace / "folder"]:
+        status = path.lstat()
+        assert status.st_mode & 0o7077 == 0, oct(status.st_mode)
+        assert status.st_uid == os.getuid()
+
+
+async def test_files_that_are_removed_while_open_count_as_well(lab: Lab) -> None:
+    """On the host they take room until they are closed, and no folder shows them."""
+    code = f"""
+import os, time
+kept = []
+for number in range(16):
+    kept.append(open("/workspace/file", "wb", 0))
+    os.remove("/workspace/file")
+    kept[-1].write(bytes(2**20))
+time.sleep({3 * SLOWNESS})
+"""
+    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
+
+
+async def name_and_folder(lab: Lab) -> tuple[str, Path]:
+    """Of the machine that the lab's session has: its name, and the folder that its socket was in."""
+    await lab.value("1")
+    backend: Any = lab.backend
+    with contextlib.suppress(KeyError):
+        return backend.pool.kept["lab", lab.workspace][-1].name, backend._run.folder
+    raise AssertionError("the session has no machine")

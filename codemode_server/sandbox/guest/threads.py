@@ -33,6 +33,7 @@ from .output import Output
 EXIT_OUT_OF_MEMORY = 5
 _ADVICE = "not available in the sandbox; use the standard library"
 _HEADER = struct.Struct(">I")
+_size_of = len  # made now: a program may put its own in place later
 _THREAD_STACK = 2**20
 """Bytes; a thread's stack counts as memory of the program from its start on."""
 _LAST_WORDS_SECONDS = 0.2
@@ -47,7 +48,7 @@ class SocketTransport:
 
     def send(self, text: str) -> None:
         data = text.encode()
-        self._stream.sendall(_HEADER.pack(len(data)) + data)
+        self._stream.sendall(_HEADER.pack(_size_of(data)) + data)
 
     def receive(self, timeout_s: float | None) -> str | None:
         """The next frame, or None if there was none in time.
@@ -57,9 +58,9 @@ class SocketTransport:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            if len(self._buffer) >= _HEADER.size:
+            if _size_of(self._buffer) >= _HEADER.size:
                 end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
-                if len(self._buffer) >= end:
+                if _size_of(self._buffer) >= end:
                     text = self._buffer[_HEADER.size : end].decode()
                     del self._buffer[:end]
                     return text

@@ -28,6 +28,7 @@ mount --bind /disk/tmp /root/vm
 for link in fd:fd stdin:fd/0 stdout:fd/1 stderr:fd/2; do ln -sf "/proc/self/${link#*:}" "/root/dev/${link%:*}"; done
 ip link set lo up
 hostname codemode-vm
+echo "127.0.0.1 localhost codemode-vm" >>/root/etc/hosts
 
 . /lab/places # microsandbox, out
 mkdir -p "/root$microsandbox" "/root$out"

@@ -9,7 +9,6 @@ For the keeper, which is root; the folders it looks into are the program's, so w
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import time
@@ -17,6 +16,7 @@ import time
 USER = 65_534
 """Who programs run as; owns nothing in the image."""
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # noqa: S108 - all that the user can write of the image
+_FILE_SYSTEMS = ("/tmp", "/dev/shm", "/")  # noqa: S108 - those that SCRATCH is on, all in memory
 _CLEAN_SECONDS = 3.0
 _LEAST_PER_ENTRY = 4_096
 
@@ -60,22 +60,17 @@ def _user(pid: str) -> int:
     return 0
 
 
-def used_bytes(enough: int) -> int:
-    """Bytes in the scratch folders, links not followed; past `enough` where there is more, or it can't be measured."""
-    used, waiting = 0, list(SCRATCH)
-    while waiting and used <= enough:
-        place = waiting.pop()
-        try:
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    used += _LEAST_PER_ENTRY
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        used += max(0, entry.stat(follow_symlinks=False).st_size - _LEAST_PER_ENTRY)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return enough + 1
+def used_bytes() -> int:
+    """Bytes taken of the file systems that the scratch folders are on, each file and folder counted as a block.
+
+    Asked of the file systems and not counted in the folders: a file that is removed while it is open takes its place
+    still, and no tree of a program's can make the answer slow.
+    """
+    used = 0
+    for folder in _FILE_SYSTEMS:
+        with contextlib.suppress(OSError):
+            told = os.statvfs(folder)
+            used += (told.f_blocks - told.f_bfree) * told.f_frsize + (told.f_files - told.f_ffree) * _LEAST_PER_ENTRY
     return used
 
 
@@ -132,3 +127,9 @@ def kilobytes(path: str, name: str) -> int:
 def out_of_memory_kills() -> int:
     with open("/proc/vmstat", encoding="ascii") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+
+
+def forget_files() -> None:
+    """Forget what is known of files on the host: others may have changed the workspace since."""
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+        file.write("2")

@@ -44,6 +44,7 @@ from . import threads
 from .cleaning import (
     USER,
     empty_scratch,
+    forget_files,
     kill_all_of_user,
     kilobytes,
     no_shared_memory,
@@ -184,6 +185,7 @@ class Keeper:
         self._is_running = False
         self._disk_bytes = 0
         self._is_over = False
+        self._used_at_start = used_bytes()
         self._free_at_start = 0
 
     def serve(self) -> None:
@@ -198,19 +200,21 @@ class Keeper:
                         self._take(kind, data)
                 elif self._runner is not None and key.data is self._runner:
                     self._serve_runner(key.fd, events)
-            began = time.monotonic()
-            if self._is_running and began > watch_at:
-                if not self._is_over and used_bytes(self._disk_bytes) > self._disk_bytes:
+            if self._is_running and time.monotonic() > watch_at:
+                watch_at = time.monotonic() + _WATCH_SECONDS
+                if not self._is_over and self._is_full():
                     self._is_over = True
                     self._host.control(op="over")
-                now = time.monotonic()
-                watch_at = now + max(_WATCH_SECONDS, 5 * (now - began))
+
+    def _is_full(self) -> bool:
+        return used_bytes() - self._used_at_start > self._disk_bytes
 
     def _take(self, kind: int, data: bytes) -> None:
         runner = self._runner
         if kind == CONTROL:
             message = json.loads(data)
             if message["op"] == "begin" and runner is not None:
+                forget_files()
                 runner.limit(message["memory_mb"], message["disk_mb"] + 1)
                 self._disk_bytes = message["disk_mb"] * 2**20
                 self._is_over = False
@@ -295,7 +299,7 @@ class Keeper:
         self._host.control(op="ready", python=sys.version.split()[0], pid=runner.pid)
 
     def _end(self) -> None:
-        is_over = self._is_over or used_bytes(self._disk_bytes) > self._disk_bytes
+        is_over = self._is_over or self._is_full()
         if self._runner is not None:
             self._runner.end()
             self._forget_runner()

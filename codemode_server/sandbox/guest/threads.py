@@ -144,6 +144,7 @@ def _cut_off(link: Link) -> None:
 
 def _take_in_subprocesses(link: Link) -> Any:
     """Pass on what others write to this process's stdout and stderr; gives what to call at the end."""
+    nothing = os.open(os.devnull, os.O_WRONLY)  # now: at the end the program may have no descriptor left
     threads = []
     for descriptor, stream in ((1, "stdout"), (2, "stderr")):
         reading, writing = os.pipe()
@@ -155,7 +156,6 @@ def _take_in_subprocesses(link: Link) -> Any:
         threads.append(thread)
 
     def end() -> None:
-        nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         for thread in threads:

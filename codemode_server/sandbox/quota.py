@@ -28,18 +28,25 @@ _LONG_PATH = 500
 class Quota:
     """Folders of one program, each of which may hold so much."""
 
-    def __init__(self, folders: Iterable[Path], most_bytes: int) -> None:
+    def __init__(self, folders: Iterable[Path], most_bytes: int, holder: int | None = None) -> None:
         # A folder that is too full already may be read and tidied up, but not filled further.
         self._allowed = {folder: max(most_bytes, used_bytes(folder, most_bytes * 4)) for folder in folders}
+        self._holder = holder
 
     def is_passed(self) -> bool:
         """Whether a folder holds more than it may."""
-        return any(used_bytes(folder, allowed) > allowed for folder, allowed in self._allowed.items())
+        return any(
+            used_bytes(folder, allowed) + removed_bytes(self._holder, folder) > allowed
+            for folder, allowed in self._allowed.items()
+        )
 
 
-async def run_within(channel: Channel, program: Program, folders: Iterable[Path]) -> Outcome:
-    """The outcome of a program, ended when one of its folders on the host holds more than it may."""
-    quota = await anyio.to_thread.run_sync(Quota, folders, program.limits.workspace_mb * 2**20)
+async def run_within(channel: Channel, program: Program, folders: Iterable[Path], holder: int | None) -> Outcome:
+    """The outcome of a program, ended when one of its folders on the host holds more than it may.
+
+    `holder` is the process on the host that has the program's files open.
+    """
+    quota = await anyio.to_thread.run_sync(Quota, folders, program.limits.workspace_mb * 2**20, holder)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, quota, channel, program)
         outcome = await channel.run()
@@ -112,6 +119,19 @@ def used_bytes(folder: Path, enough: int) -> int:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 return enough + 1  # nested so that it can't be measured
             continue  # removed meanwhile
+    return used
+
+
+def removed_bytes(holder: int | None, folder: Path) -> int:
+    """Bytes of files of a folder that are removed and still open, which no folder shows; on Linux only."""
+    used, beginning = 0, os.fsencode(folder) + b"/"
+    files = f"/proc/{holder}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(files) if holder is not None else ():  # noqa: PTH208 - names of a folder that is no real one
+            with contextlib.suppress(OSError):
+                target = os.readlink(os.fsencode(f"{files}/{name}"))  # noqa: PTH115 - bytes, whatever they are
+                if target.endswith(b" (deleted)") and target.startswith(beginning):
+                    used += os.stat(f"{files}/{name}").st_blocks * 512  # noqa: PTH116 - as above
     return used
 
 

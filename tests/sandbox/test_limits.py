@@ -142,6 +142,21 @@ async def test_many_folders_are_limited(lab: Lab) -> None:
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what is open and removed is known on Linux only")
+async def test_files_that_are_removed_while_open_count_as_well(lab: Lab) -> None:
+    """They take room on the host until they are closed, and no folder shows them."""
+    code = f"""
+import os, time
+kept = []
+for number in range(16):
+    kept.append(open("/workspace/file", "wb", 0))
+    os.remove("/workspace/file")
+    kept[-1].write(bytes(2**20))
+time.sleep({3 * SLOWNESS})
+"""
+    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
+
+
 async def test_files_under_the_limit_are_kept(lab: Lab, workspace: Path) -> None:
     code = "open('./workspace/a.txt', 'w').write('x' * 2**20)"
     assert await lab.value(code, workspace_mb=4) == 2**20

@@ -123,7 +123,7 @@ class MicrovmBackend:
             channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
             wire.on_over = lambda: quota.exceed(channel, program)
             folders = [program.workspace] if program.workspace is not None else []
-            outcome = await quota.run_within(channel, program, folders)
+            outcome = await quota.run_within(channel, program, folders, machine.pid)
             gone = wire.gone
         except WireBroken:
             await machine.kill()

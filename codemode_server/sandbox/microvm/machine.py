@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+import anyio.to_thread
 from anyio.abc import SocketStream
 
 from codemode_server.errors import SandboxUnavailable
@@ -61,6 +62,8 @@ class Machine:
         self.workspace = workspace
         self.born_at = self.used_at = time.monotonic()
         self.boot_seconds = 0.0
+        self.pid: int | None = None
+        """Of the process on the host that is the microVM, where that can be told."""
         self._box = box
         self._errors = errors
         self._is_killed = False
@@ -83,6 +86,7 @@ class Machine:
                 wire = Wire(stream)
                 machine = cls(name, box, wire, errors, workspace)
                 await machine._meet(build)
+                machine.pid = await anyio.to_thread.run_sync(_pid_of, name)
                 machine.boot_seconds = time.monotonic() - began
                 return machine
         except TimeoutError:
@@ -331,6 +335,16 @@ async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECOND
             return False
         return True
     return False
+
+
+def _pid_of(name: str) -> int | None:
+    """The runtime does not tell; where there is a /proc, the command line does."""
+    own = Path("/proc/self/task").glob("*/children")
+    for pid in {pid for children in own for pid in children.read_text().split()}:
+        with contextlib.suppress(OSError):
+            if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return int(pid)
+    return None
 
 
 def _reason(error: Exception) -> str:

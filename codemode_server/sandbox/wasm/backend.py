@@ -118,7 +118,7 @@ class WasmBackend:
         self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
     ) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, door)
-        outcome = await run_within(channel, program, folders.values())
+        outcome = await run_within(channel, program, folders.values(), worker.pid)
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)

@@ -149,9 +149,10 @@ async def test_files_that_are_removed_while_open_count_as_well(lab: Lab) -> None
 import os, time
 kept = []
 for number in range(16):
-    kept.append(open("/workspace/file", "wb", 0))
+    kept.append(open("/workspace/file", "wb"))
     os.remove("/workspace/file")
     kept[-1].write(bytes(2**20))
+    kept[-1].flush()
 time.sleep({3 * SLOWNESS})
 """
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench component setup clean
+.PHONY: demo test vmtest fast lint types check bench bench-vm component setup clean
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -35,6 +35,12 @@ check: lint types test
 ## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
+bench-vm: setup
+	@mkdir -p .cache/bench-vm
+	@CODEMODE_VM_OUT="$(CURDIR)/.cache/bench-vm" scripts/vm/run -- $(BIN)/python -m benchmarks.microvm
+	@cp .cache/bench-vm/MICROVM.md benchmarks/MICROVM.md
 
 ## The sandbox's WebAssembly component, from codemode_server/sandbox/guest; done by itself where it is missing or stale.
 component: setup

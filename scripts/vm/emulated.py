@@ -126,6 +126,7 @@ class Machine:
         """Run the command inside, in this folder; its status. Raises TimeoutError, or Unavailable."""
         runs = self.cache / "runs"
         runs.mkdir(exist_ok=True)
+        parts.forget_old(runs, "*")  # of runs that were killed
         with tempfile.TemporaryDirectory(dir=runs) as name:
             lab = Path(name)
             (lab / "places").write_text(f"microsandbox={shlex.quote(str(self.home))}\nout={shlex.quote(str(out))}\n")

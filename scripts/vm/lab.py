@@ -37,7 +37,6 @@ SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def main(arguments: list[str]) -> int:
-    signal.signal(signal.SIGTERM, _stop)
     match arguments:
         case ["prepare"]:
             return _or_no_machine([sys.executable, str(SMOKE)])
@@ -152,4 +151,5 @@ def _timeout_s() -> float:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(main(sys.argv[1:]))

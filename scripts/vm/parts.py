@@ -77,7 +77,7 @@ def part(cache: Path, name: str, made_from: str, make: Callable[[Path], None], *
         else:
             fresh.rename(folder)
         say(f"made {name} in {time.monotonic() - begun:.0f} s")
-        _forget_old(cache, name)
+        forget_old(cache, f"{name}-????????")
     os.utime(folder)
     return folder
 
@@ -88,10 +88,10 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _forget_old(cache: Path, name: str) -> None:
-    for folder in cache.glob(f"{name}-????????"):
-        if folder.stat().st_mtime < time.time() - SHORTEST_LIVED_S:
-            shutil.rmtree(folder, ignore_errors=True)
+def forget_old(folder: Path, pattern: str) -> None:
+    for old in folder.glob(pattern):
+        if old.stat().st_mtime < time.time() - SHORTEST_LIVED_S:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def did(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

@@ -16,7 +16,7 @@ test: setup
 	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 ## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization.
-VMTESTS ?= tests/sandbox
+VMTESTS ?= tests/sandbox tests/microvm
 vmtest: setup
 	@scripts/vm/run -- $(BIN)/python -m pytest -m microvm -v -p scripts.vm.no_skips -p no:cacheprovider -p no:xdist --timeout 600 $(VMTESTS)
 

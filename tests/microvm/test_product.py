@@ -66,7 +66,7 @@ async def test_a_host_gets_its_answers_from_a_microvm_and_nothing_of_it_is_left(
             "from servers.github import list_issues\nopen('/workspace/note.txt', 'w').write('kept')\n"
             "import os\nos.system('uname -s')\nlen(list_issues(repo='a/b'))"
         )
-        assert (first.value, first.content["stdout"], first.content["isolation"]) == (3, "Linux\n", "microvm")
+        assert (first.value, first.content["stdout"], first.content["isolation"]) == (5, "Linux\n", "microvm")
         second = await run("open('/workspace/note.txt').read()")
         assert (second.value, second.content["isolation"]) == ("kept", "microvm")
         assert machines() != []
@@ -83,7 +83,7 @@ async def test_doctor_boots_one_and_says_so(tmp_path: Path) -> None:
     config = configuration(tmp_path, {}, sandbox=sandbox)
     told = command(config, "doctor")
     assert told.returncode == 0, told
-    assert "microvm" in told.stdout
+    assert "programs will run in: microVMs of microsandbox" in told.stdout
     assert machines() == []
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +66,31 @@ async def test_what_the_registry_does_not_have_is_told(registry: Registry, msb_h
     with pytest.raises(SandboxUnavailable) as caught:
         await image.pull(reference, lambda line: None)
     assert str(caught.value) == f"there is no image {reference}; correct sandbox.image in upstream.yaml"
+
+
+FIRST_USE = """
+import anyio, sys
+from codemode_server.errors import SandboxUnavailable
+from codemode_server.sandbox.microvm.backend import MicrovmBackend
+from codemode_server.settings import LimitSettings, SandboxSettings
+async def main():
+    backend = MicrovmBackend(SandboxSettings(image=sys.argv[1]), LimitSettings(), None, announce=print)
+    try:
+        await backend.start()
+    except SandboxUnavailable as error:
+        print("refused:", error)
+    finally:
+        await backend.aclose()
+anyio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_the_first_use_pulls_the_image_and_says_so(registry: Registry, msb_home: Path, tmp_path: Path) -> None:
+    """The image has no Python, so whether a microVM boots here or not, there is none in the end."""
+    registry.push(Image().save_as_docker_does(tmp_path / "image.tar"), "team/first:1")
+    command = [sys.executable, "-c", FIRST_USE, f"{registry.host}/team/first:1"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True).stdout.splitlines()
+    assert told[0] == "pulling the sandbox image"
+    assert told[-2] == "the sandbox image is there"
+    assert told[-1].startswith("refused:")

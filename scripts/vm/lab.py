@@ -9,18 +9,21 @@ docker-archive; CODEMODE_VM_OUT, a folder whose contents come back; MSB_HOME; TM
 attributes. Standard input is empty. In the emulated machine all that CMD writes elsewhere is gone afterwards.
 
 Set from outside: CODEMODE_VM_CACHE (~/.cache/codemode-vm), CODEMODE_VM_TIMEOUT_S (1500; the whole run, not what is
-prepared first), CODEMODE_VM_OUT, CODEMODE_VM_EMULATE=1 to emulate where it isn't needed. Exit status 75: no machine
-could be had; 124: the time was up; 70: the machine ended before CMD did.
+prepared first), CODEMODE_VM_OUT, CODEMODE_VM_EMULATE=1 to emulate where it isn't needed, CODEMODE_VM_TRIES (1), how
+often CMD is run anew when an emulated machine dies under it. Exit status 75: no machine could be had; 124: the time was
+up; 70: the machine ended before CMD did.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -94,13 +97,25 @@ def run(command: list[str]) -> int:
             "CODEMODE_VM_IMAGE_NO_PYTHON": images.NO_PYTHON,
             "CODEMODE_VM_ARCHIVE": str(archives / "python.tar"),
             "CODEMODE_VM_OUT": str(out),
+            "CODEMODE_VM_RUN": secrets.token_hex(4),
             "MSB_HOME": str(home),
             "TMPDIR": emulated.TEMPORARY if machine else temporary,
         }
         if machine:
             parts.say(f"emulating a machine, because {missing}: expect the command to take ten times as long")
-            return machine.run(command, environment, out, _timeout_s())
+            return _in_emulated(machine, command, environment, out)
         return _here(command, environment)
+
+
+def _in_emulated(machine: emulated.Machine, command: list[str], environment: dict[str, str], out: Path) -> int:
+    """Run it there, in another one when the machine dies under it, as often as the caller allows."""
+    tries, until = int(os.environ.get("CODEMODE_VM_TRIES") or 1), time.monotonic() + _timeout_s()
+    for number in range(1, tries + 1):
+        status = machine.run(command, environment, out, until - time.monotonic())
+        if status != emulated.ENDED or number == tries:
+            return status
+        parts.say(f"the command is given another machine ({number + 1} of {tries})")
+    return emulated.ENDED
 
 
 def _missing_hardware() -> str | None:

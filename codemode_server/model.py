@@ -17,6 +17,15 @@ JsonSchema = dict[str, Any]
 """A JSON Schema object as an upstream declared it, unchecked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Whose program it is: one host, from its connection to its end."""
+
+    session_id: str
+    is_passing: bool = False
+    """Whether it ends with this one request, so that nothing need be kept for it."""
+
+
 class Effect(StrEnum):
     """What a tool says of itself in its annotations; a claim of the upstream, not a fact."""
 

@@ -18,7 +18,7 @@ from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceed
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
-from codemode_server.model import ExecutionId, IsolationLevel
+from codemode_server.model import ExecutionId, IsolationLevel, Session
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox
@@ -42,7 +42,7 @@ class Execution:
 
     execution_id: ExecutionId
     code: str
-    session_id: str
+    session: Session
     limits: Limits
     caller: Caller
     status: ExecutionStatus = ExecutionStatus.RUNNING
@@ -98,13 +98,13 @@ class Executor:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
-    def start(self, code: str, *, session_id: str, timeout_s: float | None = None) -> Execution:
+    def start(self, code: str, *, session: Session, timeout_s: float | None = None) -> Execution:
         """Start a program of a session; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
         limits = _limits(self._limits(), timeout_s)
-        execution = Execution(execution_id, code, session_id, limits, Caller(execution_id))
+        execution = Execution(execution_id, code, session, limits, Caller(execution_id))
         self._tasks.start_soon(self._live, execution, name=execution_id)
         return execution
 
@@ -162,6 +162,7 @@ class Executor:
                     self._turn_free.notify()
 
     async def _run(self, execution: Execution, span: Span) -> None:
+        session = execution.session
         backend = await self._sandbox.ready()
         execution.level = backend.level
         kept = self._kept_code(execution.code)
@@ -171,15 +172,20 @@ class Executor:
             codemode__execution_id=execution.execution_id,
             codemode__isolation=backend.level.value,
             codemode__isolation_shortfall=self._sandbox.shortfall or None,
-            session__id=execution.session_id,
+            session__id=session.session_id,
             user__id=self._customer,
         )
         spans.observe_input(span, kept)
         self._ledger.record_execution_started(
-            ExecutionStart(execution.execution_id, execution.session_id, self._customer, backend.level.value, kept)
+            ExecutionStart(execution.execution_id, session.session_id, self._customer, backend.level.value, kept)
         )
         program = Program(
-            execution.execution_id, execution.code, execution.limits, self._workspace.make(), execution.session_id
+            execution.execution_id,
+            execution.code,
+            execution.limits,
+            self._workspace.make(),
+            session_id=session.session_id,
+            is_last=session.is_passing,
         )
         execution.outcome = await backend.run(program, self._door(execution.caller))
         execution.status = _STATUS[execution.outcome.ending]

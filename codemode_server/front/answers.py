@@ -18,7 +18,7 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.rendering import render
 from codemode_server.front.server import Progress
 from codemode_server.gateway.ledger import ExecutionStatus
-from codemode_server.model import UpstreamState
+from codemode_server.model import Session, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, cut_middle
@@ -90,14 +90,14 @@ class Answers:
         ]
 
     async def execute_code(
-        self, code: str, timeout_s: float | None, session_id: str, progress: Progress
+        self, code: str, timeout_s: float | None, session: Session, progress: Progress
     ) -> tuple[str, dict[str, Any], bool]:
         limits = self._limits()
         if timeout_s is not None and timeout_s > limits.wall_seconds:
             raise MetaToolError(
                 f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (limits.wall_seconds in upstream.yaml)"
             )
-        execution = self._executor.start(code, session_id=session_id, timeout_s=timeout_s)
+        execution = self._executor.start(code, session=session, timeout_s=timeout_s)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._report, execution, progress)

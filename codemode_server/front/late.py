@@ -8,6 +8,7 @@ import anyio
 
 from codemode_server.errors import CodemodeError
 from codemode_server.front.server import MetaTools, Progress
+from codemode_server.model import Session
 
 
 class LateTools:
@@ -46,6 +47,6 @@ class LateTools:
         return await (await self._there()).search_tools(query, detail_level, server, limit)
 
     async def execute_code(
-        self, code: str, timeout_s: float | None, session_id: str, progress: Progress
+        self, code: str, timeout_s: float | None, session: Session, progress: Progress
     ) -> tuple[str, dict[str, Any], bool]:
-        return await (await self._there()).execute_code(code, timeout_s, session_id, progress)
+        return await (await self._there()).execute_code(code, timeout_s, session, progress)

@@ -28,6 +28,7 @@ from codemode_server.front.meta_tools import (
     definitions,
 )
 from codemode_server.front.sessions import Sessions
+from codemode_server.model import Session
 
 Progress = Callable[[float, str], Awaitable[None]]
 """How far an execution is (it only grows), and what it does, in a few words."""
@@ -48,9 +49,9 @@ class MetaTools(Protocol):
     ) -> tuple[str, dict[str, Any]]: ...
 
     async def execute_code(
-        self, code: str, timeout_s: float | None, session_id: str, progress: Progress
+        self, code: str, timeout_s: float | None, session: Session, progress: Progress
     ) -> tuple[str, dict[str, Any], bool]:
-        """The third is whether the program failed. `session_id`: whose program it is."""
+        """The third is whether the program failed. `session`: whose program it is."""
 
 
 class FrontServer(MCPServer[None]):
@@ -95,8 +96,8 @@ class FrontServer(MCPServer[None]):
             case SearchToolsArguments(query=query, detail_level=level, server=server, limit=limit):
                 return *await self._meta_tools.search_tools(query, level, server, limit), False
             case ExecuteCodeArguments(code=code, timeout=timeout):
-                session_id = self._sessions.session_id(context)
-                return await self._meta_tools.execute_code(code, timeout, session_id, _progress(context))
+                session = self._sessions.session_of(context)
+                return await self._meta_tools.execute_code(code, timeout, session, _progress(context))
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 

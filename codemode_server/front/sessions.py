@@ -19,6 +19,8 @@ from typing import Any
 from mcp.server.mcpserver import Context
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from codemode_server.model import Session
+
 _HEADER = "mcp-session-id"
 _BYTES = 8
 
@@ -28,16 +30,16 @@ class Sessions:
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
-        self._without_http = _new()
+        self._without_http = Session(_new())
 
-    def session_id(self, context: Context[None, Any] | None) -> str:
+    def session_of(self, context: Context[None, Any] | None) -> Session:
         """The session of a request; the same for all requests of one session, and never another's."""
         if context is None or context.request_context.request is None:
             return self._without_http
         issued = context.headers.get(_HEADER) if context.headers else None
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return _new()
-        return hashlib.blake2b(issued.encode(), key=self._key, digest_size=_BYTES).hexdigest()
+            return Session(_new(), is_passing=True)
+        return Session(hashlib.blake2b(issued.encode(), key=self._key, digest_size=_BYTES).hexdigest())
 
 
 def _new() -> str:

@@ -83,6 +83,8 @@ class Program:
     """Host folder seen as /workspace, or None for none."""
     session_id: str = ""
     """Whose program it is; a sandbox that keeps anything between programs keeps it for one session only."""
+    is_last: bool = False
+    """Whether no other program will be of this session, so that nothing need be kept."""
 
 
 class Ending(StrEnum):

@@ -103,7 +103,7 @@ async def choose(
             if settings.backend == "microsandbox" or settings.require == "microvm":
                 raise _unmet(settings, error) from error
             shortfall = error.reason
-            logger.warning("programs run in the wasm sandbox, no microVM: %s; `codemode-server doctor` has more", error)
+            logger.warning("programs run in wasm, in no microVM: %s; `codemode-server doctor` tells more", shortfall)
     from codemode_server.sandbox.wasm.backend import WasmBackend
 
     return Choice(await _started(WasmBackend(warm=settings.warm, announce=announce)), shortfall)

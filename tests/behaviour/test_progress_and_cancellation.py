@@ -9,6 +9,7 @@ import anyio
 
 from codemode_server.app import App
 from codemode_server.config import load
+from codemode_server.model import Session
 
 from .product import configuration, in_memory, office
 
@@ -41,7 +42,7 @@ async def test_a_cancelled_request_ends_the_program_and_its_call_at_the_upstream
 
 async def test_a_cancelled_program_that_only_computes_leaves_no_worker_busy(tmp_path: Path) -> None:
     async with App.open(load(configuration(tmp_path, {}))) as app:
-        execution = app.executor.start("while True: pass", session_id="s")
+        execution = app.executor.start("while True: pass", session=Session("s"))
         app.connect()
         with anyio.fail_after(60):
             while execution.level is None:

@@ -16,7 +16,7 @@ from codemode_server.execution.executor import Execution
 from codemode_server.front.rendering import render
 from codemode_server.gateway.gateway import Caller, CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
-from codemode_server.model import ExecutionId, IsolationLevel
+from codemode_server.model import ExecutionId, IsolationLevel, Session
 from codemode_server.redaction import MASK, Redactor
 from codemode_server.sandbox.backend import Ending, Limits, Outcome
 from codemode_server.tokens import estimate_tokens
@@ -161,7 +161,7 @@ async def test_a_failed_program_says_which_calls_have_happened(tmp_path: Path) -
 
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
-    made = Execution(name, "", "s", Limits(), Caller(name, len(reports), reports))
+    made = Execution(name, "", Session("s"), Limits(), Caller(name, len(reports), reports))
     made.status, made.outcome = ExecutionStatus.SUCCEEDED, Outcome(Ending.RETURNED)
     made.level, made.milliseconds = IsolationLevel.WASM, 1_234.0
     return made

@@ -232,6 +232,14 @@ async def test_a_machine_that_is_of_no_use_any_more_is_ended_when_it_comes_back(
         assert await pool.take("ada", HERE) is not machine
 
 
+async def test_a_session_that_has_no_other_program_keeps_no_machine(lot: Lot) -> None:
+    async with tended(lot) as pool:
+        machine = await pool.take("once", HERE)
+        await pool.give_back(machine, None)
+        assert not machine.is_alive
+        assert pool.kept == {}
+
+
 async def test_of_too_many_sessions_the_one_that_ran_longest_ago_loses_its_machine(lot: Lot) -> None:
     async with tended(lot, size=0) as pool:
         taken: list[Any] = [await pool.take(f"session {n}", HERE) for n in range(20)]

@@ -105,7 +105,7 @@ class MicrovmBackend:
             return await self._run_in(machine, program, door)
         finally:
             with anyio.CancelScope(shield=True):
-                await self.pool.give_back(machine, program.session_id)
+                await self.pool.give_back(machine, None if program.is_last else program.session_id)
 
     async def aclose(self) -> None:
         """End every microVM and wait until they are gone."""

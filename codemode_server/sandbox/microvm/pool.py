@@ -65,9 +65,9 @@ class Pool:
             return spare
         return await self.boot_one(workspace)
 
-    async def give_back(self, machine: Machine, session_id: str) -> None:
-        """Keep a machine for its session, or end it."""
-        if not self._is_fit(machine) or self._is_closed:
+    async def give_back(self, machine: Machine, session_id: str | None) -> None:
+        """Keep a machine for its session, or end it; None is a session that has no more programs."""
+        if session_id is None or not self._is_fit(machine) or self._is_closed:
             await self._end(machine)
             return
         self.kept.setdefault((session_id, machine.workspace), []).append(machine)

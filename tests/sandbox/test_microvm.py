@@ -146,14 +146,14 @@ async def test_a_host_that_answers_slowly_is_waited_for_and_holds_up_nothing_els
 {ECHO}
 import threading
 ended = []
-slow = threading.Thread(target=lambda: (echo(delay={3 * SLOWNESS}), ended.append("slow")))
+slow = threading.Thread(target=lambda: (echo(delay={SLOWNESS}), ended.append("slow")))
 slow.start()
 for n in range(10): echo(n=n)
 ended.append("quick")
 slow.join()
 ended
 """
-    assert await lab.value(code, Slow(), wall_seconds=3.0 * SLOWNESS) == ["quick", "slow"]
+    assert await lab.value(code, Slow(), wall_seconds=2.0 * SLOWNESS) == ["quick", "slow"]
 
 
 async def test_a_guest_that_never_reads_is_ended_and_holds_up_nobody(lab: Lab) -> None:
@@ -162,7 +162,7 @@ async def test_a_guest_that_never_reads_is_ended_and_holds_up_nobody(lab: Lab) -
         lab.raw
         + """
 import os, signal
-for number in range(1, 5): send(op="call", id=number, server="github", tool="rows", arguments={"count": 10_000})
+for number in range(1, 5): send(op="call", id=number, server="github", tool="rows", arguments={"count": 5_000})
 os.kill(os.getpid(), signal.SIGSTOP)
 """
     )
@@ -170,7 +170,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
     tools = Watched()
 
     async def never_reads() -> None:
-        outcomes.append(await lab.run(code, tools, wall_seconds=6.0 * SLOWNESS))
+        outcomes.append(await lab.run(code, tools, wall_seconds=2.5 * SLOWNESS))
 
     await lab.value("1", session="other")
     async with anyio.create_task_group() as tasks:
@@ -214,9 +214,7 @@ async def test_stdin_and_stdout_serve_where_vsock_does_not(workspace: Path) -> N
         assert await lab.value("6 * 7") == 42
         assert await lab.value(ECHO + "sum(echo(n=n)['n'] for n in range(50))") == sum(range(50))
         assert await lab.value(ECHO + "t = 'x' * 2**21\n[echo(t=t)['t'] == t for _ in range(2)]") == [True, True]
-        boot = await lab.value(BOOT_ID)
         assert await lab.limit("while True: pass", wall_seconds=0.5 * SLOWNESS) == "limits.wall_seconds"
-        assert await lab.value(BOOT_ID) == boot
 
 
 # Machines that die, and products that do.
@@ -290,11 +288,12 @@ async def another_product(workspace: Path) -> AsyncIterator[tuple[anyio.abc.Proc
 
 
 async def test_a_killed_product_leaves_no_machine_and_the_next_one_tidies_up_after_it_alone(
-    workspace: Path, tmp_path: Path
+    lab: Lab, workspace: Path
 ) -> None:
     """Of what is in the runtime's books: not what somebody else has made, nor what another product uses."""
     from microsandbox import Network, Sandbox
 
+    boot = await lab.value(BOOT_ID)
     foreign = f"somebody-elses-{os.getpid()}-{time.time_ns()}"
     theirs = await Sandbox.create(
         foreign, image=os.environ["CODEMODE_VM_IMAGE"], memory=256, cpus=1, network=Network.none()
@@ -306,17 +305,12 @@ async def test_a_killed_product_leaves_no_machine_and_the_next_one_tidies_up_aft
             host.kill()
             await host.wait()
             await until_gone(name)
-        async with another_product(workspace) as (_, used):
-            backend = made(workspace)
-            try:
-                await backend.start()
-                left = await names()
-                assert name not in left
-                assert {foreign, used} <= set(left)
-                assert processes_of(foreign)
-                assert processes_of(used)
-            finally:
-                await backend.aclose()
+        async with another(workspace):
+            left = await names()
+            assert name not in left
+            assert {foreign, *machines_of(lab)} <= set(left)
+            assert processes_of(foreign)
+            assert await lab.value(BOOT_ID) == boot
     finally:
         await theirs.kill()
         await Sandbox.remove(foreign)
@@ -389,8 +383,8 @@ async def test_an_idle_machine_is_ended(workspace: Path) -> None:
 
 
 async def test_an_old_machine_ends_its_program_and_runs_no_other(workspace: Path) -> None:
-    async with another(workspace, age_seconds=2.0 * SLOWNESS) as lab:
-        boot = await lab.value(f"import time\ntime.sleep({2.5 * SLOWNESS})\n{BOOT_ID}")
+    async with another(workspace, age_seconds=1.0 * SLOWNESS) as lab:
+        boot = await lab.value(f"import time\ntime.sleep({1.2 * SLOWNESS})\n{BOOT_ID}")
         assert await lab.value(BOOT_ID) != boot
 
 
@@ -402,7 +396,7 @@ async def test_an_image_that_is_not_here_says_how_to_get_it(workspace: Path) -> 
     with pytest.raises(SandboxUnavailable) as failure:
         await backend.start()
     await backend.aclose()
-    assert "docker.io/nobody/nothing:1" in str(failure.value)
+    assert "docker.io" in str(failure.value)
     assert "codemode-server setup" in str(failure.value)
 
 

@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
 """Of a microVM's memory: its kernel, the keeper, the interpreter, and some of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
+_MOST_TRIES = 3
 _TRIAL_SECONDS = 300.0
 
 
@@ -99,13 +100,19 @@ class MicrovmBackend:
         await self.pool.tend()
 
     async def run(self, program: Program, door: Door) -> Outcome:
-        """Run one program in a fresh process of its session's microVM."""
-        machine = await self.pool.take(program.session_id, program.workspace)
-        try:
-            return await self._run_in(machine, program, door)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self.pool.give_back(machine, None if program.is_last else program.session_id)
+        """Run one program in a fresh process of its session's microVM, or of another where that one has died."""
+        for _ in range(_MOST_TRIES):
+            machine = await self.pool.take(program.session_id, program.workspace)
+            try:
+                return await self._run_in(machine, program, door)
+            except WireBroken:
+                _log.warning("the microVM %s ended while nothing ran in it", machine.name)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.pool.give_back(machine, None if program.is_last else program.session_id)
+        raise SandboxUnavailable(
+            "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
+        )
 
     async def aclose(self) -> None:
         """End every microVM and wait until they are gone."""
@@ -115,6 +122,11 @@ class MicrovmBackend:
         return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
 
     async def _run_in(self, machine: Machine, program: Program, door: Door) -> Outcome:
+        """Run a program in a machine.
+
+        Raises:
+            WireBroken: the machine was dead already, so nothing of the program has run.
+        """
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
         ended = None
@@ -125,11 +137,6 @@ class MicrovmBackend:
             folders = [program.workspace] if program.workspace is not None else []
             outcome = await quota.run_within(channel, program, folders, machine.pid)
             gone = wire.gone
-        except WireBroken:
-            await machine.kill()
-            raise SandboxUnavailable(
-                "the microVM ended before the program had begun", "run it again", passing=True
-            ) from None
         finally:
             wire.on_over = lambda: None
             with anyio.CancelScope(shield=True):

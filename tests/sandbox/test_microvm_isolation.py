@@ -452,8 +452,11 @@ async def test_frames_of_a_process_left_behind_do_not_reach_the_next_program(lab
         lab.raw
         + """
 import itertools, os
+parent = os.getpid()
 if os.fork() == 0:
     os.setsid()
+    while os.getppid() == parent:
+        pass
     for number in itertools.count(10**6):
         send(op="output", stream="stdout", text="from the last program")
         send(op="call", id=number, server="github", tool="echo", arguments={})

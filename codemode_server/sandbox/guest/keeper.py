@@ -217,6 +217,8 @@ class Keeper:
                 self._end()
         elif kind == RECEIVED and runner is not None:
             runner.unanswered -= int.from_bytes(data, "big")
+            if runner.status is not None:
+                self._pass_last_words()
             self._interest()
         elif kind == DATA and runner is not None:
             runner.outgoing += data
@@ -234,11 +236,12 @@ class Keeper:
     def _serve_runner(self, descriptor: int, events: int) -> None:
         runner = self._runner
         if descriptor == runner.ending:
-            self._gone()
-            return
-        if events & selectors.EVENT_WRITE:
+            self._end_runner()
+        elif events & selectors.EVENT_WRITE:
             self._pass_on(runner)
-        if events & selectors.EVENT_READ and self._runner is runner:
+        if runner.status is not None:
+            self._pass_last_words()
+        elif events & selectors.EVENT_READ:
             data = runner.read()
             if data == b"":
                 self._gone()
@@ -267,21 +270,33 @@ class Keeper:
             self._selector.register(runner.stream, wanted, runner)
         self._reading = wanted
 
-    def _gone(self) -> None:
-        """The runner has ended by itself, or talks no more: pass on its last words and say so."""
+    def _pass_last_words(self) -> None:
+        """What a runner had sent when it ended, as far as the host takes it now; once that was all, it is gone."""
         runner = self._runner
-        runner.end()
-        while runner.unanswered + PACKET <= WINDOW and (data := runner.read()):
+        while runner.unanswered + PACKET <= WINDOW:
+            if not (data := runner.read()):
+                self._gone()
+                return
             self._send_data(data)
+
+    def _gone(self) -> None:
+        """The runner has ended by itself, or talks no more: say so."""
+        runner = self._runner
+        self._end_runner()
         self._forget_runner()
         self._host.control(op="gone", status=runner.status, memory=runner.ran_out_of_memory)
+
+    def _end_runner(self) -> None:
+        """Take the status of a runner that has ended, or end it; its last words are still to be read."""
+        if self._runner.status is None:
+            self._selector.unregister(self._runner.ending)
+            self._runner.end()
 
     def _forget_runner(self) -> None:
         runner = self._runner
         if self._reading:
             self._selector.unregister(runner.stream)
             self._reading = 0
-        self._selector.unregister(runner.ending)
         runner.close()
         self._runner = None
         self._is_running = False
@@ -295,7 +310,7 @@ class Keeper:
     def _end(self) -> None:
         is_over = self._is_over or self._is_full()
         if self._runner is not None:
-            self._runner.end()
+            self._end_runner()
             self._forget_runner()
         clean = kill_all_of_user() and empty_scratch() and no_shared_memory()
         clean = clean and kilobytes("/proc/meminfo", "MemAvailable:") > _LEAST_FREE * self._free_at_start

@@ -21,7 +21,7 @@ from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, Prog
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.microvm import image, runtime
 from codemode_server.sandbox.microvm.leftovers import Run
-from codemode_server.sandbox.microvm.machine import Build, Machine, Transport
+from codemode_server.sandbox.microvm.machine import BootFailed, Build, Machine, Transport
 from codemode_server.sandbox.microvm.pool import Pool
 from codemode_server.sandbox.microvm.wire import WireBroken
 from codemode_server.settings import LimitSettings, SandboxSettings
@@ -74,7 +74,7 @@ class MicrovmBackend:
             memory_mb=max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB),
             cpus=settings.cpus,
             disk_mb=settings.disk_mb,
-            life_seconds=settings.age_seconds + longest,
+            life_seconds=settings.age_seconds + longest,  # its boot counts too, and is within the minute
             transport=transport,
         )
         self._run = Run(runtime.home())
@@ -119,7 +119,11 @@ class MicrovmBackend:
         self._run.close(is_clean=await self.pool.aclose())
 
     async def _boot(self, workspace: Path | None) -> Machine:
-        return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+        try:
+            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+        except BootFailed as error:
+            _log.info("tried once more: %s", error)
+            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
 
     async def _run_in(self, machine: Machine, program: Program, door: Door) -> Outcome:
         """Run a program in a machine.

@@ -40,6 +40,10 @@ _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, f
 Transport = Literal["vsock", "stdio"]
 
 
+class BootFailed(SandboxUnavailable):
+    """Raised when the runtime could not boot a microVM. That can be chance, and is worth a second try."""
+
+
 @dataclass(frozen=True, slots=True)
 class Build:
     """How microVMs are made; the settings of the same names."""
@@ -268,7 +272,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         raise SandboxUnavailable(f"the image {build.image!r} is not on this machine", remedy, passing=True) from error
     except MicrosandboxError as error:
         reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
-        raise SandboxUnavailable(reason, "`codemode-server doctor` looks for the reason") from error
+        raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
 
 
 async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[Bytes, _Errors]:

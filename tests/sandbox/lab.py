@@ -160,11 +160,11 @@ class Lab:
         self.workspace = workspace
         self.raw = RAW[backend.name]
 
-    async def run(self, code: str, door: Tools | None = None, *, session: str = "lab", **limits: Any) -> Outcome:
-        text = textwrap.dedent(code)
-        program = Program(
-            ExecutionId("x0"), text, Limits(**{"wall_seconds": 20.0 * SLOWNESS, **limits}), self.workspace, session
-        )
+    async def run(
+        self, code: str, door: Tools | None = None, *, session: str = "lab", is_last: bool = False, **limits: Any
+    ) -> Outcome:
+        made = Limits(**{"wall_seconds": 20.0 * SLOWNESS, **limits})
+        program = Program(ExecutionId("x0"), textwrap.dedent(code), made, self.workspace, session, is_last)
         with anyio.fail_after(30 + 30 * SLOWNESS):
             return await self.backend.run(program, door or Tools())
 
@@ -190,6 +190,10 @@ class Lab:
         assert outcome.error.setting in outcome.error.message
         assert await self.value("6 * 7") == 42
         return outcome.error.setting
+
+    async def end(self, session: str) -> None:
+        """Have nothing kept for a session any more."""
+        await self.run("1", session=session, is_last=True)
 
     async def python(self) -> tuple[int, int]:
         """The version of the Python that runs the programs."""

@@ -408,6 +408,12 @@ async def test_calls_still_on_their_way_when_a_program_ends_are_cancelled(lab: L
     assert (len(tools.calls), tools.here) == (1, 0)
 
 
+async def test_answers_that_come_when_the_program_has_ended_harm_nothing(lab: Lab) -> None:
+    code = IMPORT + "import asyncio\nt = [asyncio.create_task(echo(n=n)) for n in range(30)]\nawait asyncio.sleep(0)\n1"
+    for _ in range(5):
+        assert await lab.value(code) == 1
+
+
 async def test_many_rows_come_quickly(lab: Lab) -> None:
     code = "from servers.github import rows\nr = rows(10_000)\n[len(r), r[-1]['id']]"
     outcome = await lab.run(code)

@@ -621,6 +621,8 @@ async def test_a_session_keeps_its_microvm_and_no_other_session_gets_it(lab: Lab
     other = await lab.value(BOOT_ID, session="bob")
     assert await lab.value(BOOT_ID, session="ada") == first
     assert await lab.value(BOOT_ID, session="bob") == other
+    for session in ("ada", "bob"):
+        await lab.end(session)
     assert (
         len({first, other, await lab.value(BOOT_ID), Path("/proc/sys/kernel/random/boot_id").read_text().strip()}) == 4
     )

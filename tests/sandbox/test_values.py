@@ -116,6 +116,12 @@ async def test_much_printed_text_is_whole(lab: Lab) -> None:
     assert outcome.stdout == "".join(f"{i}\n" for i in range(20_000))
 
 
+async def test_much_printed_at_once_and_a_large_value_are_whole(lab: Lab) -> None:
+    """More than any buffer on the way holds when the program has ended already."""
+    outcome = await lab.run("print('x' * 4_000_000)\n'y' * 3_000_000")
+    assert (len(outcome.stdout), outcome.value == "y" * 3_000_000) == (4_000_001, True)
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [

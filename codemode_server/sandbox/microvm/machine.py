@@ -179,7 +179,13 @@ class _Errors:
 
     async def take_one(self) -> bytes | None:
         """Wait for one event; bytes of stdout, or None when there will be no more."""
-        event = await self._handle.recv()
+        from microsandbox.errors import MicrosandboxError
+
+        try:
+            event = await self._handle.recv()
+        except MicrosandboxError as error:
+            self._text += f"\n{_reason(error)}".encode()
+            event = None
         if event is None:
             self.has_ended = True
             return None

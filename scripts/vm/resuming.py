@@ -18,6 +18,7 @@ def _notes() -> Path | None:
     return Path(out) / f"passed-{run}" if out and run else None
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     notes = _notes()
     if notes is None or not notes.exists():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import math
 import os
 import re
 import shlex
@@ -17,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -122,8 +124,11 @@ class Machine:
     disk: Path
     home: Path
 
-    def run(self, command: list[str], environment: dict[str, str], out: Path, timeout_s: float) -> int:
-        """Run the command inside, in this folder; its status. Raises TimeoutError, or Unavailable."""
+    def run(
+        self, command: list[str], environment: dict[str, str], out: Path, timeout_s: float, silence_s: float = math.inf
+    ) -> int:
+        """Run the command inside, in this folder; its status, or ENDED if the machine died, or hung: said nothing for
+        `silence_s`. Raises TimeoutError, or Unavailable."""
         runs = self.cache / "runs"
         runs.mkdir(exist_ok=True)
         parts.forget_old(runs, "*")  # of runs that were killed
@@ -131,16 +136,17 @@ class Machine:
             lab = Path(name)
             (lab / "places").write_text(f"microsandbox={shlex.quote(str(self.home))}\nout={shlex.quote(str(out))}\n")
             (lab / "command").write_text(_script(command, environment))
-            self._emulate(lab, out, timeout_s)
+            has_hung = self._emulate(lab, out, timeout_s, silence_s)
             if (lab / "status").exists():
                 return int((lab / "status").read_text())
             if (lab / "started").exists():
-                parts.say(f"the emulated machine ended before the command did; its last words:\n{_last_words(lab)}")
+                what = f"has said nothing for {silence_s:.0f} s" if has_hung else "ended before the command did"
+                parts.say(f"the emulated machine {what}; its last words:\n{_last_words(lab)}")
                 return ENDED
             raise parts.Unavailable(f"the emulated machine did not come up; its last words:\n{_last_words(lab)}")
 
-    def _emulate(self, lab: Path, out: Path, timeout_s: float) -> None:
-        """Its output is copied as it comes: QEMU itself would cut off a file that it is given as standard output."""
+    def _emulate(self, lab: Path, out: Path, timeout_s: float, silence_s: float) -> bool:
+        """Whether it hung. Its output is copied as it comes: QEMU would cut off a file it is given as its own."""
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *self._words(lab, out)],
             env={**os.environ, "PATH": parts.SYSTEM_PATH},
@@ -151,16 +157,23 @@ class Machine:
         )
         assert process.stdout
         assert process.stderr
+        heard = _Heard()
         copies = [
-            threading.Thread(target=_copy, args=(process.stdout, sys.stdout.fileno()), daemon=True),
-            threading.Thread(target=_copy, args=(process.stderr, sys.stderr.fileno()), daemon=True),
+            threading.Thread(target=_copy, args=(process.stdout, sys.stdout.fileno(), heard), daemon=True),
+            threading.Thread(target=_copy, args=(process.stderr, sys.stderr.fileno(), heard), daemon=True),
         ]
         for copy in copies:
             copy.start()
+        until = time.monotonic() + timeout_s
         try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError from None
+            while process.poll() is None:
+                if time.monotonic() > until:
+                    raise TimeoutError
+                if time.monotonic() > heard.at + silence_s:
+                    return True
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
+            return False
         finally:
             process.kill()
             process.wait()
@@ -197,9 +210,17 @@ def _last_words(lab: Path) -> str:
     return "\n".join(f"  | {line}" for line in said[-25:]) or "  | (nothing on its console)"
 
 
-def _copy(source: IO[bytes], descriptor: int) -> None:
+@dataclass
+class _Heard:
+    """When the machine last said something."""
+
+    at: float = field(default_factory=time.monotonic)
+
+
+def _copy(source: IO[bytes], descriptor: int, heard: _Heard) -> None:
     with contextlib.suppress(BrokenPipeError):
         while piece := os.read(source.fileno(), 65536):
+            heard.at = time.monotonic()
             view = memoryview(piece)
             while view:
                 view = view[os.write(descriptor, view) :]

@@ -10,12 +10,14 @@ attributes. Standard input is empty. In the emulated machine all that CMD writes
 
 Set from outside: CODEMODE_VM_CACHE (~/.cache/codemode-vm), CODEMODE_VM_TIMEOUT_S (1500; the whole run, not what is
 prepared first), CODEMODE_VM_OUT, CODEMODE_VM_EMULATE=1 to emulate where it isn't needed, CODEMODE_VM_TRIES (1), how
-often CMD is run anew when an emulated machine dies under it. Exit status 75: no machine could be had; 124: the time was
+often CMD is run anew when an emulated machine dies under it; CODEMODE_VM_SILENCE_S, after which of saying nothing it is
+taken for dead (never). Exit status 75: no machine could be had; 124: the time was
 up; 70: the machine ended before CMD did.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -110,8 +112,9 @@ def run(command: list[str]) -> int:
 def _in_emulated(machine: emulated.Machine, command: list[str], environment: dict[str, str], out: Path) -> int:
     """Run it there, in another one when the machine dies under it, as often as the caller allows."""
     tries, until = int(os.environ.get("CODEMODE_VM_TRIES") or 1), time.monotonic() + _timeout_s()
+    silence_s = float(os.environ.get("CODEMODE_VM_SILENCE_S") or math.inf)
     for number in range(1, tries + 1):
-        status = machine.run(command, environment, out, until - time.monotonic())
+        status = machine.run(command, environment, out, until - time.monotonic(), silence_s)
         if status != emulated.ENDED or number == tries:
             return status
         parts.say(f"the command is given another machine ({number + 1} of {tries})")

@@ -237,7 +237,10 @@ async def test_our_own_processes_know_no_secret(path: Path) -> None:
         await is_well(host)
         ours, its = {}, []
         for pid, command in children(os.getpid()).items():
-            environment = (Path("/proc") / str(pid) / "environ").read_bytes()
+            try:
+                environment = (Path("/proc") / str(pid) / "environ").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # one of those that look at the machine for a moment has ended meanwhile
             if "codemode_server" in command:
                 assert TOKEN.encode() in environment, "the product itself was given it"
                 assert leaks(" ".join(command)) == []

@@ -49,11 +49,6 @@ def stub_of(server: str, name: str, definition: ToolDefinition, parameters: tupl
     return Stub(source="\n\n".join(blocks) + "\n", signature=_signature(name, declared, arguments, returned))
 
 
-def servers_package_source() -> str:
-    """`servers/__init__.py` as people and type checkers see it; in a sandbox another takes its place."""
-    return _SERVERS_PACKAGE
-
-
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
     """`servers/<server>/__init__.py`: its tools under one roof."""
     doc = one_line(f"{raw_name} · {description}" if description else raw_name, 500)
@@ -164,49 +159,3 @@ _TYPING = {
     "NotRequired": re.compile(r"\bNotRequired\["),
     "TypedDict": re.compile(r"\bTypedDict\b"),
 }
-
-
-_SERVERS_PACKAGE = '''"""Tools of the upstream MCP servers as Python functions: `from servers.<server> import <tool>`.
-
-Generated for reading, editors and type checkers. The functions work inside execute_code only, where a program may use
-them in either way:
-
-    doc = get_document(document_id)["content"]                # from plain code: waits for the result
-    rows = await get_sheet({"sheetId": "abc"})                # from async code: awaitable
-    pages = await asyncio.gather(*[get_page(n) for n in ids])  # at the same time
-
-Arguments go by keyword, by position in the order of the signature, or as one dict with the upstream's own names. An
-argument whose default is `...` is not sent unless given.
-"""
-
-from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, overload
-
-P = ParamSpec("P")
-
-
-class ToolError(Exception):
-    """A call did not succeed; the program goes on if it catches this."""
-
-
-class Tool(Protocol[P]):
-    """A tool as a function; what it gives is a plain JSON value, or in async code an awaitable of one."""
-
-    @overload
-    def __call__(self, arguments: dict[str, Any], /) -> Any: ...
-    @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
-
-
-def tool(server: str, name: str, renamed: dict[str, str] | None = None, /) -> Callable[[Callable[P, Any]], Tool[P]]:
-    """Make a function the tool `name` of `server`; `renamed` maps parameters to the names that the upstream has."""
-
-    def decorate(function: Callable[P, Any]) -> Tool[P]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            raise RuntimeError(f"servers.{server}.{name} runs inside execute_code only")
-
-        call.__name__, call.__qualname__, call.__doc__ = name, name, function.__doc__
-        return call
-
-    return decorate
-'''

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.stubs import server_package_source, servers_package_source
+from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.stubs import server_package_source
 
 MANIFEST = ".codemode-sync.json"
 _MEMBER = re.compile(r"(?:(?!\.\.?/)[^/\\\0]+/)?[^/\\\0]+\.py")

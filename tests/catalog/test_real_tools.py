@@ -64,21 +64,29 @@ from servers.twilio_alpha import TwilioApiV2010_ListCall
 
 number = create_issue("me", "repo", "title", labels=["bug"])["number"]
 other: int = create_issue({"owner": "me", "repo": "repo", "title": "title"})
+text: str = read_text_file(path="a")["content"]
+length: int = sum(len(found["content"]) for found in read_text_file.map(["a", "b"], concurrency=2, head=5).ok)
+titles = [issue["title"] for issue in list_issues.pages("me", "repo").first(10)]
+is_error: bool = create_issue.raw("me", "repo", "title")["isError"]
 TwilioApiV2010_ListCall("AC1", StartTime_gt="2026-01-01")
 
 
 async def main() -> None:
     rows = await list_issues({"owner": "me", "repo": "repo"})
     pages = await asyncio.gather(*[list_issues("me", name) for name in "ab"])
-    print(rows, pages, await read_text_file(path="a"))
+    files = await read_text_file.map([("a",), {"path": "b"}])
+    print(rows, pages, files.errors, [issue async for issue in list_issues.pages(owner="me", repo="repo")])
 """
 
 MISTAKEN = """
+from servers.filesystem import read_text_file
 from servers.github import create_issue
 
 create_issue("me", "repo", "title", lables=["bug"])
 create_issue("me", "repo", 3)
 create_issue("me")
+read_text_file(path="a")["contents"]
+read_text_file.mop(["a"])
 """
 
 
@@ -99,6 +107,6 @@ def test_all_stubs_and_programs_in_both_styles_pass_the_strict_type_checker(
         timeout=110,
     )
     errors = [line for line in checked.stdout.splitlines() if ": error:" in line]
-    assert {line.split(": error:")[0] for line in errors} == {"mistaken.py:4", "mistaken.py:5", "mistaken.py:6"}, (
-        errors[:5]
-    )
+    assert {line.split(": error:")[0] for line in errors} == {f"mistaken.py:{line}" for line in range(5, 10)}, errors[
+        :5
+    ]

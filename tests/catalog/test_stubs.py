@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.stubs import server_package_source, servers_package_source
+from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.stubs import server_package_source
 from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.stubs import servers_package_source
+from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.sync import MANIFEST, SyncReport, sync, tree_of
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
 

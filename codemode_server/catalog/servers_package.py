@@ -1,0 +1,111 @@
+"""`servers/__init__.py`: what a tool is, as people and type checkers see it; a sandbox has another in its place.
+
+Typed so that the call of a tool takes the parameters of its stub and gives the stub's return type. That is the type in
+plain code; in async code the same call gives an awaitable of it, for which Python's types have no word.
+"""
+
+from __future__ import annotations
+
+
+def servers_package_source() -> str:
+    """The source of the package's module."""
+    return _SOURCE
+
+
+_SOURCE = '''"""Tools of the upstream MCP servers as Python functions: `from servers.<server> import <tool>`.
+
+Generated for reading, editors and type checkers. The functions work inside execute_code only, where a program may use
+them in either way:
+
+    doc = get_document(document_id)["content"]                # from plain code: waits for the result
+    rows = await get_sheet({"sheetId": "abc"})                # from async code: awaitable
+    both = await asyncio.gather(*[get_page(n) for n in ids])  # at the same time
+
+Arguments go by keyword, by position in the order of the signature, or as one dict with the upstream's own names. An
+argument whose default is `...` is not sent unless given. Every tool has three more forms:
+
+    for issue in list_issues.pages(repo="a/b"): ...  # the items of all pages; .pages(...).first(100), .by_page()
+    docs = get_document.map(ids)                     # a call for each, 8 at a time; results in the order of the ids
+    docs.ok, docs.errors                             # those that succeeded; {index: error} of the others
+    whole = get_document.raw(document_id)            # as the server sent it: content, structuredContent, isError
+
+The items of `map` are values of the first parameter, tuples by position, or dicts of arguments; what all have in
+common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
+
+An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text()` and `save(path)`; a link to
+one has `is_link`, and `fetch()` gives the `File` with its data.
+"""
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R", covariant=True)
+
+
+class ToolError(Exception):
+    """A call did not succeed; the program goes on if it catches this."""
+
+    message: str
+    server: str
+    tool: str
+    kind: str
+
+
+class Mapped(list[T]):
+    """The results of `map` in the order of the items, None for one that failed."""
+
+    errors: dict[int, Exception]
+    """By index."""
+
+    @property
+    def ok(self) -> list[T]:
+        """The results of those that succeeded."""
+        return [value for index, value in enumerate(self) if index not in self.errors]
+
+    def __await__(self) -> Generator[Any, Any, "Mapped[T]"]:
+        raise NotImplementedError
+
+
+class Pages(Protocol):
+    """The items of all pages, asked for as they are needed."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+    def first(self, count: int) -> "Pages":
+        """No more than so many."""
+
+    def by_page(self) -> "Pages":
+        """Whole results, one for each page."""
+
+
+class Tool(Protocol[P, R]):
+    """A tool as a function; in async code what its call gives is awaitable."""
+
+    @overload
+    def __call__(self, arguments: dict[str, Any], /) -> R: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def raw(self, *args: Any, **kwargs: Any) -> Any:
+        """The same call; the whole result as a dict, also if it says that it is an error."""
+
+    def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Mapped[R | Any]:
+        """A call for each item."""
+
+    def pages(self, *args: Any, **kwargs: Any) -> Pages:
+        """The items of all pages, for a tool with a cursor, page or offset parameter."""
+
+
+def tool(server: str, name: str, renamed: dict[str, str] | None = None, /) -> Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a function the tool `name` of `server`; `renamed` maps parameters to the names that the upstream has."""
+
+    def decorate(function: Callable[P, R]) -> Tool[P, R]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError(f"servers.{server}.{name} runs inside execute_code only")
+
+        call.__name__, call.__qualname__, call.__doc__ = name, name, function.__doc__
+        return cast("Tool[P, R]", call)
+
+    return decorate
+'''

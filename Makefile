@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/python -m scripts.demo
 
 ## All tests, a process to each processor.
 test: setup

@@ -1,7 +1,7 @@
 """The main job on real input, as a person would see it: `make demo`.
 
-Three real MCP servers from PyPI, each in an environment of its own (their pins conflict); the product started as a
-host starts it, over stdio; the way a model goes: list, search, read, execute. Then what was traced, and what it cost
+Three real MCP servers from PyPI, in environments of their own (their pins conflict); the product started as a host
+starts it, over stdio; the way a model goes: list, search, read, execute. Then what was traced, and what it cost
 in tokens against plain MCP. Nothing is faked: the collector that receives the traces is the one part of our own.
 """
 
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
-import venv
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,15 +25,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from codemode_server.tokens import estimate_tokens
+from scripts import real_servers
+from scripts.npm import Unavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "demo"
 
-UPSTREAMS = {
-    "git": ("mcp-server-git", ["mcp-server-git==2026.10.19"]),
-    "time": ("mcp-server-time", ["mcp-server-time==2026.10.19"]),
-    "orders": ("mcp-server-sqlite", ["mcp-server-sqlite==2025.4.25", "mcp<2"]),
-}
+UPSTREAMS = {"git": "git", "time": "time", "orders": "sqlite"}
 
 PROGRAM = """\
 import asyncio, re
@@ -75,7 +71,7 @@ def main() -> None:
     except* subprocess.CalledProcessError as failures:
         failed = failures.exceptions[0]
         sys.exit(f"demo: {failed}\n{getattr(failed, 'stderr', '') or ''}")
-    except* DemoFailed as failures:
+    except* (DemoFailed, Unavailable) as failures:
         sys.exit(f"demo: {_first(failures)}")
 
 
@@ -84,7 +80,8 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _prepare_and_run() -> None:
-    commands = {name: _installed(name, *spec) for name, spec in UPSTREAMS.items()}
+    installed = real_servers.commands(UPSTREAMS.values())
+    commands = {name: installed[server] for name, server in UPSTREAMS.items()}
     repository = _repository()
     database = _orders()
     with _Collector() as collector:
@@ -144,33 +141,6 @@ async def _compare(
     results = collector.total("codemode.result_tokens", "execution")
     print(f"   plain MCP: {definitions:>9,} of tool definitions + {results:,} of results = {definitions + results:,}")
     print(f"   here:      {seen:>9,} all in all, {(1 - seen / (definitions + results)):.1%} less")
-
-
-def _installed(name: str, script: str, requirements: list[str]) -> list[str]:
-    """The command of an upstream, installed into an environment of its own if it is not yet."""
-    folder = WORK / name
-    done = folder / ".installed"
-    wanted = " ".join(requirements)
-    if not done.exists() or done.read_text() != wanted:
-        print(f"installing {wanted} (once)", file=sys.stderr)
-        shutil.rmtree(folder, ignore_errors=True)
-        venv.create(folder, with_pip=True, symlinks=os.name == "posix")
-        subprocess.run(
-            [
-                folder / "bin" / "python",
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                *requirements,
-            ],
-            check=True,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        done.write_text(wanted)
-    return [str(folder / "bin" / script)]
 
 
 def _repository() -> Path:

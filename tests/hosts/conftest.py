@@ -19,14 +19,14 @@ from tests.hosts.kit import ROOT, NodeTools, processes, until
 def node_tools() -> NodeTools:
     """Skips where npm or its registry can't be had, but not in CI, where that would go unnoticed for ever."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "node_tools.py")], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scripts.node_tools"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode:
         reason = done.stderr.strip()
         if os.environ.get("CI") == "true" and shutil.which("npm"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return NodeTools(Path(done.stdout.strip()))
+    return NodeTools(done.stdout.strip())
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -40,13 +40,13 @@ def configured(folder: Path, *names: str) -> Path:
 
 @dataclass(frozen=True)
 class NodeTools:
-    """The Inspector and the conformance suite, in `folder`."""
+    """The Inspector and the conformance suite, and where they and their Node are, as a PATH."""
 
-    folder: Path
+    path: str
 
     def run(self, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         """Run one of them in `folder`."""
-        path = f"{self.folder / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
+        path = f"{self.path}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             command,
             cwd=folder,

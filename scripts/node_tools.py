@@ -1,4 +1,4 @@
-"""The official MCP tools that tests/hosts runs, the Inspector and the conformance suite: `python -m scripts.node_tools`.
+"""The official MCP tools that tests/hosts runs, Inspector and conformance suite: `python -m scripts.node_tools`.
 
 Prints the two folders with the commands that they need; where they can't be had, ends with 1 and one line that says
 why. Standard library only.

@@ -129,7 +129,7 @@ def test_the_targets_do_what_contributing_says() -> None:
     assert does["types"].rstrip().endswith("/mypy")
     assert "strict = true" in (ROOT / "pyproject.toml").read_text()
     assert "python -m benchmarks" in does["bench"]
-    assert "scripts/demo.py" in does["demo"]
+    assert "scripts.demo" in does["demo"]
     assert all(does[target].startswith("setup") for target in told)
 
 

@@ -49,6 +49,8 @@ class Execution:
     outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
     level: IsolationLevel | None = None
     """None if it never got into a sandbox."""
+    warnings: list[str] = field(default_factory=list)
+    """What is doubtful about the program, a line each; told to the model beside the result."""
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     done: anyio.Event = field(default_factory=anyio.Event)

@@ -65,6 +65,8 @@ _EXECUTION_RESULT: dict[str, Any] = {
         "stderr": {"type": "string"},
         "error": {"type": "object"},
         "calls": {"type": "array", "items": {"type": "object"}},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["status", "execution_id", "calls"],
 }

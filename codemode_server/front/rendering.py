@@ -20,6 +20,8 @@ from codemode_server.tokens import estimate_tokens
 
 _FOLD_ABOVE = 8
 """More calls than this are told by tool, not one by one."""
+_MAX_NOTES = 8
+_MAX_NOTE = 300
 _REMEDY = "return less, or write it to a file in /workspace and return a summary"
 
 
@@ -41,6 +43,9 @@ def render(execution: Execution, budget_tokens: int, redactor: Redactor) -> tupl
     if (error := _error(execution, redactor)) is not None:
         content["error"] = error
     content["calls"] = calls
+    for name, lines in (("warnings", execution.warnings), ("notes", execution.caller.notes)):
+        if told := _told(lines, redactor):
+            content[name] = told
     return _text(execution, content, value_text), content
 
 
@@ -105,6 +110,14 @@ def _calls(reports: list[CallReport]) -> list[dict[str, Any]]:
     return [entry | {"ms": round(entry["ms"])} for entry in folded.values()]
 
 
+def _told(lines: list[str], redactor: Redactor) -> list[str]:
+    """Each once, a line each, and not too many."""
+    unique = list(dict.fromkeys(redactor.text(clean_line(line, _MAX_NOTE)) for line in lines))
+    if len(unique) <= _MAX_NOTES:
+        return unique
+    return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]
+
+
 def _text(execution: Execution, content: dict[str, Any], value_text: str) -> str:
     parts: list[str] = []
     if error := content.get("error"):
@@ -117,6 +130,8 @@ def _text(execution: Execution, content: dict[str, Any], value_text: str) -> str
             parts.append(label + content[stream].rstrip("\n"))
     if not parts:
         parts.append("The program ended without a value or output; end it with an expression, or print.")
+    for name in ("warnings", "notes"):
+        parts += [f"[{name[:-1]}: {line}]" for line in content.get(name, ())]
     parts.append(_footer(execution, content))
     return "\n".join(parts)
 

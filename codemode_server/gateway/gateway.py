@@ -72,6 +72,8 @@ class Caller:
     execution_id: ExecutionId
     started: int = 0
     reports: list[CallReport] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What the model is told beside the result, a line each; cleaned and redacted when it is shown."""
 
     def next_seq(self) -> int:
         self.started += 1

@@ -191,3 +191,13 @@ async def test_more_are_folded_by_tool_and_status() -> None:
         "[succeeded in 1.23 s · wasm · calls: github.list_issues x996 10358 ms, github.boom x2 failed 21 ms, "
         "github.list_issues refused 10 ms, github.create_issue 10 ms · x0123456789ab]"
     )
+
+
+async def test_what_is_doubtful_and_what_is_noted_stands_beside_the_result_a_line_each() -> None:
+    made = execution([])
+    made.warnings = ["line 2: 'titel' is no key\n\x1b[31mof it"]
+    made.caller.notes = [f"the secret is {SECRET}", f"the secret is {SECRET}", *(f"note {n}" for n in range(20))]
+    text, content = render(made, 1_000, Redactor([SECRET]))
+    assert content["warnings"] == ["line 2: 'titel' is no key of it"]
+    assert content["notes"] == [f"the secret is {MASK}", *(f"note {n}" for n in range(7)), "… 13 more"]
+    assert text.split("\n")[1:3] == ["[warning: line 2: 'titel' is no key of it]", f"[note: the secret is {MASK}]"]

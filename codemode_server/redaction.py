@@ -1,4 +1,7 @@
-"""What may be stored, traced or handed on: text without the configured secrets, and shapes in place of values."""
+"""What may be stored, traced or handed on: text without the configured secrets, and shapes in place of values.
+
+Keys can be values too (addresses, ids, dates, paths), so a shape shows those only that read like names of fields.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,34 @@ from codemode_server.model import JsonValue
 
 MASK = "***"
 _MAX_SHAPE_KEYS = 40
-_MAX_SHAPE_KEY = 200
 _MAX_SHAPE_DEPTH = 6
 
 Payloads = Literal["all", "shapes", "none"]
+
+_LONGEST_FIELD_NAME = 50
+_FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
+_ID = re.compile(
+    r"(?i:[0-9a-f]{8,}|(?=[a-f]*[0-9])[0-9a-f]{7,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"|(?=[A-Z]*[0-9])[A-Z0-9]{8,}|(?=.{10})[^\W_]*[0-9][^\W\d_]+[0-9][^\W_]*"
+)
+_ENDS_AS_A_FILE_OR_HOST = re.compile(
+    r"(?i:\.(com|org|net|io|dev|edu|gov|info|local|internal|co|us|uk|de|fr|eu|ch|jp|cn|in|br|au|ca|nl|app|ai"
+    r"|py|js|ts|tsx|jsx|md|txt|json|yaml|yml|html|css|csv|pdf|png|jpg|jpeg|gif|svg|xml|toml|ini|sh|go|rs|java|c|h|cpp"
+    r"|rb|php|sql|db|log|lock|zip|gz|docx?|xlsx?|pptx?))"
+)
+
+
+def is_field_name(key: str) -> bool:
+    """Whether a key reads like the name of a field that someone chose, not like an id, date, address, path or file.
+
+    A name that is a value (`{"alice": 3}`) can't be told by its looks.
+    """
+    if len(key) > _LONGEST_FIELD_NAME or not _FIELD_NAME.fullmatch(key) or _ID.fullmatch(key):
+        return False
+    digits = sum(letter.isdigit() for letter in key)
+    if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):
+        return False
+    return "." not in key or not _ENDS_AS_A_FILE_OR_HOST.fullmatch(key[key.rindex(".") :])
 
 
 class Redactor:
@@ -62,7 +89,7 @@ def payload(value: JsonValue, keep: Payloads, redactor: Redactor, limit_bytes: i
 
 
 def shape(value: JsonValue, depth: int = 0) -> Any:
-    """Types, keys and lengths of a JSON value; never a value of it.
+    """Types, names of fields and lengths of a JSON value; never a value of it.
 
     `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`.
     """
@@ -70,8 +97,8 @@ def shape(value: JsonValue, depth: int = 0) -> Any:
         if depth >= _MAX_SHAPE_DEPTH:
             return f"dict of {len(value)}"
         few = islice(value.items(), _MAX_SHAPE_KEYS)
-        shown = {str(key)[:_MAX_SHAPE_KEY]: shape(item, depth + 1) for key, item in few}
-        return shown if len(value) <= _MAX_SHAPE_KEYS else shown | {"…": f"{len(value) - _MAX_SHAPE_KEYS} more keys"}
+        shown = {key: shape(item, depth + 1) for key, item in few if is_field_name(key)}
+        return shown if len(shown) == len(value) else shown | {"…": f"{len(value) - len(shown)} more keys"}
     if isinstance(value, list):
         if not value or depth >= _MAX_SHAPE_DEPTH:
             return f"list of {len(value)}"

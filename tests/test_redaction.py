@@ -44,8 +44,12 @@ class TestAShape:
             value = [value]
         assert len(json.dumps(shape(value))) < 200
 
+    def test_names_fields_and_no_keys_that_are_values(self) -> None:
+        told = shape({"name": "Ann", "ann@example.com": 1, "2026-01-31": 2, "/home/ann": 3, "a1b2c3d4e5f6": 4})
+        assert told == {"name": "str of 3", "…": "4 more keys"}
+
     def test_of_many_keys_is_bounded(self) -> None:
-        assert len(shape({str(number): number for number in range(10_000)})) == 41
+        assert len(shape({f"f{number}": number for number in range(10_000)})) == 41
 
 
 class TestAKeptPayload:

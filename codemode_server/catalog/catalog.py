@@ -6,15 +6,18 @@ asked for, and pass on to the next snapshot with every listing that did not chan
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
+from codemode_server.catalog.observed import Observed, Telling, schemas_digest, telling_of
 from codemode_server.catalog.parameters import Parameter, parameters_of
+from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stubs import Stub, stub_of
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import UnknownTool
@@ -33,6 +36,8 @@ class Tool:
     name: str
     """Its Python name."""
     definition: ToolDefinition
+    observed: Observed | None = None
+    """What its calls gave so far, as far as this snapshot knows."""
 
     @property
     def raw_name(self) -> str:
@@ -57,11 +62,26 @@ class Tool:
 
     @cached_property
     def stub(self) -> Stub:
-        return stub_of(self.server, self.name, self.definition, self.parameters)
+        return stub_of(self.server, self.name, self.definition, self.parameters, self.observed)
+
+    @property
+    def returned(self) -> ReturnType:
+        """The type of its result; the classes in it are in the stub's source."""
+        return self.stub.returned
+
+    @cached_property
+    def telling(self) -> tuple[Telling, ...]:
+        """The parameters by which its results may differ in kind."""
+        return telling_of(self.parameters, self.definition.input_schema)
+
+    @cached_property
+    def schemas_digest(self) -> str:
+        """What observations hang on; with other schemas it is another tool."""
+        return schemas_digest(self.definition)
 
     @cached_property
     def digest(self) -> bytes:
-        """Changes with anything the upstream says of the tool."""
+        """Changes with anything the upstream says of the tool; not with what its calls give."""
         it = self.definition
         try:
             schemas = json.dumps([it.input_schema, it.output_schema], default=str)
@@ -141,13 +161,31 @@ class Catalog:
     servers: tuple[Server, ...] = ()
 
     @classmethod
-    def build(cls, listings: Iterable[UpstreamListing], previous: Catalog | None = None) -> Catalog:
-        """The snapshot of these listings; what did not change is taken over from `previous`."""
+    def build(
+        cls,
+        listings: Iterable[UpstreamListing],
+        previous: Catalog | None = None,
+        observed: Callable[[str, ToolDefinition], Observed | None] = lambda _server, _definition: None,
+    ) -> Catalog:
+        """The snapshot of these listings; what did not change is taken over from `previous`. `observed` tells, by the
+        server's raw name, what is known of the results of a tool that is new."""
         by_raw = {listing.name: listing for listing in listings}
         names = server_names(by_raw)
         known = {server.raw_name: server for server in previous.servers} if previous else {}
-        servers = [_server(names[raw], listing, known.get(raw)) for raw, listing in by_raw.items()]
+        servers = [_server(names[raw], listing, known.get(raw), observed) for raw, listing in by_raw.items()]
         return cls(tuple(sorted(servers, key=lambda server: server.name)))
+
+    def with_observed(self, news: Mapping[tuple[str, str], Observed]) -> Catalog:
+        """The snapshot with these observations, by raw names of server and tool, in place of those it has."""
+        changed = {server for server, _ in news}
+        return Catalog(
+            tuple(
+                dataclasses.replace(server, tools=tuple(_observed(server, tool, news) for tool in server.tools))
+                if server.raw_name in changed
+                else server
+                for server in self.servers
+            )
+        )
 
     @cached_property
     def version(self) -> str:
@@ -211,7 +249,17 @@ def shown(name: str) -> str:
     return f'"{one_line(name, 80)}"'
 
 
-def _server(name: str, listing: UpstreamListing, previous: Server | None) -> Server:
+def _observed(server: Server, tool: Tool, news: Mapping[tuple[str, str], Observed]) -> Tool:
+    found = news.get((server.raw_name, tool.raw_name))
+    return tool if found is None else Tool(tool.server, tool.name, tool.definition, found)
+
+
+def _server(
+    name: str,
+    listing: UpstreamListing,
+    previous: Server | None,
+    observed: Callable[[str, ToolDefinition], Observed | None],
+) -> Server:
     if previous is not None and previous.name == name and previous.listing is listing:
         return previous
     definitions: dict[str, ToolDefinition] = {}
@@ -225,8 +273,9 @@ def _server(name: str, listing: UpstreamListing, previous: Server | None) -> Ser
     tools = []
     for raw, definition in definitions.items():
         old = known.get(names[raw])
-        is_same = old is not None and old.name == names[raw] and old.definition is definition
-        tools.append(old if old is not None and is_same else Tool(name, names[raw], definition))
+        if old is None or old.name != names[raw] or old.definition is not definition:
+            old = Tool(name, names[raw], definition, observed(listing.name, definition))
+        tools.append(old)
     return Server(name, listing, tuple(tools), tuple(problems))
 
 

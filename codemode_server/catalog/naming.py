@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 _RESERVED = {
-    Kind.SERVER: KEYWORDS | STUB_NAMES | _DEVICES | {"P", "Tool"},  # names in `servers/__init__.py`
+    Kind.SERVER: KEYWORDS | STUB_NAMES | _DEVICES | {"File", "P", "Tool"},  # names in `servers/__init__.py`
     Kind.TOOL: KEYWORDS | BUILTINS | STUB_NAMES | _DEVICES,
     Kind.PARAMETER: KEYWORDS,
 }

@@ -35,8 +35,10 @@ _MOST_NODES = 3_000
 """Parts of one tool's schemas that are read; the largest real tool has about a thousand."""
 _DEEPEST = 12
 _COMMENT_CHARACTERS = 300
-_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
-_TYPE_NAMES = frozenset({"str", "int", "float", "bool", "list", "dict"}) | STUB_NAMES
+FILE = "codemode.File"
+"""A kind beside those of JSON: bytes, which programs get as objects."""
+_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", FILE: "File"}
+_TYPE_NAMES = frozenset({"str", "int", "float", "bool", "list", "dict", "File"}) | STUB_NAMES
 
 Scalar = str | int | bool
 
@@ -112,7 +114,7 @@ class TypeWriter:
 
     def __init__(self, root: object, reserved: Iterable[str] = ()) -> None:
         self._reader = SchemaReader(root)
-        self._names = {*STUB_NAMES, *KEYWORDS, *reserved}
+        self._names = {*STUB_NAMES, *KEYWORDS, "File", *reserved}
         self._classes: list[_Class] = []
         self._by_content: dict[tuple[object, ...], PyType] = {}
         self._by_reference: dict[str, PyType] = {}

@@ -139,7 +139,7 @@ class LexicalRanker:
     def index(self, catalog: Catalog) -> None:
         old = self._index
         segments = {
-            server.name: known if (known := old.segments.get(server.name)) and known.is_of(server) else _Segment(server)
+            server.name: known if (known := old.segments.get(server.name)) and known.takes(server) else _Segment(server)
             for server in catalog.servers
         }
         gone = {segment for name, segment in old.segments.items() if segments.get(name) is not segment}
@@ -207,9 +207,16 @@ class _Segment:
             for term, frequency in _weighted(tool, named).items():
                 self.postings.setdefault(term, []).append((number, frequency / (_K1 + frequency)))
 
-    def is_of(self, server: Server) -> bool:
-        """Whether it still is the index of this server; tools are taken over by identity when they did not change."""
-        return len(self.tools) == len(server.tools) and all(map(_is, self.tools, server.tools))
+    def takes(self, server: Server) -> bool:
+        """Whether it still is the index of this server; if so, it has the server's tools from now on.
+
+        They may be new objects, since something was observed of them; what is indexed comes from their definitions,
+        which are taken over by identity when they did not change.
+        """
+        if len(self.tools) != len(server.tools) or not all(map(_is_same, self.tools, server.tools)):
+            return False
+        self.tools = server.tools
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +227,8 @@ class _Index:
     total: int
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is_same(one: Tool, other: Tool) -> bool:
+    return one is other or (one.definition is other.definition and one.name == other.name)
 
 
 def _weighted(tool: Tool, named: list[str]) -> dict[str, float]:

@@ -53,6 +53,27 @@ class ToolError(Exception):
     kind: str
 
 
+class File:
+    """Bytes that a tool gave: an image, a sound, a document; `codemode.File`."""
+
+    data: bytes
+    mime_type: str | None
+    name: str | None
+    uri: str | None
+    is_link: bool
+
+    @property
+    def size(self) -> int: ...
+    def text(self, encoding: str = "utf-8") -> str:
+        """The content as text."""
+
+    def save(self, path: str) -> Any:
+        """Write the content to a file, for instance under /workspace."""
+
+    def fetch(self) -> "File":
+        """The file of a link, with its data."""
+
+
 class Mapped(list[T]):
     """The results of `map` in the order of the items, None for one that failed."""
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from codemode_server.catalog.json_schema import properties_of, required_of
+from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.parameters import Parameter, takes_any_arguments
+from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
 from codemode_server.catalog.untrusted import docstring, glimpse, literal, one_line, prose
 from codemode_server.model import Effect, ToolDefinition
@@ -31,9 +32,17 @@ class Stub:
     source: str
     signature: str
     """On one line and bounded, for a list of search results."""
+    returned: ReturnType
+    """The type of the result, and whether it was declared or observed."""
 
 
-def stub_of(server: str, name: str, definition: ToolDefinition, parameters: tuple[Parameter, ...]) -> Stub:
+def stub_of(
+    server: str,
+    name: str,
+    definition: ToolDefinition,
+    parameters: tuple[Parameter, ...],
+    observed: Observed | None = None,
+) -> Stub:
     """The stub of one tool; `server` and `name` are the Python names."""
     writer = TypeWriter(definition.input_schema, reserved=(name,))
     arguments = [_Argument.of(parameter, writer) for parameter in parameters]
@@ -41,12 +50,14 @@ def stub_of(server: str, name: str, definition: ToolDefinition, parameters: tupl
         declared = "**arguments: Any"
     else:
         declared = ", ".join(argument.declaration for argument in arguments)
-    returned = _returned(name, definition, writer)
-    decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned}:"
+    returned = return_type(name, definition, parameters, observed, writer)
+    decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned.type}:"
     classes = writer.classes_source()
-    head = f"{_head(name, definition)}from servers import tool{_typing_import([*classes, decorated])}"
-    blocks = [head, *classes, f"{decorated}\n{_documentation(definition, arguments)}"]
-    return Stub(source="\n\n".join(blocks) + "\n", signature=_signature(name, declared, arguments, returned))
+    head = f"{_head(name, definition)}{_imports([*classes, decorated])}"
+    beside = f"  # {returned.comment}" if returned.comment else ""
+    cases = "".join(f"\n    # {case.text}" for case in returned.by_argument)
+    blocks = [head, *classes, f"{decorated}{beside}{cases}\n{_documentation(definition, arguments)}"]
+    return Stub("\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned.type), returned)
 
 
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
@@ -95,16 +106,6 @@ def _declares_null(parameter: Parameter, found: PyType, writer: TypeWriter) -> b
     return "default" in writer.flat(parameter.schema) and found.takes(None)
 
 
-def _returned(name: str, definition: ToolDefinition, writer: TypeWriter) -> PyType:
-    """The type of the result as programs see it: a lone `{"result": x}` reaches them as x."""
-    schema = definition.output_schema
-    writer.read(schema)
-    flat = writer.flat(schema)
-    if list(properties_of(flat)) == ["result"] and required_of(flat) in (["result"], []):
-        return writer.type_of(properties_of(flat)["result"], f"{name}_result")
-    return writer.type_of(schema, f"{name}_result")
-
-
 def _head(name: str, definition: ToolDefinition) -> str:
     """What neither the path nor the decorator says: the upstream's own name, and what the tool does; or nothing."""
     raw = "" if definition.name == name else one_line(definition.name, 200)
@@ -146,13 +147,16 @@ def _signature(name: str, declared: str, arguments: list[_Argument], returned: P
     return short if len(short) <= _SIGNATURE_CHARACTERS else f"{short[: _SIGNATURE_CHARACTERS - 2]}…)"
 
 
-def _typing_import(code: list[str]) -> str:
-    """The import of what the code uses of `typing`; comments don't count."""
-    used = [word for word, use in _TYPING.items() if any(use.search(_COMMENT.sub("", part)) for part in code)]
-    return f"\nfrom typing import {', '.join(used)}" if used else ""
+def _imports(code: list[str]) -> str:
+    """What the code needs to be imported; comments don't count."""
+    bare = [_COMMENT.sub("", part) for part in code]
+    ours = "File, tool" if any(_FILE.search(part) for part in bare) else "tool"
+    used = [word for word, use in _TYPING.items() if any(use.search(part) for part in bare)]
+    return f"from servers import {ours}" + (f"\nfrom typing import {', '.join(used)}" if used else "")
 
 
 _COMMENT = re.compile(r"  # .*")
+_FILE = re.compile(r"\bFile\b")
 _TYPING = {
     "Any": re.compile(r"\bAny\b"),
     "Literal": re.compile(r"\bLiteral\["),

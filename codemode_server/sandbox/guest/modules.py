@@ -90,6 +90,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name == "servers":
             package.tool = sys.modules["codemode"].__tool__
             package.ToolError = ToolError
+            package.File = File
         return package
 
     def exec_module(self, module: types.ModuleType) -> None:

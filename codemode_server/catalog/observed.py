@@ -1,0 +1,182 @@
+"""What is known of a tool's results from its calls: the shape of all of them, and of those with certain arguments.
+
+Certain arguments are those for which the schema itself lists all values: an enum of a few strings, or a boolean. They
+are constants of the tool, no data, and the kind of thing that changes what a tool gives (`mode="log"`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codemode_server.catalog import shapes
+from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of
+from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.shapes import Shape
+from codemode_server.model import ToolDefinition
+
+MOST_BYTES = 16_384
+"""Of what is kept of one tool, as JSON."""
+_MOST_CASE_NODES = 300
+_MOST_VALUES = 8
+_MOST_PARAMETERS = 3
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The results of the calls that had one certain argument."""
+
+    calls: int
+    shape: Shape
+
+    def merged(self, other: Case) -> Case:
+        return Case(self.calls + other.calls, shapes.merge(self.shape, other.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the successful calls of one tool gave. Merged in any order it is the same."""
+
+    calls: int
+    shape: Shape
+    by_argument: dict[str, dict[str, Case]] = field(default_factory=dict)
+    """Raw name of a parameter → value as JSON → what came; `""` where the argument was not given."""
+
+    def merged(self, other: Observed) -> Observed:
+        """Both as one, within bounds."""
+        by_argument = {name: dict(cases) for name, cases in self.by_argument.items()}
+        for name, cases in other.by_argument.items():
+            mine = by_argument.setdefault(name, {})
+            for value, case in cases.items():
+                both = mine[value].merged(case) if value in mine else case
+                mine[value] = Case(both.calls, shapes.settled(both.shape, _MOST_CASE_NODES))
+        return Observed(self.calls + other.calls, shapes.settled(shapes.merge(self.shape, other.shape)), by_argument)
+
+    def outline(self) -> tuple[object, ...]:
+        """Equal for what gives the same type."""
+        cases = frozenset(
+            (name, value, shapes.outline(case.shape))
+            for name, known in self.by_argument.items()
+            for value, case in known.items()
+        )
+        return (shapes.outline(self.shape), cases)
+
+    def without_words(self) -> Observed:
+        """The same without any string of the results."""
+        by_argument = {
+            name: {value: Case(case.calls, shapes.without_words(case.shape)) for value, case in cases.items()}
+            for name, cases in self.by_argument.items()
+        }
+        return Observed(self.calls, shapes.without_words(self.shape), by_argument)
+
+    def to_json(self) -> str:
+        """As text of at most `MOST_BYTES`: what does not fit is left out, arguments first, then what lies deepest."""
+        text = self._as_text(self.shape, self.by_argument)
+        nodes = shapes.MOST_NODES
+        while len(text) > MOST_BYTES and nodes > 1:
+            nodes //= 2
+            text = self._as_text(shapes.settled(self.shape, nodes), {})
+        return text
+
+    def _as_text(self, shape: Shape, by_argument: dict[str, dict[str, Case]]) -> str:
+        data: dict[str, Any] = {"format": _FORMAT, "calls": self.calls, "shape": shapes.to_json(shape)}
+        if by_argument:
+            data["by_argument"] = {
+                # Often all calls had the same argument: then its shape is that of them all, and said once.
+                name: {
+                    value: [case.calls] if case.shape == shape else [case.calls, shapes.to_json(case.shape)]
+                    for value, case in cases.items()
+                }
+                for name, cases in by_argument.items()
+            }
+        return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Observed | None:
+        """What `to_json` wrote; None for anything else, such as a damaged row."""
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT or len(text) > MOST_BYTES:
+                return None
+            shape = shapes.from_json(data["shape"])
+            by_argument = {
+                name: {
+                    value: Case(_number(calls), shapes.from_json(told[0]) if told else shape)
+                    for value, (calls, *told) in cases.items()
+                }
+                for name, cases in data.get("by_argument", {}).items()
+            }
+            return cls(_number(data["calls"]), shape, by_argument)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A parameter whose schema lists all of its values, so that results can be told apart by it."""
+
+    raw_name: str
+    values: tuple[str, ...]
+    """As JSON."""
+    default: str
+    """As JSON; `""` for none."""
+
+    def given(self, arguments: Mapping[str, Any]) -> str:
+        """Which value a call has, as JSON; `""` for none of them."""
+        if self.raw_name not in arguments:
+            return self.default
+        value = arguments[self.raw_name]
+        text = json.dumps(value) if isinstance(value, bool) or (isinstance(value, str) and len(value) <= 40) else ""
+        return text if text in self.values else ""
+
+
+def observe(
+    telling: Iterable[Telling], arguments: Mapping[str, Any], value: Any, encoding: str, *, keep_words: bool = False
+) -> Observed:
+    """What one call shows; `value` is the reply that the program gets, without secrets."""
+    shape = shapes.settled(shapes.of_reply(value, encoding, keep_words=keep_words))
+    return Observed(1, shape, {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling})
+
+
+def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[Telling, ...]:
+    """The parameters by which results may differ in kind; a few of them."""
+    reader = SchemaReader(input_schema)
+    found = []
+    for parameter in parameters:
+        flat = reader.flat(parameter.schema)
+        if values := _values(reader, flat):
+            default = flat.get("default")
+            text = json.dumps(default) if isinstance(default, str | bool) else ""
+            found.append(Telling(parameter.raw_name, values, text if text in values else ""))
+    return tuple(found[:_MOST_PARAMETERS])
+
+
+def schemas_digest(definition: ToolDefinition) -> str:
+    """What the observations of a tool hang on: with other schemas it is another tool."""
+    try:
+        said = json.dumps([definition.input_schema, definition.output_schema], default=str)
+    except (RecursionError, ValueError, TypeError):
+        said = "unreadable"
+    return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _values(reader: SchemaReader, flat: dict[str, Any]) -> tuple[str, ...]:
+    branches = [branch for branch in branches_of(flat) if branch != {"type": "null"}]
+    if len(branches) == 1:  # `X | null`
+        flat = {**reader.flat(branches[0]), **flat}
+    values = [value for value in enum_of(flat) if value is not None]
+    if not values and set(kinds_of(flat)) - {"null"} == {"boolean"}:
+        return ("true", "false")
+    if not 2 <= len(values) <= _MOST_VALUES or not all(isinstance(value, str) and len(value) <= 40 for value in values):
+        return ()
+    return tuple(map(json.dumps, values))
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**53:
+        raise ValueError("no count")
+    return value

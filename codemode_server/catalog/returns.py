@@ -1,0 +1,195 @@
+"""What a tool gives back, as a type: as its schema declares it where that says something, else as it was observed.
+
+Observed shapes become types by way of a schema, so that one writer makes the same names and classes of both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+from codemode_server.catalog.json_schema import SchemaReader, properties_of, required_of
+from codemode_server.catalog.observed import Case, Observed
+from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.schema_types import FILE, PyType, TypeWriter, union
+from codemode_server.catalog.shapes import Shape, settled, without_words
+from codemode_server.catalog.untrusted import literal
+from codemode_server.model import ToolDefinition
+
+Origin = Literal["declared", "observed", "unknown"]
+_MOST_SHOWN = 160
+"""Places of an observed result that are shown; a model pays for each."""
+_MOST_CASES = 8
+_LEAST_FOR_LITERALS = 5
+"""Calls after which strings that recur are taken for all there are."""
+_SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any\]*(?: \| None)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentCase:
+    """What a tool was seen to give for one value of one argument."""
+
+    parameter: str
+    """Its Python name."""
+    value: str
+    """As a Python literal; empty where the argument was not given."""
+    type: PyType
+    calls: int
+
+    @property
+    def text(self) -> str:
+        given = f"{self.parameter}={self.value}" if self.value else f"without {self.parameter}"
+        return f"{given}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnType:
+    """The type of a tool's result, and how far it is to be believed."""
+
+    type: PyType
+    """Its classes are in the source of the stub."""
+    origin: Origin
+    calls: int = 0
+    """How many calls it was observed in."""
+    by_argument: tuple[ArgumentCase, ...] = ()
+    """If an argument decides what comes: the cases seen. `type` is their union."""
+
+    @property
+    def comment(self) -> str:
+        """What stands beside the type in the stub, or nothing."""
+        if self.origin != "observed":
+            return ""
+        nothing = "None so far, " if str(self.type) == "Any" else ""
+        return f"{nothing}observed in {self.calls:,} call{'' if self.calls == 1 else 's'}"
+
+
+def return_type(
+    name: str,
+    definition: ToolDefinition,
+    parameters: tuple[Parameter, ...],
+    observed: Observed | None,
+    writer: TypeWriter,
+) -> ReturnType:
+    """The type of the result as programs see it; `name` is what classes are named after."""
+    hint = f"{name}_result"
+    if observed is None or not is_vague(definition):
+        writer.read(definition.output_schema)
+        declared = writer.type_of(declared_result(definition)[0], hint)
+        return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
+    writer.read(None)
+    for parameter in parameters:
+        if cases := _explaining(observed.by_argument.get(parameter.raw_name, {})):
+            told = tuple(
+                ArgumentCase(
+                    parameter.name, _as_python(value), _type_of(case.shape, case.calls, hint, writer), case.calls
+                )
+                for value, case in cases.items()
+            )
+            return ReturnType(union(*(case.type for case in told)), "observed", observed.calls, told)
+    return ReturnType(_type_of(observed.shape, observed.calls, hint, writer), "observed", observed.calls)
+
+
+def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
+    """The schema of the result as programs see it, and whether it is that of a lone `{"result": x}`, which reaches
+    them as x."""
+    schema = definition.output_schema
+    flat = SchemaReader(schema).flat(schema)
+    if list(properties_of(flat)) == ["result"] and required_of(flat) in (["result"], []):
+        return properties_of(flat)["result"], True
+    return schema, False
+
+
+def is_vague(definition: ToolDefinition) -> bool:
+    """Whether the declared result says nothing that a program could use: anything, a dict of anything, or the lone
+    text into which SDKs put whatever a function returns."""
+    schema, is_lone = declared_result(definition)
+    writer = TypeWriter(definition.output_schema)
+    declared = writer.type_of(schema, "result")
+    return _SAYS_NOTHING.fullmatch(str(declared)) is not None or (is_lone and set(declared.names) == {"str"})
+
+
+def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:
+    if calls < _LEAST_FOR_LITERALS:  # a call that filters gives few of the strings that there are
+        shape = without_words(shape)
+    return writer.type_of(_schema(settled(shape, _MOST_SHOWN)), hint)
+
+
+def _schema(shape: Shape) -> dict[str, Any]:
+    """A JSON Schema of what was seen."""
+    if not shape.kinds:
+        return {"description": "None so far"} if shape.nulls and not shape.unread else {}
+    found = [_schema_of(kind, shape) for kind in shape.kinds]
+    if shape.unread and not (shape.dicts or shape.lists):
+        return {}
+    if shape.nulls:
+        found.append({"type": "null"})
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _schema_of(kind: str, shape: Shape) -> dict[str, Any]:
+    match kind:
+        case "list":
+            return {"type": "array", "items": _schema(shape.items) if shape.items else {}}
+        case "dict" if shape.keys:
+            record: dict[str, Any] = {
+                "type": "object",
+                "properties": {key: _schema(inner) for key, inner in shape.keys.items()},
+                "required": [key for key in shape.keys if shape.is_required(key)],
+            }
+            return record | ({"additionalProperties": _schema_of_others(shape)} if shape.others else {})
+        case "dict":
+            return {"type": "object", "additionalProperties": _schema_of_others(shape)}
+        case "str" if words := shape.closed_words:
+            return {"enum": list(words)}
+        case _:
+            return {"type": _TYPES[kind]}
+
+
+def _schema_of_others(shape: Shape) -> dict[str, Any]:
+    """What is under keys that vary; of several kinds none can be counted on."""
+    return _schema(shape.others) if shape.others and len(shape.others.kinds) == 1 else {}
+
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "File": FILE}
+
+
+def _explaining(cases: dict[str, Case]) -> dict[str, Case]:
+    """The cases, if they explain why results differ: each is of one kind, and some two are clearly not the same."""
+    if not 2 <= len(cases) <= _MOST_CASES:
+        return {}
+    faces = [_Face.of(case) for case in cases.values()]
+    is_clear = all(len(face.kinds) == 1 for face in faces)
+    differ = any(one.differs_from(other) for one, other in combinations(faces, 2))
+    return dict(sorted(cases.items())) if is_clear and differ else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Face:
+    """What is seen first of a result: its kind, that of its items, and its fields or those of its items."""
+
+    kinds: tuple[str, ...]
+    item_kinds: tuple[str, ...]
+    fields: frozenset[str]
+    calls: int
+
+    @classmethod
+    def of(cls, case: Case) -> _Face:
+        shape = case.shape
+        record = shape.items if shape.items and not shape.dicts else shape
+        return cls(shape.kinds, shape.items.kinds if shape.items else (), frozenset(record.keys), case.calls)
+
+    def differs_from(self, other: _Face) -> bool:
+        if self.kinds != other.kinds:
+            return True
+        if self.item_kinds and other.item_kinds and self.item_kinds != other.item_kinds:
+            return True
+        common, every = self.fields & other.fields, self.fields | other.fields
+        is_seen_often = min(self.calls, other.calls) >= 2 and bool(self.fields) and bool(other.fields)
+        return is_seen_often and 2 * len(common) < len(every)
+
+
+def _as_python(value: str) -> str:
+    return literal(json.loads(value)) if value else ""

@@ -45,6 +45,14 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
     return size
 
 
+def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[str]:
+    """What `check_arguments` would surely find wrong with these values, whatever the other arguments will be.
+
+    `is_all`: there are no others, so what the schema says of arguments together is asked as well.
+    """
+    return _schema_problems(tool, known, beside_others=not is_all)[:_MAX_TOLD]
+
+
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     known = {parameter.raw_name for parameter in tool.parameters}
     problems = [
@@ -72,13 +80,16 @@ def _takes(tool: Tool) -> str:
     return "It takes " + ", ".join(names[:25]) + (", …" if len(names) > 25 else "") + "."
 
 
-def _schema_problems(tool: Tool, arguments: dict[str, Any]) -> list[str]:
+def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bool = False) -> list[str]:
     try:
         validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
         if validator is None:
             return []
         _Patience.until = time.monotonic() + _MAX_CHECKING_SECONDS
-        return [_told(error) for error in _first(validator.iter_errors(arguments), _MAX_TOLD + 1)]
+        errors = validator.iter_errors(arguments)
+        if beside_others:
+            errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
+        return [_told(error) for error in _first(errors, _MAX_TOLD + 1)]
     except Exception:  # noqa: BLE001 - whatever a hostile schema makes the validator do, the upstream will judge
         return []
 

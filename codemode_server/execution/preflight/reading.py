@@ -1,0 +1,76 @@
+"""A program's text as a syntax tree; the text is hostile, so its size and the parser's complaints are bounded."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+import warnings
+from collections.abc import Iterator
+
+MAX_CHARACTERS = 64 * 1024
+"""Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Reading:
+    """A program that was parsed."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.nodes = list(ast.walk(tree))
+        self.parents = {child: parent for parent in self.nodes for child in ast.iter_child_nodes(parent)}
+
+    @property
+    def last(self) -> ast.stmt | None:
+        """The statement whose value is the program's, and is awaited if it is a coroutine."""
+        body = self.tree.body
+        while body and isinstance(last := body[-1], ast.If) and _asks_for_main(last.test):
+            body = last.body
+        return body[-1] if body else None
+
+    def above(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """From a node outwards, each parent with the child that it was reached from."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent, node
+            node = parent
+
+    def functions(self, node: ast.AST) -> list[Function]:
+        """The functions around a node, the innermost first; decorators and defaults are outside of theirs."""
+        found: list[Function] = []
+        for parent, child in self.above(node):
+            if isinstance(parent, Function) and (child is parent.body or child in _statements(parent)):
+                found.append(parent)
+        return found
+
+
+def read(code: str) -> Reading | None:
+    """The program, or None for one that can't be read here: the guest, whose Python is newer, tells what is wrong."""
+    if len(code) > MAX_CHARACTERS:
+        return None
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    text = textwrap.dedent(code) if first[:1] in (" ", "\t") else code  # as the guest does
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in the program is no news for our log
+            return Reading(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def line_of(node: ast.AST) -> int:
+    return getattr(node, "lineno", 1)
+
+
+def last_name(node: ast.AST) -> str:
+    """`b` of `b`, `a.b` and `x().b`; else nothing."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _statements(parent: ast.AST) -> list[ast.AST]:
+    body = getattr(parent, "body", None)
+    return body if isinstance(body, list) else []
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"

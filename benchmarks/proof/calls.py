@@ -155,7 +155,7 @@ def _declared() -> Iterator[ToolCalls]:
         "read_range",
         ({**sheet, "range": "A1:D3"}, {**sheet}, {**staff, "range": "A1:B2"}),
         ({**staff}, {**sheet, "range": "B2:C7"}, {**staff, "range": "C2:C4"}),
-        ({**sheet, "max_cells": 4},),
+        ({**sheet, "max_cells": 20},),
     )
     yield ToolCalls(
         "excel",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
@@ -35,11 +36,13 @@ class ProgramDoor:
         self._skills = skills
         self._search = search
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
-        try:
-            return await self._gateway.call(self._caller, server, tool, arguments)
-        except LedgerUnavailable as error:
-            raise ExecutionError(f"the program was ended, since calls can no longer be recorded: {error}") from error
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        with _ending_without_record():
+            return await self._gateway.call(self._caller, server, tool, arguments, raw=raw)
+
+    async def read(self, server: str, uri: str) -> Reply:
+        with _ending_without_record():
+            return await self._gateway.read(self._caller, server, uri)
 
     async def load(self, module: str) -> dict[str, Any]:
         await self._listed()
@@ -62,6 +65,14 @@ class ProgramDoor:
     async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
         await self._listed()
         return self._search(query, detail_level, server, limit)
+
+
+@contextmanager
+def _ending_without_record() -> Iterator[None]:
+    try:
+        yield
+    except LedgerUnavailable as error:
+        raise ExecutionError(f"the program was ended, since calls can no longer be recorded: {error}") from error
 
 
 def _package(names: list[str], doc: str) -> dict[str, Any]:

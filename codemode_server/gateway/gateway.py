@@ -1,21 +1,23 @@
 """The one way to an upstream: check, judge, record, forward, settle.
 
-`call` is all there is. Nothing in a call's frame says who calls: the `Caller` is bound to the sandbox's channel by the
-executor, and counts its calls. A call that can't be recorded is not sent.
+`call` is all there is; `read` is a call as well, of a resource that a result of the same execution links to.
+Nothing in a call's frame says who calls: the `Caller` is bound to the sandbox's channel by the executor, and counts its
+calls. A call that can't be recorded is not sent.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
 from opentelemetry.trace import Span
 
-from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.errors import (
     CallError,
@@ -29,13 +31,14 @@ from codemode_server.errors import (
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
-from codemode_server.model import ExecutionId
+from codemode_server.model import Effect, ExecutionId, JsonValue
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
+from codemode_server.upstream.results import failure_of
 
 
 class Upstreams(Protocol):
@@ -47,6 +50,20 @@ class Upstreams(Protocol):
         Raises:
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
+
+    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """As `call_tool`, but the result as it came, also if it says that it is an error."""
+
+    async def read_resource(self, server: str, uri: str) -> Reply:
+        """Read a resource of a server by its raw name; raises as `call_tool` does."""
+
+
+READ_RESOURCE = "read_resource"
+"""The reading of a linked resource, as `permissions.rules` and reports name it."""
+_READ_METHOD = "resources/read"
+"""Its name in the record: the protocol's method, which no tool can be taken for."""
+_MOST_LINKS = 10_000
+"""Links that an execution keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,8 @@ class Caller:
     execution_id: ExecutionId
     started: int = 0
     reports: list[CallReport] = field(default_factory=list)
+    links: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     notes: list[str] = field(default_factory=list)
     """What the model is told beside the result, a line each; cleaned and redacted when it is shown."""
 
@@ -80,13 +99,34 @@ class Caller:
         return self.started
 
 
+def _none(value: JsonValue) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    """What a call asks of an upstream, whatever its kind."""
+
+    server: Server
+    raw_name: str
+    name: str
+    alone: str
+    """See `policy.Names`."""
+    effect: Effect
+    arguments: dict[str, Any]
+    check: Callable[[], object]
+    """Raises `InvalidArguments` for what can't be sent."""
+    send: Callable[[], Awaitable[Reply]]
+    failure: Callable[[JsonValue], str | None] = _none
+    """The error that an answer tells of, if it is handed on all the same."""
+
+
 @dataclass(slots=True)
 class _Sent:
     """How far a call got."""
 
     seq: int
-    server: Server
-    tool: Tool
+    errand: _Errand
     started_at: float
     is_recorded: bool = False
 
@@ -120,8 +160,12 @@ class Gateway:
         self._redactor = redactor
         self._payloads: Payloads = payloads
 
-    async def call(self, caller: Caller, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def call(
+        self, caller: Caller, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False
+    ) -> Reply:
         """Call a tool on behalf of `caller`, named as in `servers.<server>.<tool>`, with raw argument names.
+
+        `raw` gives the whole result as the upstream sent it, and raises nothing if that says that it is an error.
 
         Raises:
             CallError: the call did not succeed; the message is for the program.
@@ -131,28 +175,83 @@ class Gateway:
             found_server = self._catalog().server(server)
             found = found_server.tool(tool)
         except UnknownTool as error:
-            # Nothing to record it under, but the model and the person are told of the attempt.
-            names = clean_line(server, 80), clean_line(tool, 80)
-            caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
-            raise
-        sent = _Sent(caller.next_seq(), found_server, found, time.perf_counter())
+            raise self._unknown(caller, server, tool, error) from None
+
+        async def send() -> Reply:
+            names = found_server.raw_name, found.raw_name
+            if raw:
+                return Reply(await self._upstreams.call_raw(*names, arguments))
+            return await self._upstreams.call_tool(*names, arguments)
+
+        alone = name_alone(found.raw_name, Kind.TOOL)
+        return await self._run(
+            caller,
+            _Errand(
+                found_server,
+                found.raw_name,
+                found.name,
+                alone,
+                found.effect,
+                arguments,
+                check=partial(check_arguments, found, arguments),
+                send=send,
+                failure=failure_of if raw else _none,
+            ),
+        )
+
+    async def read(self, caller: Caller, server: str, uri: str) -> Reply:
+        """Read a resource that a result of the same execution and server links to; raises as `call` does."""
+        try:
+            found = self._catalog().server(server)
+        except UnknownTool as error:
+            raise self._unknown(caller, server, READ_RESOURCE, error) from None
+
+        def check() -> None:
+            if (found.raw_name, uri) not in caller.links:
+                raise InvalidArguments(
+                    f"no result of {found.name} in this program links to {clean_line(uri, 200)!r}; only a link that a "
+                    "call gave can be fetched, by its file.fetch()"
+                )
+
+        return await self._run(
+            caller,
+            _Errand(
+                found,
+                _READ_METHOD,
+                READ_RESOURCE,
+                "",
+                Effect.READS,
+                {"uri": uri},
+                check=check,
+                send=lambda: self._upstreams.read_resource(found.raw_name, caller.links[found.raw_name, uri]),
+            ),
+        )
+
+    def _unknown(self, caller: Caller, server: str, tool: str, error: UnknownTool) -> UnknownTool:
+        """Nothing to record it under, but the model and the person are told of the attempt."""
+        names = clean_line(server, 80), clean_line(tool, 80)
+        caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
+        return error
+
+    async def _run(self, caller: Caller, errand: _Errand) -> Reply:
+        sent = _Sent(caller.next_seq(), errand, time.perf_counter())
         # Not for OpenTelemetry to record: the traceback of an error holds what it was raised from, unredacted.
         with spans.tracer().start_as_current_span(
-            f"call {found.server}.{found.name}", record_exception=False, set_status_on_exception=False
+            f"call {errand.server.name}.{errand.name}", record_exception=False, set_status_on_exception=False
         ) as span:
             spans.describe(
                 span,
                 "tool",
                 gen_ai__operation__name="execute_tool",
-                gen_ai__tool__name=found.raw_name,
-                codemode__server=found_server.raw_name,
+                gen_ai__tool__name=errand.raw_name,
+                codemode__server=errand.server.raw_name,
                 codemode__execution_id=caller.execution_id,
                 codemode__seq=sent.seq,
-                codemode__effect=found.effect.value,
+                codemode__effect=errand.effect.value,
             )
             try:
-                self._admit(caller, sent, span, arguments)
-                reply = await self._forward(sent, arguments)
+                self._admit(caller, sent, span)
+                reply = await self._forward(caller, errand)
             except CallError as error:
                 message = self._redactor().text(str(error))
                 self._settle(caller, sent, span, _status_of(error), error=message)
@@ -160,21 +259,24 @@ class Gateway:
             except anyio.get_cancelled_exc_class():
                 self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
                 raise
-            self._settle(caller, sent, span, CallStatus.SUCCEEDED, reply=reply)
+            failure = errand.failure(reply.value)
+            status = CallStatus.SUCCEEDED if failure is None else CallStatus.FAILED
+            self._settle(caller, sent, span, status, reply=reply, error=failure)
             return reply
 
-    def _admit(self, caller: Caller, sent: _Sent, span: Span, arguments: dict[str, Any]) -> None:
+    def _admit(self, caller: Caller, sent: _Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
-        verdict = self._judge(sent.server, sent.tool)
-        kept = payload(arguments, self._payloads, self._redactor())
+        errand = sent.errand
+        verdict = self._judge(errand)
+        kept = payload(errand.arguments, self._payloads, self._redactor())
         spans.observe_input(span, kept)
         spans.describe(span, "tool", codemode__verdict=verdict.answer, codemode__verdict_reason=verdict.reason)
         self._ledger.record_call_started(
             CallStart(
                 execution_id=caller.execution_id,
                 seq=sent.seq,
-                server=sent.server.raw_name,
-                tool=sent.tool.raw_name,
+                server=errand.server.raw_name,
+                tool=errand.raw_name,
                 verdict=verdict.answer,
                 reason=verdict.reason,
                 arguments=kept,
@@ -182,18 +284,24 @@ class Gateway:
         )
         sent.is_recorded = True
         if not verdict.lets_through:
-            raise CallRefused(_refusal(sent.tool, verdict))
-        check_arguments(sent.tool, arguments)
+            raise CallRefused(_refusal(f"{errand.server.name}.{errand.name}", verdict))
+        errand.check()
 
-    async def _forward(self, sent: _Sent, arguments: dict[str, Any]) -> Reply:
-        reply = await self._upstreams.call_tool(sent.server.raw_name, sent.tool.raw_name, arguments)
-        return Reply(self._redactor().value(reply.value), reply.encoding)
+    async def _forward(self, caller: Caller, errand: _Errand) -> Reply:
+        reply = await errand.send()
+        shown = replace(reply, value=self._redactor().value(reply.value))
+        if reply.encoding == "blocks":
+            for given, known in zip(_uris(reply.value), _uris(shown.value), strict=False):
+                if len(caller.links) < _MOST_LINKS:
+                    caller.links[errand.server.raw_name, known] = given
+        return shown
 
-    def _judge(self, server: Server, tool: Tool) -> Verdict:
+    def _judge(self, errand: _Errand) -> Verdict:
+        server = errand.server
         return judge(
             self._permissions(),
             Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
-            Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL)),
+            Names(errand.raw_name, errand.name, errand.alone),
         )
 
     def _settle(
@@ -211,7 +319,7 @@ class Gateway:
         tokens = estimate_tokens(result)
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
         caller.reports.append(
-            CallReport(sent.seq, sent.tool.server, sent.tool.name, status, milliseconds, size, tokens, error)
+            CallReport(sent.seq, sent.errand.server.name, sent.errand.name, status, milliseconds, size, tokens, error)
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
         told = error if self._payloads == "all" or error is None else status.value  # a message may hold values
@@ -229,10 +337,16 @@ def _status_of(error: CallError) -> CallStatus:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
 
 
-def _refusal(tool: Tool, verdict: Verdict) -> str:
+def _refusal(called: str, verdict: Verdict) -> str:
     if verdict.answer == "ask":
         return (
-            f"{tool.server}.{tool.name} needs a person's approval, and asking for it is not possible yet, "
+            f"{called} needs a person's approval, and asking for it is not possible yet, "
             f"so the call was refused ({verdict.reason}). Do not try again; tell the user."
         )
-    return f"{tool.server}.{tool.name} is not permitted: {verdict.reason.rstrip('.')}. Do not try again; tell the user."
+    return f"{called} is not permitted: {verdict.reason.rstrip('.')}. Do not try again; tell the user."
+
+
+def _uris(blocks: JsonValue) -> list[str]:
+    """The URIs of the links and embedded resources in a reply's blocks, in order."""
+    files = [file for block in blocks for file in (block, *block.get("beside", {}).get("files", ()))]
+    return [file["uri"] for file in files if file["type"] == "file" and isinstance(file["uri"], str)]

@@ -24,19 +24,32 @@ class Reply:
 
     value: JsonValue
     encoding: Literal["json", "blocks"] = "json"
-    """`json`: the value itself. `blocks`: a list of `{"type": "json"|"text"|"file", …}`; a file has base64 `data`,
-    `mime_type`, `name` and `uri`. The guest turns a lone block into its value and files into objects with bytes."""
+    """`json`: the value itself. `blocks`: a list of these, of which the guest makes values and files:
+
+    * `{"type": "json", "value": …}`; with `beside`, a dict, what the upstream sent beside it: `text`, and `files`
+    * `{"type": "text", "text": …}`
+    * `{"type": "file", "mime_type": …, "name": …, "uri": …}` with `data` in base64, or `text`, or neither: then it is a
+      link that can be read, perhaps with its `size`
+
+    A lone block stands for its value."""
 
 
 class Door(Protocol):
     """All that a program can reach of the host. Each method may be awaited many times at once."""
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
-        """Call a tool, both named as in `servers.<server>.<tool>`.
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        """Call a tool, both named as in `servers.<server>.<tool>`; `raw` gives the result as the upstream sent it.
 
         Raises:
             CallError: the program sees it as `ToolError` and goes on.
             ExecutionError: ends the program.
+        """
+
+    async def read(self, server: str, uri: str) -> Reply:
+        """Read a resource that a call of this program gave it a link to.
+
+        Raises:
+            CallError, ExecutionError: as for `call`.
         """
 
     async def load(self, module: str) -> dict[str, Any]:

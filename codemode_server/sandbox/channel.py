@@ -17,7 +17,7 @@ from anyio.abc import ByteSendStream
 
 from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
 from codemode_server.sandbox import frames
-from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
@@ -96,7 +96,7 @@ class Channel:
 
     async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
-            case frames.Call():
+            case frames.Call() | frames.Read():
                 self._begin_call(frame, tasks)
             case frames.Load():
                 await self._answer(frame, self._door.load(frame.module))
@@ -115,7 +115,7 @@ class Channel:
             raise frames.ProtocolError(f"request id {request_id} after {self._last_id}")
         self._last_id = request_id
 
-    def _begin_call(self, call: frames.Call, tasks: anyio.abc.TaskGroup) -> None:
+    def _begin_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
         self._check_id(call.id)
         self._calls += 1
         if self._calls > self._limits.calls:
@@ -129,11 +129,11 @@ class Channel:
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._call, call)
 
-    async def _call(self, call: frames.Call) -> None:
+    async def _call(self, call: frames.Call | frames.Read) -> None:
         try:
             try:
                 async with self._turns:
-                    reply = await self._door.call(call.server, call.tool, call.arguments)
+                    reply = await self._ask_door(call)
                 answer = self._reply(call, reply.value, reply.encoding)
             except CallError as error:
                 answer = frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
@@ -149,13 +149,18 @@ class Channel:
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
 
-    def _reply(self, call: frames.Call, value: Any, encoding: str) -> bytes:
+    async def _ask_door(self, call: frames.Call | frames.Read) -> Reply:
+        if isinstance(call, frames.Read):
+            return await self._door.read(call.server, call.uri)
+        return await self._door.call(call.server, call.tool, call.arguments, raw=call.is_raw)
+
+    def _reply(self, call: frames.Call | frames.Read, value: Any, encoding: str) -> bytes:
         most = self._limits.call_bytes
         answer = frames.reply_frame(call.id, frames.to_json(value), encoding)
         if len(answer) <= most:
             return answer
         message = (
-            f"the result of {call.server}.{call.tool} has {len(answer)} bytes, and {most} are allowed"
+            f"the result of {call.title} has {len(answer)} bytes, and {most} are allowed"
             " (limits.call_bytes in upstream.yaml); ask for less of it"
         )
         return frames.refusal_frame(call.id, "result_too_large", message)

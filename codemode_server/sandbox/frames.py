@@ -5,7 +5,8 @@ A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an ob
     host → guest   run {id, code, limits}
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
-    guest → host   call {id, server, tool, arguments}          answered by a reply
+    guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
+                   read {id, server, uri}                      a resource that a call linked to; answered by a reply
                    load {id, module}                           answered by a reply
                    search {id, query, detail_level, server, limit}    answered by a reply
                    output {stream, text}                       stream: stdout | stderr
@@ -34,6 +35,8 @@ MAX_DEPTH = 128
 _OVERHEAD = 64 * 2**10
 """What a frame needs beside its payload."""
 _MAX_NAME = 500
+MAX_URI = 8_192
+"""Characters of a resource's URI."""
 _MAX_TEXT = 20_000
 _HEADER = struct.Struct(">I")
 GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes"})
@@ -54,6 +57,27 @@ class Call:
     arguments: dict[str, Any]
     size: int
     """Bytes of the whole frame."""
+    is_raw: bool = False
+    """Whether the program wants the whole result, as the upstream sent it."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.server}.{self.tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The program reads a resource that a call gave it a link to."""
+
+    id: int
+    server: str
+    uri: str
+    size: int
+    """Bytes of the whole frame."""
+
+    @property
+    def title(self) -> str:
+        return f"reading {self.uri[:_MAX_NAME]!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,7 @@ class Done:
     size: int
 
 
-GuestFrame = Call | Load | Search | Output | Exceeded | Done
+GuestFrame = Call | Read | Load | Search | Output | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -126,7 +150,10 @@ def parse(data: bytes) -> GuestFrame:
     match frame.get("op"):
         case "call":
             arguments = _field(frame, "arguments", dict)
-            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data))
+            is_raw = "raw" in frame and _field(frame, "raw", bool)
+            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), is_raw)
+        case "read":
+            return Read(_id(frame), _name(frame, "server"), _name(frame, "uri", MAX_URI), len(data))
         case "load":
             return Load(_id(frame), _name(frame, "module"))
         case "search":
@@ -230,10 +257,10 @@ def _id(frame: dict[str, Any]) -> int:
     return found
 
 
-def _name(frame: dict[str, Any], field: str) -> str:
+def _name(frame: dict[str, Any], field: str, longest: int = _MAX_NAME) -> str:
     found: str = _field(frame, field, str)
-    if len(found) > _MAX_NAME:
-        raise ProtocolError(f"{field!r} of a frame is longer than {_MAX_NAME} characters")
+    if len(found) > longest:
+        raise ProtocolError(f"{field!r} of a frame is longer than {longest} characters")
     return found
 
 

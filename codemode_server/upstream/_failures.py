@@ -71,8 +71,13 @@ def without_secrets(text: str, settings: ServerSettings) -> str:
     return text
 
 
-def call_error(error: Any, server: str, tool: str, refused: list[str]) -> CallError:
-    """An `MCPError` that answered a call, as the program is to see it.
+def outcome_unknown(what: str) -> str:
+    """What to say of `what` was asked, `tool 'x'` or `the resource 'y'`, and not answered."""
+    return f"whether {what} {'acted' if what.startswith('tool ') else 'was read'} is not known"
+
+
+def call_error(error: Any, server: str, what: str, refused: list[str]) -> CallError:
+    """An `MCPError` that answered a call of `what`, as the program is to see it.
 
     Raises:
         SessionExpired: connect again and repeat the call.
@@ -84,13 +89,13 @@ def call_error(error: Any, server: str, tool: str, refused: list[str]) -> CallEr
         raise SessionExpired
     if is_end(error) or is_broken_off(error):
         return UpstreamUnavailable(
-            f"the connection to server {server!r} ended during the call; whether tool {tool!r} acted is not known"
+            f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}"
         )
     if status and message in (_HTTP_REFUSAL, "Not Found"):
         return UpstreamUnavailable(f"server {server!r} answered with HTTP {status}")
     if isinstance(error.data, str) and error.data:
         message = f"{message}: {error.data}"
-    return ToolFailed(error_text(message) or f"tool {tool!r} failed with code {error.code} and no message")
+    return ToolFailed(error_text(message) or f"{what} failed with code {error.code} and no message")
 
 
 def _secrets(settings: ServerSettings) -> Iterator[str]:

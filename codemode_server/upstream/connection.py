@@ -21,7 +21,13 @@ from codemode_server.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
-from codemode_server.upstream._failures import SessionExpired, call_error, first_cause, why_not_connected
+from codemode_server.upstream._failures import (
+    SessionExpired,
+    call_error,
+    first_cause,
+    outcome_unknown,
+    why_not_connected,
+)
 from codemode_server.upstream._link import Link, Progress, is_end
 from codemode_server.upstream._listing import ToolsFound, describe_server, list_tools, select
 from codemode_server.upstream._negotiation import ProbeEndedConnection, negotiate
@@ -103,6 +109,10 @@ class Connection:
         """The upstream as it stands: its state now, its tools of now or of the last time."""
         return self._listing
 
+    def declares_output(self, tool: str) -> bool:
+        """Whether the tool of this raw name has an output schema."""
+        return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
+
     @property
     def is_settled(self) -> bool:
         """Whether it is known if the upstream can be reached."""
@@ -161,16 +171,37 @@ class Connection:
             CallTimedOut: no answer in `timeout_s` (default: the server's `timeout`), waiting for its start not counted.
             ToolFailed: the upstream answered with a protocol error. (`isError` is for `results` to see.)
         """
+        params = {"name": tool, "arguments": arguments}
+        return await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
+
+    async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """Read a resource and return the result as it came; all as for `call_tool`."""
+        return await self._ask("resources/read", {"uri": uri}, f"the resource {uri[:200]!r}", timeout_s)
+
+    async def _ask(
+        self,
+        method: str,
+        params: dict[str, Any],
+        what: str,
+        timeout_s: float | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
         for _ in range(2):
             link = await self._ready_link()
             try:
-                return await self._send(link, tool, arguments, timeout_s or self._settings.timeout, progress)
+                return await self._send(link, method, params, what, timeout_s or self._settings.timeout, progress)
             except SessionExpired:
                 link.lost.set()
         raise UpstreamUnavailable(f"server {self.name!r} keeps forgetting its sessions; nothing was called")
 
     async def _send(
-        self, link: Link, tool: str, arguments: dict[str, Any], timeout_s: float, progress: Progress | None
+        self,
+        link: Link,
+        method: str,
+        params: dict[str, Any],
+        what: str,
+        timeout_s: float,
+        progress: Progress | None,
     ) -> dict[str, Any]:
         from mcp.shared.exceptions import MCPError
 
@@ -178,16 +209,16 @@ class Connection:
         token = refusals.set(refused)
         try:
             with anyio.move_on_after(timeout_s):
-                return await link.request("tools/call", {"name": tool, "arguments": arguments}, progress)
+                return await link.request(method, params, progress)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
-            raise call_error(error, self.name, tool, refused) from error
+            raise call_error(error, self.name, what, refused) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(
             f"server {self.name!r} did not answer within {timeout_s:g} s (servers.{self.name}.timeout);"
-            f" whether tool {tool!r} acted is not known"
+            f" {outcome_unknown(what)}"
         )
 
     async def _ready_link(self) -> Link:

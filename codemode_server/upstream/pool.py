@@ -19,7 +19,7 @@ from codemode_server.upstream._link import Progress
 from codemode_server.upstream.cache import ListingCache
 from codemode_server.upstream.connection import Connection, Surroundings, Timings
 from codemode_server.upstream.reaper import Reaper
-from codemode_server.upstream.results import to_reply
+from codemode_server.upstream.results import check_depth, resource_reply, to_reply
 
 
 @dataclass(slots=True)
@@ -95,7 +95,9 @@ class UpstreamPool:
             UnknownTool: no such server.
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
-        return to_reply(await self.call_raw(server, tool, arguments, timeout_s=timeout_s, progress=progress))
+        connection = self._connection(server)
+        result = await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
+        return to_reply(result, declares_output=connection.declares_output(tool))
 
     async def call_raw(
         self,
@@ -107,10 +109,20 @@ class UpstreamPool:
         progress: Progress | None = None,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
+        connection = self._connection(server)
+        result = await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
+        check_depth(result)
+        return result
+
+    async def read_resource(self, server: str, uri: str, *, timeout_s: float | None = None) -> Reply:
+        """Read a resource of a server by its raw name; raises as `call_tool` does."""
+        return resource_reply(uri, await self._connection(server).read_resource(uri, timeout_s=timeout_s))
+
+    def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)
         if connection is None:
             raise UnknownTool(f"no server {server!r}; there are {', '.join(map(repr, self._connections)) or 'none'}")
-        return await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
+        return connection
 
     async def reconfigure(self, servers: Mapping[str, ServerSettings]) -> None:
         """Go over to other settings: stop what is gone, start what is new, restart only what has to be.

@@ -58,7 +58,15 @@ class RecordingUpstreams:
             raise self.answer
         if self.answer is anyio.sleep_forever:
             await anyio.sleep_forever()
-        return Reply(self.answer)
+        return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
+
+    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = (await self.call_tool(server, tool, arguments)).value
+        return answer
+
+    async def read_resource(self, server: str, uri: str) -> Reply:
+        self.reached.append((server, "resources/read", {"uri": uri}))
+        return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")
 
 
 @dataclass

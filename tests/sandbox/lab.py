@@ -67,14 +67,23 @@ class Tools:
         self.fail_with: CodemodeError | None = None
         self._met = anyio.Event()
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         self.calls.append((server, tool, arguments))
         self.here += 1
         self.most_here = max(self.most_here, self.here)
         try:
-            return await self._answer(server, tool, arguments)
+            reply = await self._answer(server, tool, arguments)
         finally:
             self.here -= 1
+        return Reply({"content": [], "structuredContent": reply.value}) if raw else reply
+
+    async def read(self, server: str, uri: str) -> Reply:
+        self.calls.append((server, "read_resource", {"uri": uri}))
+        if self.fail_with is not None:
+            raise self.fail_with
+        return Reply(
+            [{"type": "file", "mime_type": "text/plain", "name": "a", "uri": uri, "text": f"in {uri}"}], "blocks"
+        )
 
     async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         if self.fail_with is not None:

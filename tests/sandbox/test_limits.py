@@ -42,9 +42,9 @@ async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
     """The call outlasts the program's own budget many times."""
 
     class Slow(Tools):
-        async def call(self, server: str, tool: str, arguments: dict[str, object]):  # type: ignore[no-untyped-def]
+        async def call(self, server: str, tool: str, arguments: dict[str, object], *, raw: bool = False):  # type: ignore[no-untyped-def]
             await anyio.sleep(0.8 * SLOWNESS)
-            return await super().call(server, tool, arguments)
+            return await super().call(server, tool, arguments, raw=raw)
 
     outcome = await lab.run(ECHO + "echo(a=1)", Slow(), wall_seconds=0.6 * SLOWNESS)
     assert outcome.ending is Ending.RETURNED, outcome.error

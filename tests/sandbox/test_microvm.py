@@ -88,9 +88,9 @@ class Watched(Tools):
         super().__init__()
         self.has_arrived = anyio.Event()
 
-    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         self.has_arrived.set()
-        return await super().call(server, tool, arguments)
+        return await super().call(server, tool, arguments, raw=raw)
 
 
 # The stream between host and guest.

@@ -8,7 +8,8 @@ import pytest
 
 from codemode_server.errors import ToolFailed
 from codemode_server.sandbox.backend import Reply
-from codemode_server.upstream.results import parse_text, to_reply
+from codemode_server.upstream._texts import parse_text
+from codemode_server.upstream.results import to_reply
 
 
 def texts(*blocks: str) -> dict[str, Any]:
@@ -121,22 +122,21 @@ def test_files_come_as_blocks_beside_the_texts() -> None:
             {"type": "text", "text": "a picture"},
             {"type": "file", "data": "aGk=", "mime_type": "image/png", "name": None, "uri": None},
             {"type": "file", "data": "aGk=", "mime_type": "a/b", "name": "x.bin", "uri": "file:///d/x.bin"},
-            {"type": "text", "text": "inside"},
-            {"type": "file", "data": "", "mime_type": None, "name": "Y", "uri": "https://h/y.pdf"},
+            {"type": "file", "text": "inside", "mime_type": None, "name": "x.txt", "uri": "file:///d/x.txt"},
+            {"type": "file", "mime_type": None, "name": "Y", "uri": "https://h/y.pdf"},
         ],
         "blocks",
     )
 
 
 def test_a_file_beside_structured_content_is_not_lost() -> None:
-    result = {
-        "structuredContent": {"width": 3},
-        "content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}],
-    }
-    reply = to_reply(result)
-    assert reply.encoding == "blocks"
-    assert reply.value[0] == {"type": "json", "value": {"width": 3}}
-    assert reply.value[1]["data"] == "aGk="
+    """The value is the object that the output schema declares; what came with it stands beside it."""
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    file = {"type": "file", "data": "aGk=", "mime_type": "image/png", "name": None, "uri": None}
+    reply = to_reply({"structuredContent": {"width": 3}, "content": [image]})
+    assert reply == Reply([{"type": "json", "value": {"width": 3}, "beside": {"files": [file]}}], "blocks")
+    listed = to_reply({"structuredContent": {"result": [1]}, "content": [image]})
+    assert listed == Reply([{"type": "json", "value": [1]}, file], "blocks")
 
 
 def test_data_that_is_no_base64_is_made_so() -> None:

@@ -16,13 +16,30 @@ A call that nobody took is waited for at the program's end, and if it failed, so
 from __future__ import annotations
 
 import asyncio
+import inspect
 import operator
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from types import FrameType
 from typing import Any
 
+from .files import from_reply
 from .link import Link, Refused, to_json
-from .values import NotJson, from_reply, to_argument
+from .values import NotJson, to_argument
+
+MAX_URI = 8_192
+"""Characters of a URI that the host reads."""
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
+
+
+def called_from_async(frame: FrameType | None) -> bool:
+    """Whether the code that made this call could have awaited it."""
+    while frame is not None and frame.f_code.co_name in _TRANSPARENT:
+        if frame.f_code.co_flags & _ASYNC:
+            return True
+        frame = frame.f_back
+    return frame is not None and bool(frame.f_code.co_flags & _ASYNC)
 
 
 class ToolError(RuntimeError):
@@ -36,7 +53,17 @@ class ToolError(RuntimeError):
         self.kind = kind
 
 
-class PendingCall:
+class Unfinished:
+    """Stands for a value that is not there yet, or not asked for yet."""
+
+    __slots__ = ()
+
+    def _value(self) -> Any:
+        """The value, blocking until it is there."""
+        raise NotImplementedError
+
+
+class PendingCall(Unfinished):
     """A call on its way, made in async code: awaitable, accepted as a coroutine, and its value once it is used."""
 
     __slots__ = ("_calls", "_future", "_steps", "_title")
@@ -49,7 +76,14 @@ class PendingCall:
 
     def __await__(self) -> Generator[Any, None, Any]:
         self._calls.unclaimed.pop(id(self), None)
-        return (yield from asyncio.wrap_future(self._future).__await__())
+        return (yield from self._wait().__await__())
+
+    async def _wait(self) -> Any:
+        return await asyncio.wrap_future(self._future)
+
+    def _value(self) -> Any:
+        self._calls.unclaimed.pop(id(self), None)
+        return self._calls.link.wait(self._future)
 
     # What makes it a coroutine for asyncio.create_task and TaskGroup.create_task.
     def send(self, value: Any) -> Any:
@@ -125,15 +159,12 @@ for _name, _function in _USES.items():
 
 def resolve(value: Any) -> Any:
     """The value itself: of a call on its way its result, blocking until it is there."""
-    if type(value) is PendingCall:
-        value._calls.unclaimed.pop(id(value), None)
-        return value._calls.link.wait(value._future)
-    return value
+    return value._value() if isinstance(value, Unfinished) else value
 
 
 async def finish(value: Any) -> Any:
     """Like `resolve`, for async code; `source` puts it where an `await` was forgotten."""
-    return await value if type(value) is PendingCall else value
+    return await value if isinstance(value, PendingCall) else value
 
 
 class Calls:
@@ -143,8 +174,8 @@ class Calls:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
 
-    def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str) -> Future[Any]:
-        """Send a call; the future gives the tool's value or raises `ToolError`.
+    def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
+        """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
 
         Raises:
             TypeError: an argument has no form in JSON.
@@ -155,22 +186,38 @@ class Calls:
                 plain[name] = to_argument(value, resolve)
             except NotJson as error:
                 raise TypeError(f"{title}() can't send argument {name!r}: {error}") from None
-        answer = self.link.call(server, tool, to_json(plain))
+        return self._settled_by(self.link.call(server, tool, to_json(plain), raw=raw), server, tool)
+
+    def begin_read(self, server: str, uri: str) -> Future[Any]:
+        """Have a resource read; the future gives its files or raises `ToolError`."""
+        if len(uri) > MAX_URI:
+            raise ToolError(f"a URI of {len(uri)} characters can't be fetched", server, "read_resource", "too_long")
+        return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
+
+    def _settled_by(self, answer: Future[Any], server: str, tool: str) -> Future[Any]:
         result: Future[Any] = Future()
+        origin = _Origin(self, server)
 
         def settle(answer: Future[Any]) -> None:
             if result.done():
                 return
             try:
-                result.set_result(from_reply(*answer.result()))
+                value, encoding = answer.result()
+                result.set_result(from_reply(value, encoding, origin))
             except Refused as refusal:
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
 
         answer.add_done_callback(settle)
         return result
 
-    def pending(self, future: Future[Any], title: str) -> PendingCall:
-        call = PendingCall(self, future, title)
+    def give(self, future: Future[Any], title: str, frame: FrameType | None) -> Any:
+        """What a call gives to whom it was made by: the value to plain code, something to await to async code."""
+        if called_from_async(frame):
+            return self.pending(PendingCall(self, future, title))
+        return self.link.wait(future)
+
+    def pending(self, call: PendingCall) -> PendingCall:
+        """Keep a call in mind until somebody takes it."""
         self.unclaimed[id(call)] = call
         return call
 
@@ -182,3 +229,22 @@ class Calls:
         """
         while self.unclaimed:
             resolve(next(iter(self.unclaimed.values())))
+
+
+class _Origin:
+    """A server, as the files that came from it know it."""
+
+    def __init__(self, calls: Calls, server: str) -> None:
+        self._calls = calls
+        self._server = server
+
+    def read(self, uri: str) -> Any:
+        return self._calls.link.wait(self._calls.begin_read(self._server, uri))
+
+    def hand_over(self, uri: str | None, value: Any, frame: FrameType | None) -> Any:
+        if uri is not None:
+            future = self._calls.begin_read(self._server, uri)
+        else:
+            future = Future()
+            future.set_result(value)
+        return self._calls.give(future, "fetch", frame)

@@ -84,7 +84,7 @@ class Link:
         self._post(to_json({"op": op, **fields}), future)
         return future
 
-    def call(self, server: str, tool: str, arguments_json: str) -> Future[Any]:
+    def call(self, server: str, tool: str, arguments_json: str, *, raw: bool = False) -> Future[Any]:
         """Like `request`, for arguments that are JSON already.
 
         Raises:
@@ -94,7 +94,7 @@ class Link:
             self.send({"op": "exceeded", "setting": "limits.call_bytes"})
             raise LimitPassed("limits.call_bytes")
         future: Future[Any] = Future()
-        head = to_json({"op": "call", "server": server, "tool": tool})
+        head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
         self._post(f'{head[:-1]},"arguments":{arguments_json}}}', future)
         return future
 

@@ -17,10 +17,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .calls import Calls, PendingCall, ToolError, resolve
+from .calls import Calls, ToolError, Unfinished, resolve
+from .files import File
 from .link import Link, Refused
-from .stubs import Stub, called_from_async, stub_decorator
-from .values import File
+from .stubs import Stub, stub_decorator
 
 PROGRAM_FILES: set[str] = {"program.py"}
 """Files whose lines may show in a traceback: the program's own and the skills'."""
@@ -171,16 +171,13 @@ def _caller(calls: Calls) -> Callable[..., Any]:
         frame: types.FrameType | None = sys._getframe(1)
         if frame and frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
             frame = frame.f_back
-        if called_from_async(frame):
-            pending: PendingCall = calls.pending(future, tool)
-            return pending
-        return calls.link.wait(future)
+        return calls.give(future, tool, frame)
 
     return call
 
 
 def _json_default(self: json.JSONEncoder, value: object) -> object:
-    if isinstance(value, PendingCall):
+    if isinstance(value, Unfinished):
         return resolve(value)
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 

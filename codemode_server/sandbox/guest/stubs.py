@@ -14,24 +14,12 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from types import FrameType
 from typing import Any
 
 from .calls import Calls
 
-_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
 _TAKES_OBJECTS = {"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"}
 _MOST_NAMES = 30
-
-
-def called_from_async(frame: FrameType | None) -> bool:
-    """Whether the code that made this call could have awaited it."""
-    while frame is not None and frame.f_code.co_name in _TRANSPARENT:
-        if frame.f_code.co_flags & _ASYNC:
-            return True
-        frame = frame.f_back
-    return frame is not None and bool(frame.f_code.co_flags & _ASYNC)
 
 
 class Stub:
@@ -54,10 +42,7 @@ class Stub:
         setattr(self, name, self)  # `import servers.github.create_issue as ci; ci.create_issue(…)`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        future = self.begin(*args, **kwargs)
-        if called_from_async(sys._getframe(1)):
-            return self._calls.pending(future, self._name)
-        return self._calls.link.wait(future)
+        return self._calls.give(self.begin(*args, **kwargs), self._name, sys._getframe(1))
 
     def begin(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Send the call and give its future; what thread pools and `asyncio.to_thread` use."""

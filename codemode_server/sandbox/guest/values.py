@@ -24,42 +24,11 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .files import Fields, File
+
 MAX_DEPTH = 100
 """Deeper nesting is not data any more, and the host refuses it."""
 _MAX_INTEGER_BITS = 14_000  # 4,300 digits: as many as Python reads back
-
-
-class File:
-    """Bytes that a tool gave back: an image, a sound, a document."""
-
-    def __init__(
-        self, data: bytes, mime_type: str | None = None, name: str | None = None, uri: str | None = None
-    ) -> None:
-        self.data = data
-        self.mime_type = mime_type
-        self.name = name
-        self.uri = uri
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def text(self, encoding: str = "utf-8") -> str:
-        """The content as text."""
-        return self.data.decode(encoding)
-
-    def save(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Write the content to a file, for instance under /workspace."""
-        target = pathlib.Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(self.data)
-        return target
-
-    def __repr__(self) -> str:
-        return f"File(name={self.name!r}, mime_type={self.mime_type!r}, size={self.size})"
 
 
 class NotJson(TypeError):
@@ -112,6 +81,8 @@ class _Encoder:
         try:
             if isinstance(value, tuple) and hasattr(value, "_asdict"):
                 return self._dict(value._asdict(), depth)
+            if isinstance(value, Fields):
+                return self._dict({**value, **self._beside(value)}, depth)
             if isinstance(value, Mapping):
                 return self._dict(value, depth)
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -137,7 +108,10 @@ class _Encoder:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
     def _file(self, value: File) -> Any:
-        return {"mime_type": value.mime_type, "size": value.size, "name": value.name}
+        return value.described()
+
+    def _beside(self, value: Fields) -> dict[str, Any]:
+        return value.beside()
 
 
 class _ArgumentEncoder(_Encoder):
@@ -145,7 +119,11 @@ class _ArgumentEncoder(_Encoder):
         raise NotJson(f"{value!r} has no form in JSON")
 
     def _file(self, value: File) -> Any:
-        return self._data(value.data)
+        content = value.as_argument()
+        return content if isinstance(content, str) else self._data(content)
+
+    def _beside(self, value: Fields) -> dict[str, Any]:
+        return {}
 
 
 def to_argument(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -179,14 +157,6 @@ def to_result(value: Any, unfinished: Callable[[Any], Any] = lambda value: value
     return encoded, "repr" if strangers == [id(value)] and isinstance(encoded, str) else "json"
 
 
-def from_reply(value: Any, encoding: str) -> Any:
-    """What a tool gave back, as the program gets it."""
-    if encoding != "blocks":
-        return value
-    blocks = [_from_block(block) for block in value]
-    return blocks[0] if len(blocks) == 1 else blocks
-
-
 def as_text(value: Any) -> str:
     """`repr`, for objects whose own `__repr__` fails too."""
     if isinstance(value, int):
@@ -197,14 +167,6 @@ def as_text(value: Any) -> str:
         return reprlib.repr(type(value))
     except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-
-
-def _from_block(block: dict[str, Any]) -> Any:
-    if block["type"] == "json":
-        return block["value"]
-    if block["type"] == "text":
-        return block["text"]
-    return File(base64.b64decode(block["data"]), block.get("mime_type"), block.get("name"), block.get("uri"))
 
 
 def _bytes_as_result(data: bytes) -> Any:

@@ -1,0 +1,141 @@
+"""A text that an upstream sent → the value that it plainly is, else the text itself. Pure.
+
+Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
+is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so); as
+`true`, `false` or `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are
+numbers, `00123`, `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they
+belong to it can't be told. JSON with anything before or after it stays a text, or that would be lost.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from codemode_server.model import JsonValue
+from codemode_server.upstream._messages import without_surrogates
+
+_REPR_CHARACTERS = 256 * 1024
+"""Longest text given to `ast`, which takes some 100 times the text in memory."""
+_REPR_TOKEN = re.compile(
+    r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
+    r"""|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<trailing_comma>,(?=\s*[\])}]))|(?P<mark>[\[\](){}:,]|\s+)"""
+)
+_AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
+_FENCE = re.compile(r"```(?:json|JSON|jsonl|ndjson)?[ \t]*\r?\n")
+_WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
+_NO_VALUE = object()
+
+
+def parse_text(text: str) -> JsonValue:
+    """The value that `text` plainly is, by the rules in the module's docstring, else `text` itself."""
+    value = _parsed(text)
+    return text if value is _NO_VALUE else value
+
+
+def parse_texts(texts: list[str]) -> JsonValue:
+    """The value of several texts: a list if each one is a value (SDKs send a list as a block for each item), else one
+    text of all, by newlines."""
+    if len(texts) == 1:
+        return parse_text(texts[0])
+    values = [_parsed(text) for text in texts]
+    return "\n".join(texts) if any(value is _NO_VALUE for value in values) else values
+
+
+def parse_document(text: str) -> JsonValue:
+    """Like `parse_text`, but only JSON objects and arrays: for a text that is said to be one, of whatever kind."""
+    value = _parsed_json(text.strip())
+    return text if value is _NO_VALUE else value
+
+
+def _parsed(text: str) -> Any:
+    stripped = text.strip()
+    if stripped in _WORDS:
+        return _WORDS[stripped]
+    if stripped[:1] in ("{", "[", "("):
+        value = _parsed_json(stripped)
+        return _parsed_repr(stripped) if value is _NO_VALUE else value
+    if fence := _FENCE.match(stripped):
+        return _parsed_fence(stripped[fence.end() :])
+    if _NUMBER.fullmatch(stripped):
+        number = float(stripped) if "." in stripped else int(stripped)
+        return number if str(number) == stripped else _NO_VALUE
+    return _NO_VALUE
+
+
+def _parsed_json(text: str) -> Any:
+    if text[:1] not in ("{", "["):
+        return _NO_VALUE
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return _NO_VALUE
+    except ValueError:
+        return _parsed_lines(text)
+    return without_surrogates(value) if "\\ud" in text.lower() else value
+
+
+def _parsed_lines(text: str) -> Any:
+    """JSON Lines: two objects or more, each on a line of its own."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) < 2 or not all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines):
+        return _NO_VALUE
+    values = [_parsed_json(line.strip()) for line in lines]
+    return values if all(isinstance(value, dict) for value in values) else _NO_VALUE
+
+
+def _parsed_fence(rest: str) -> Any:
+    """What is in a Markdown fence, if nothing comes after it."""
+    inner, closing, after = rest.partition("\n```")
+    return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
+
+
+def _parsed_repr(text: str) -> Any:
+    if text[-1:] not in (")", "]", "}"):
+        return _NO_VALUE
+    try:
+        return without_surrogates(json.loads(_repr_as_json(text)))
+    except (ValueError, RecursionError):
+        pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
+    if len(text) > _REPR_CHARACTERS:
+        return _NO_VALUE
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return _NO_VALUE
+    return _as_json(value) if isinstance(value, list | tuple | set | dict) else _NO_VALUE
+
+
+def _repr_as_json(text: str) -> str:
+    """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not.
+
+    Raises:
+        ValueError: there is something else in it.
+    """
+    written: list[str] = []
+    place = 0
+    # Not finditer: it goes on past what does not match, and takes quadratic time over quotes that are never closed.
+    while token := _REPR_TOKEN.match(text, place):
+        place = token.end()
+        kind, found = token.lastgroup, token[0]
+        if kind == "string":
+            written.append(json.dumps(ast.literal_eval(found) if "\\" in found else found[1:-1]))
+        elif kind != "trailing_comma":
+            written.append(_AS_JSON.get(found, found))
+    if place != len(text):
+        raise ValueError("not only lists, tuples and dicts of plain values")
+    return "".join(written)
+
+
+def _as_json(value: Any) -> Any:
+    """A Python literal as JSON can hold it: tuples and sets as lists, keys and bytes as text."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return without_surrogates(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -289,6 +289,19 @@ class SearchSettings(_Section):
     """`lexical` ranks by words (BM25); `auto` takes the best there is, today the same."""
 
 
+class TypeSettings(_Section):
+    """What programs know of results before they call."""
+
+    learn: bool = True
+    """Learn from each call what its tool gives, for tools that don't declare it: kinds and names of fields, shown in
+    the stub with the number of calls. Kept between runs, unless `state.payloads` is `none`. No value is kept, but with
+    `state.payloads: all` the words of a small set that recur, to be shown as literals."""
+    check: Literal["errors", "warnings", "none"] = "errors"
+    """Programs are checked against the tools before anything of them runs. `errors`: one that would surely fail is
+    refused, with the line and what is right; `warnings`: it runs, and what is wrong is told beside the result; `none`:
+    no check."""
+
+
 class StateSettings(_Section):
     """What is kept between runs, and where."""
 
@@ -313,6 +326,7 @@ class Settings(_Section):
     limits: LimitSettings = LimitSettings()
     tracing: TracingSettings = TracingSettings()
     search: SearchSettings = SearchSettings()
+    types: TypeSettings = TypeSettings()
     state: StateSettings = StateSettings()
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
-from codemode_server.catalog.observed import Observed, Telling, schemas_digest, telling_of
+from codemode_server.catalog.observed import Observed, Telling, ToolKey, schemas_digest, telling_of
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stubs import Stub, stub_of
@@ -175,12 +175,20 @@ class Catalog:
         servers = [_server(names[raw], listing, known.get(raw), observed) for raw, listing in by_raw.items()]
         return cls(tuple(sorted(servers, key=lambda server: server.name)))
 
-    def with_observed(self, news: Mapping[tuple[str, str], Observed]) -> Catalog:
-        """The snapshot with these observations, by raw names of server and tool, in place of those it has."""
-        changed = {server for server, _ in news}
+    def with_observed(self, news: Mapping[ToolKey, Observed]) -> Catalog:
+        """The snapshot with these observations in place of those it has."""
+        named = {(key.upstream, key.tool) for key in news}
+        changed = {key.upstream for key in news}
+
+        def renewed(server: Server, tool: Tool) -> Tool:
+            if (server.raw_name, tool.raw_name) not in named:
+                return tool
+            found = news.get(ToolKey(server.raw_name, tool.raw_name, tool.schemas_digest))
+            return dataclasses.replace(tool, observed=found) if found else tool
+
         return Catalog(
             tuple(
-                dataclasses.replace(server, tools=tuple(_observed(server, tool, news) for tool in server.tools))
+                dataclasses.replace(server, tools=tuple(renewed(server, tool) for tool in server.tools))
                 if server.raw_name in changed
                 else server
                 for server in self.servers
@@ -247,11 +255,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def shown(name: str) -> str:
     """A name that someone gave, quoted and bounded, for a message."""
     return f'"{one_line(name, 80)}"'
-
-
-def _observed(server: Server, tool: Tool, news: Mapping[tuple[str, str], Observed]) -> Tool:
-    found = news.get((server.raw_name, tool.raw_name))
-    return tool if found is None else Tool(tool.server, tool.name, tool.definition, found)
 
 
 def _server(

@@ -50,9 +50,9 @@ def of_observed(known: Shape, new: Shape) -> tuple[Contradiction, ...]:
     return tuple(islice(_observed(known, new, ""), MOST))
 
 
-def of_declared(schema: object, new: Shape) -> tuple[Contradiction, ...]:
-    """Where a shape is not what a schema says."""
-    return tuple(islice(_declared(SchemaReader(schema), schema, new, "", 0), MOST))
+def of_declared(root: object, schema: object, new: Shape) -> tuple[Contradiction, ...]:
+    """Where a shape is not what a schema within `root` says."""
+    return tuple(islice(_declared(SchemaReader(root), schema, new, "", 0), MOST))
 
 
 def _observed(known: Shape, new: Shape, path: str) -> Iterator[Contradiction]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from codemode_server.catalog import shapes
 from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of
@@ -24,6 +24,16 @@ _MOST_CASE_NODES = 300
 _MOST_VALUES = 8
 _MOST_PARAMETERS = 3
 _FORMAT = 1
+
+
+class ToolKey(NamedTuple):
+    """One tool as it was when it was observed."""
+
+    upstream: str
+    tool: str
+    """Raw names."""
+    schemas: str
+    """Digest of its schemas: with others it is another tool."""
 
 
 @dataclass(frozen=True, slots=True)

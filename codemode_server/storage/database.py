@@ -59,6 +59,16 @@ _MIGRATIONS = (
         PRIMARY KEY (upstream, fingerprint)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE shapes (
+        upstream  TEXT NOT NULL,
+        tool      TEXT NOT NULL,
+        schemas   TEXT NOT NULL,
+        observed  TEXT NOT NULL,
+        stored_at REAL NOT NULL,
+        PRIMARY KEY (upstream, tool, schemas)
+    );
+    """,
 )
 
 

@@ -77,7 +77,7 @@ def test_two_processes_that_open_it_at_once_create_the_schema_once_and_both_writ
             process.stdin.flush()
         ended = [process.communicate(timeout=30) for process in children]
         assert [process.returncode for process in children] == [0, 0, 0], ended
-        assert rows(folder, "PRAGMA user_version") == [(1,)]
+        assert rows(folder, "PRAGMA user_version") == [(2,)]
         assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
 
 

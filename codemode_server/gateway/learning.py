@@ -1,0 +1,170 @@
+"""What tools give, learned from their calls: kept in memory and, a little later, on disk; and where a result is not
+what its type had said.
+
+A call costs a look at its result, no more: what is on disk is brought up to date by `keep`, some calls at once. What
+the stubs show changes only if their types would, or the count of calls has passed the next round number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from codemode_server.catalog import drift
+from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.observed import Observed, observe, schemas_digest
+from codemode_server.catalog.returns import declared_result
+from codemode_server.catalog.shapes import Shape
+from codemode_server.gateway.kept_shapes import KeptShapes, ToolKey
+from codemode_server.model import ToolDefinition
+from codemode_server.sandbox.backend import Reply
+from codemode_server.text import clean_line
+
+logger = logging.getLogger(__name__)
+
+LEAST_CALLS = 3
+"""Calls before which an observed type is no claim that a result could contradict."""
+MOST_TOOLS = 2_000
+"""Tools known at once; of more, those that were not called for the longest are forgotten."""
+_SAVE_AFTER_SECONDS = 1.0
+_RETRY_AFTER_SECONDS = 30.0
+
+
+class Learning:
+    """Knows what the tools of all upstreams gave."""
+
+    def __init__(
+        self, kept: KeptShapes | None = None, *, is_on: Callable[[], bool] = lambda: True, keep_words: bool = False
+    ) -> None:
+        """`kept` is where it stays between runs, None for nowhere; with `keep_words` short strings that recur are
+        kept, to be shown as literals."""
+        self._kept = kept
+        self._is_on = is_on
+        self._keep_words = keep_words
+        self._stored: dict[tuple[str, str], dict[str, str]] | None = None
+        """What is on disk and was not asked for yet: upstream and tool → digest → text."""
+        self._known: dict[ToolKey, Observed] = {}
+        self._learned: set[tuple[str, str]] = set()
+        self._unsaved: dict[ToolKey, Observed] = {}
+        self._news: dict[ToolKey, Observed] = {}
+        self._is_unsaved = anyio.Event()
+
+    def known(self, upstream: str, definition: ToolDefinition) -> Observed | None:
+        """What is known of a tool, by the raw name of its upstream."""
+        if not self._is_on():
+            return None
+        if (upstream, definition.name) not in self._on_disk() and (upstream, definition.name) not in self._learned:
+            return None  # as of nearly all tools; not worth a digest
+        return self._of(ToolKey(upstream, definition.name, schemas_digest(definition)))
+
+    def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
+        """Take in the reply of a call that succeeded, as the program gets it; gives its shape."""
+        seen = observe(tool.telling, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
+        if self._is_on():
+            key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
+            before = self._of(key)
+            self._adopt(key, before, before.merged(seen) if before else seen)
+            if self._kept is not None:
+                unsaved = self._unsaved.get(key)
+                self._unsaved[key] = unsaved.merged(seen) if unsaved else seen
+                self._is_unsaved.set()
+        return seen.shape
+
+    def take_news(self) -> dict[ToolKey, Observed]:
+        """What changed for the stubs since this was asked last."""
+        news, self._news = self._news, {}
+        return news
+
+    async def keep(self) -> None:
+        """Bring what is on disk up to date whenever something was learned; never ends."""
+        while True:
+            await self._is_unsaved.wait()
+            await anyio.sleep(_SAVE_AFTER_SECONDS)
+            if not self.save():
+                await anyio.sleep(_RETRY_AFTER_SECONDS)
+
+    def save(self) -> bool:
+        """Write what was learned since the last time; False if that was not possible."""
+        if self._kept is None or not self._unsaved:
+            return True
+        unsaved, totals = self._unsaved, dict[ToolKey, Observed]()
+
+        def merged(key: ToolKey, text: str | None) -> str:
+            stored = self._read(text) if text else None
+            totals[key] = stored.merged(unsaved[key]) if stored else unsaved[key]
+            return totals[key].to_json()
+
+        if not self._kept.update({key: partial(merged, key) for key in unsaved}):
+            return False
+        self._unsaved, self._is_unsaved = {}, anyio.Event()
+        for key, total in totals.items():
+            before = self._known.get(key)
+            if before is None or total.calls > before.calls:  # another product on the same database learned as well
+                self._adopt(key, before, total)
+        return True
+
+    def _of(self, key: ToolKey) -> Observed | None:
+        found = self._known.get(key)
+        if found is None and (texts := self._on_disk().get((key.upstream, key.tool))):
+            found = self._read(texts.pop(key.schemas, ""))
+            if found is not None:
+                self._known[key] = found
+        return found
+
+    def _adopt(self, key: ToolKey, before: Observed | None, now: Observed) -> None:
+        self._known.pop(key, None)
+        self._known[key] = now
+        self._learned.add((key.upstream, key.tool))
+        if len(self._known) > MOST_TOOLS:
+            del self._known[next(iter(self._known))]
+        if before is None or _is_round_between(before.calls, now.calls) or before.outline() != now.outline():
+            self._news[key] = now
+
+    def _on_disk(self) -> dict[tuple[str, str], dict[str, str]]:
+        if self._stored is None:
+            self._stored = {}
+            for key, text in (self._kept.load() if self._kept else {}).items():
+                self._stored.setdefault((key.upstream, key.tool), {})[key.schemas] = text
+        return self._stored
+
+    def _read(self, text: str) -> Observed | None:
+        """What is on disk; anew where it is damaged, and without words that were kept under other settings."""
+        found = Observed.from_json(text)
+        return found if found is None or self._keep_words else found.without_words()
+
+
+def contradiction(tool: Tool, shape: Shape) -> str | None:
+    """Where a result is not what the stub of `tool` says, for the program's author; None if it is, or nothing is said.
+
+    Kinds and names of fields only, never a value.
+    """
+    observed = tool.observed
+    match tool.returned.origin:
+        case "declared":
+            definition = tool.definition
+            found = drift.of_declared(definition.output_schema, declared_result(definition)[0], shape)
+            source = "declared"
+        case "observed" if observed is not None and observed.calls >= LEAST_CALLS:
+            found = drift.of_observed(observed.shape, shape)
+            source = f"observed in {observed.calls:,} calls"
+        case _:
+            return None
+    if not found:
+        return None
+    told = "; ".join(clean_line(one.text, 100) for one in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"{tool.server}.{tool.name}: result differs from its type: {told}{more} ({source})"
+
+
+def _is_round_between(before: int, now: int) -> bool:
+    """Whether 1, 2, 5, 10, 20, 50 … was reached."""
+    return _round(now) != _round(before)
+
+
+def _round(calls: int) -> int:
+    power = int("1".ljust(len(str(calls)), "0"))
+    return max(step * power for step in (1, 2, 5) if step * power <= calls)

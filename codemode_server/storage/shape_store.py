@@ -1,0 +1,65 @@
+"""What was observed of tools' results, on SQLite."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from codemode_server.errors import LedgerUnavailable
+from codemode_server.gateway.kept_shapes import ToolKey
+from codemode_server.storage.database import Database
+
+logger = logging.getLogger(__name__)
+
+MOST_TOOLS = 2_000
+"""Rows; of more, those that were not written to for the longest are forgotten."""
+
+
+class ShapeStore:
+    """Implements `gateway.kept_shapes.KeptShapes`. What it can't keep is logged, and seen again in later calls."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def load(self) -> dict[ToolKey, str]:
+        try:
+            with self._database.use() as connection:
+                rows = connection.execute(
+                    "SELECT upstream, tool, schemas, observed FROM shapes ORDER BY stored_at DESC LIMIT ?",
+                    (MOST_TOOLS,),
+                ).fetchall()
+        except LedgerUnavailable as error:
+            logger.warning("what earlier calls gave can't be read: %s", error)
+            return {}
+        return {ToolKey(*key): observed for *key, observed in rows if isinstance(observed, str)}
+
+    def update(self, changes: Mapping[ToolKey, Callable[[str | None], str]]) -> bool:
+        try:
+            with self._database.use() as connection:
+                # The lock comes before what is read, so that another product's news are not written over.
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    for key, change in changes.items():
+                        row = connection.execute(
+                            "SELECT observed FROM shapes WHERE upstream = ? AND tool = ? AND schemas = ?", key
+                        ).fetchone()
+                        known = row[0] if row and isinstance(row[0], str) else None
+                        connection.execute(
+                            "INSERT OR REPLACE INTO shapes (upstream, tool, schemas, observed, stored_at)"
+                            " VALUES (?, ?, ?, ?, ?)",
+                            (*key, change(known), time.time()),
+                        )
+                    connection.execute(
+                        "DELETE FROM shapes WHERE (upstream, tool, schemas) IN"
+                        " (SELECT upstream, tool, schemas FROM shapes ORDER BY stored_at DESC LIMIT -1 OFFSET ?)",
+                        (MOST_TOOLS,),
+                    )
+                    connection.execute("COMMIT")
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except LedgerUnavailable as error:
+            logger.warning("what calls gave can't be kept for next time: %s", error)
+            return False
+        return True

@@ -8,6 +8,7 @@ calls. A call that can't be recorded is not sent.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import anyio
 from opentelemetry.trace import Span
 
-from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.errors import (
     CallError,
@@ -29,6 +30,7 @@ from codemode_server.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.gateway.arguments import check_arguments
+from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
 from codemode_server.model import Effect, ExecutionId, JsonValue
@@ -39,6 +41,8 @@ from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
 from codemode_server.upstream.results import failure_of
+
+logger = logging.getLogger(__name__)
 
 
 class Upstreams(Protocol):
@@ -93,6 +97,10 @@ class Caller:
     """What it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     notes: list[str] = field(default_factory=list)
     """What the model is told beside the result, a line each; cleaned and redacted when it is shown."""
+    tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
+    """The tools that answered it, as they were when they first did: what their stubs had said."""
+    drifted: set[tuple[str, str]] = field(default_factory=set)
+    """Those of whose results a note says already that they are not what the stub says; raw names."""
 
     def next_seq(self) -> int:
         self.started += 1
@@ -152,13 +160,16 @@ class Gateway:
         ledger: Ledger,
         redactor: Callable[[], Redactor],
         payloads: Payloads,
+        learning: Learning | None = None,
     ) -> None:
+        """Without `learning`, what tools give is learned for as long as the gateway lives."""
         self._catalog = catalog
         self._upstreams = upstreams
         self._permissions = permissions
         self._ledger = ledger
         self._redactor = redactor
         self._payloads: Payloads = payloads
+        self._learning = learning or Learning()
 
     async def call(
         self, caller: Caller, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False
@@ -184,7 +195,7 @@ class Gateway:
             return await self._upstreams.call_tool(*names, arguments)
 
         alone = name_alone(found.raw_name, Kind.TOOL)
-        return await self._run(
+        reply = await self._run(
             caller,
             _Errand(
                 found_server,
@@ -198,6 +209,9 @@ class Gateway:
                 failure=failure_of if raw else _none,
             ),
         )
+        if not raw:
+            self._learn(caller, found_server, found, arguments, reply)
+        return reply
 
     async def read(self, caller: Caller, server: str, uri: str) -> Reply:
         """Read a resource that a result of the same execution and server links to; raises as `call` does."""
@@ -303,6 +317,17 @@ class Gateway:
             Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
             Names(errand.raw_name, errand.name, errand.alone),
         )
+
+    def _learn(self, caller: Caller, server: Server, tool: Tool, arguments: dict[str, Any], reply: Reply) -> None:
+        """Take in what the tool gives; tell the program's author, once a tool, if its stub had said otherwise."""
+        shape = self._learning.learn(server.raw_name, tool, arguments, reply)
+        name = (server.raw_name, tool.raw_name)
+        said = caller.tools.setdefault(name, tool)
+        if name not in caller.drifted and (note := contradiction(said, shape)):
+            caller.drifted.add(name)
+            caller.notes.append(note)
+            told = note if self._payloads != "none" else f"{tool.server}.{tool.name}: result differs from its type"
+            logger.warning("%s", told)
 
     def _settle(
         self,

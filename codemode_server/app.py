@@ -25,11 +25,13 @@ from codemode_server.execution.workspace import Workspace
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.shape_store import ShapeStore
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.upstream.pool import UpstreamPool
 
@@ -67,6 +69,11 @@ class App:
         self.activity = ""
         self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
         skills = Skills(loaded.base_dir / settings.state.skills)
+        self.learning = Learning(
+            None if settings.state.payloads == "none" else ShapeStore(self.database),
+            is_on=lambda: self.loaded.settings.types.learn,
+            keep_words=settings.state.payloads == "all",
+        )
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
@@ -74,6 +81,7 @@ class App:
             ledger=ledger,
             redactor=lambda: self.redactor,
             payloads=settings.state.payloads,
+            learning=self.learning,
         )
         self.executor = Executor(
             traced=lambda: self._traced.wait(),
@@ -112,6 +120,7 @@ class App:
             async with app.sandbox.open(), app.pool.open(), app.executor.open(), anyio.create_task_group() as tasks:
                 tasks.start_soon(app._after_handshake)
                 tasks.start_soon(app._keep_indexed)
+                tasks.start_soon(app.learning.keep)
                 if watch and loaded.path is not None:
                     tasks.start_soon(app._watch, loaded.path)
                 try:
@@ -119,6 +128,7 @@ class App:
                 finally:
                     tasks.cancel_scope.cancel()
         finally:
+            app.learning.save()
             app.tracing.shutdown()
             app.database.close()
 
@@ -138,10 +148,12 @@ class App:
         self._connected.set()
 
     def catalog(self) -> Catalog:
-        """The tools as of now; built anew only after a listing changed."""
+        """The tools as of now; built anew only after a listing changed or something new was learned."""
         if self._catalog_is_old:
-            self._catalog = Catalog.build(self.pool.listings(), self._catalog)
+            self._catalog = Catalog.build(self.pool.listings(), self._catalog, self.learning.known)
             self._catalog_is_old = False
+        if news := self.learning.take_news():
+            self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
     def indexed(self) -> Ranker:

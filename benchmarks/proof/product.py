@@ -1,0 +1,79 @@
+"""The product on the real servers' world: calls through its gateway, programs through its sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+
+from benchmarks.proof.world import World, configuration, make_world
+from codemode_server.app import App
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.config import load
+from codemode_server.gateway.gateway import Caller
+from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox.backend import Reply
+from codemode_server.storage.ledger_store import LedgerStore
+
+_SETTLE_SECONDS = 120
+
+
+class ProgramFailed(Exception):
+    """Raised when a program did not come to its end; the message is what the model got."""
+
+
+@dataclass
+class Product:
+    """A running product with all servers ready, and a client of it."""
+
+    app: App
+    client: Client
+    world: World
+    caller: Caller
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.app.catalog()
+
+    def tool(self, server: str, name: str) -> Tool:
+        """As of now, by the server's name and the tool's raw or Python name."""
+        return self.catalog.server(server).tool(name)
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        """One call as a program makes it, through the gateway; places in the arguments are filled in."""
+        return await self.app.gateway.call(self.caller, server, tool, self.world.filled(arguments))
+
+    async def run(self, code: str) -> tuple[Any, str]:
+        """Run a program; gives its value and the text that the model gets.
+
+        Raises:
+            ProgramFailed: it did not come to its end.
+        """
+        result = await self.client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
+        text = "\n".join(getattr(block, "text", "") for block in result.content)
+        content = result.structured_content or {}
+        if content.get("status") != "succeeded":
+            raise ProgramFailed(text)
+        return content.get("value"), text
+
+
+@asynccontextmanager
+async def product(folder: Path) -> AsyncIterator[Product]:
+    """The product on a new world in `folder`.
+
+    Raises:
+        scripts.npm.Unavailable: the servers can't be installed here.
+    """
+    world = make_world(folder)
+    async with App.open(load(configuration(world))) as app, Client(app.front) as client:
+        await client.list_tools()
+        app.connect()
+        await app.pool.wait_settled(_SETTLE_SECONDS)
+        execution = ExecutionId("proof")
+        LedgerStore(app.database).record_execution_started(ExecutionStart(execution, "proof", "default", "wasm", None))
+        yield Product(app, client, world, Caller(execution))

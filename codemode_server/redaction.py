@@ -21,6 +21,7 @@ Payloads = Literal["all", "shapes", "none"]
 
 _LONGEST_FIELD_NAME = 50
 _FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
+_LABEL = re.compile(r"[^\W\d][\w ()%#&/+.:?'-]*")
 _ID = re.compile(
     r"(?i:[0-9a-f]{8,}|(?=[a-f]*[0-9])[0-9a-f]{7,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
     r"|(?=[A-Z]*[0-9])[A-Z0-9]{8,}|(?=.{10})[^\W_]*[0-9][^\W\d_]+[0-9][^\W_]*"
@@ -37,7 +38,16 @@ def is_field_name(key: str) -> bool:
 
     A name that is a value (`{"alice": 3}`) can't be told by its looks.
     """
-    if len(key) > _LONGEST_FIELD_NAME or not _FIELD_NAME.fullmatch(key) or _ID.fullmatch(key):
+    return _FIELD_NAME.fullmatch(key) is not None and _is_chosen(key)
+
+
+def is_label(key: str) -> bool:
+    """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
+    return _LABEL.fullmatch(key) is not None and _is_chosen(key)
+
+
+def _is_chosen(key: str) -> bool:
+    if len(key) > _LONGEST_FIELD_NAME or _ID.fullmatch(key):
         return False
     digits = sum(letter.isdigit() for letter in key)
     if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):

@@ -69,7 +69,7 @@ def _observed(known: Shape, new: Shape, path: str) -> Iterator[Contradiction]:
         yield from _missing(required, new, path)
         for key, inner in known.keys.items():
             if key in new.keys:
-                yield from _observed(inner, new.keys[key], f"{path}.{key}")
+                yield from _observed(inner, new.keys[key], _within(path, key))
     elif known.is_map and known.others and new.is_map and new.others:
         yield from _observed(known.others, new.others, f"{path}{{}}")
 
@@ -88,10 +88,10 @@ def _declared(reader: SchemaReader, schema: object, new: Shape, path: str, depth
     if new.items and isinstance(items, dict):
         yield from _declared(reader, items, new.items, f"{path}[]", depth + 1)
     if new.dicts and not new.is_map:
-        yield from _missing(filter(is_field_name, required_of(flat)), new, path)
+        yield from _missing(iter(required_of(flat)), new, path)
         for key, inner in properties_of(flat).items():
             if key in new.keys:
-                yield from _declared(reader, inner, new.keys[key], f"{path}.{key}", depth + 1)
+                yield from _declared(reader, inner, new.keys[key], _within(path, key), depth + 1)
 
 
 def _kinds(reader: SchemaReader, flat: dict[str, object], depth: int) -> frozenset[str] | None:
@@ -121,5 +121,10 @@ def _wrong_kinds(allowed: frozenset[str], expected: str, new: Shape, path: str) 
 
 def _missing(required: Iterator[str], new: Shape, path: str) -> Iterator[Contradiction]:
     for key in required:
-        if not new.is_required(key):
-            yield Contradiction(f"{path}.{key}", "always there", "missing")
+        # What is no name of a field may be among the keys that were not kept.
+        if not new.is_required(key) and (is_field_name(key) or not new.others):
+            yield Contradiction(_within(path, key), "always there", "missing")
+
+
+def _within(path: str, key: str) -> str:
+    return f"{path}.{key}" if key.isidentifier() else f'{path}["{key}"]'

@@ -2,7 +2,8 @@
 
 A shape is made of one value (`of`), merged with others in any order (`merge`), tidied (`settled`) and compared with
 what came later (`contradictions`). Keys are data where they do not read like names of fields, are very many, or vary
-from one dict to the next; then the dict is a map and its keys are forgotten.
+from one dict to the next; then the dict is a map and its keys are forgotten. Headings of columns (`Order ID`), which
+names of people look like, are kept where all of several rows have them.
 
 Work and size are bounded: of a long list some items are looked at, always the same ones; what lies deeper than
 `_DEEPEST`, or comes when the budget of one value is spent, is seen and not read. A shape is never changed once it was
@@ -12,12 +13,12 @@ given out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from codemode_server.model import JsonValue
-from codemode_server.redaction import is_field_name
+from codemode_server.redaction import is_field_name, is_label
 
 MOST_KEYS = 200
 """Different keys of one dict; a dict that has more is a map."""
@@ -97,7 +98,7 @@ def of(value: JsonValue, *, keep_words: bool = False) -> Shape:
     """The shape of one JSON value; its short strings are in it only with `keep_words`."""
     shape = Shape()
     _Reading(keep_words).add(shape, value, 0, 0)
-    return shape
+    return _without_doubtful_labels(shape)
 
 
 def of_reply(value: JsonValue, encoding: str, *, keep_words: bool = False) -> Shape:
@@ -154,12 +155,11 @@ def settled(shape: Shape, most_nodes: int = MOST_NODES) -> Shape:
 
 def without_words(shape: Shape) -> Shape:
     """The same without any string of the values."""
-    return Shape(
-        **{name: getattr(shape, name) for name in _COUNTS},
+    return replace(
+        shape,
         items=without_words(shape.items) if shape.items else None,
         keys={key: without_words(inner) for key, inner in shape.keys.items()},
         others=without_words(shape.others) if shape.others else None,
-        is_map=shape.is_map,
         words=None if shape.strs else {},
     )
 
@@ -204,7 +204,11 @@ def from_json(data: object, depth: int = 0) -> Shape:
         raise ValueError("no shape")
     counts = {name: _count_in(data, short) for name, short in _COUNTS.items()}
     keys = data.get("k", {})
-    if not isinstance(keys, dict) or len(keys) > MOST_KEYS or not all(map(is_field_name, keys)):
+    if (
+        not isinstance(keys, dict)
+        or len(keys) > MOST_KEYS
+        or not all(is_field_name(key) or is_label(key) for key in keys)
+    ):
         raise ValueError("no keys of a shape")
     return Shape(
         **counts,
@@ -236,7 +240,7 @@ class _Reading:
         self._keep_words = keep_words
         self._left = _STEPS
         self._names: set[str] = set()
-        """Keys of this value that are names of fields, so that each is checked once."""
+        """Keys of this value that are names of fields or labels, so that each is checked once."""
 
     def add(self, shape: Shape, value: JsonValue, depth: int, lists: int, reserve: int = 0) -> None:
         """Count the value in; `reserve` of the budget is for what comes after it."""
@@ -293,7 +297,7 @@ class _Reading:
         if len(value) > MOST_KEYS:
             return set()
         known = value.keys() & self._names
-        fresh = {key for key in value.keys() - known if is_field_name(key)}
+        fresh = {key for key in value.keys() - known if is_field_name(key) or is_label(key)}
         self._names |= fresh
         return known | fresh
 
@@ -339,20 +343,35 @@ def _ends(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from islice(reversed(value.items()), max(0, min(_MAP_SAMPLES, len(value) - _MAP_SAMPLES)))
 
 
+def _without_doubtful_labels(shape: Shape) -> Shape:
+    """Without labels that are not those of a table: one that some row lacks, or that has few rows to show for it."""
+    doubtful = [key for key in shape.keys if not is_field_name(key) and (shape.dicts < 3 or not shape.is_required(key))]
+    others = shape.others
+    for key in doubtful:
+        others = _merge_optional(others, shape.keys[key])
+    kept = {key: _without_doubtful_labels(inner) for key, inner in shape.keys.items() if key not in doubtful}
+    found = replace(
+        shape,
+        items=_without_doubtful_labels(shape.items) if shape.items else None,
+        keys=kept,
+        others=_without_doubtful_labels(others) if others else None,
+    )
+    return _as_map(found) if 3 * len(doubtful) > len(kept) else found
+
+
 def _make_map(shape: Shape) -> None:
     folded = _as_map(shape)
     shape.keys, shape.others, shape.is_map = folded.keys, folded.others, True
 
 
 def _as_map(shape: Shape) -> Shape:
-    """The same with its keys forgotten; itself if there are none."""
+    """The same with its keys forgotten."""
     if not shape.keys:
-        return shape
+        return replace(shape, is_map=True)
     others = shape.others
     for inner in shape.keys.values():
         others = merge(others, inner) if others else inner
-    copied = {name: getattr(shape, name) for name in _COUNTS}
-    return Shape(**copied, items=shape.items, others=others, is_map=True, words=shape.words)
+    return replace(shape, keys={}, others=others, is_map=True)
 
 
 def _merge_optional(first: Shape | None, second: Shape | None) -> Shape | None:
@@ -371,13 +390,11 @@ def _with_maps(shape: Shape) -> Shape:
         return shape
     if _has_varying_keys(shape):
         shape = _as_map(shape)
-    return Shape(
-        **{name: getattr(shape, name) for name in _COUNTS},
+    return replace(
+        shape,
         items=_with_maps(shape.items) if shape.items else None,
         keys={key: _with_maps(inner) for key, inner in shape.keys.items()},
         others=_with_maps(shape.others) if shape.others else None,
-        is_map=shape.is_map,
-        words=shape.words,
     )
 
 
@@ -385,7 +402,8 @@ def _has_varying_keys(shape: Shape) -> bool:
     """Whether the keys look like names of fields one by one, and like data all together: the same kind of value under
     each, and either none in most of the dicts, or many that hold dicts of the same fields."""
     inner = list(shape.keys.values())
-    if len(inner) < 4 or any(len(one.kinds) != 1 or one.kinds != inner[0].kinds for one in inner):
+    kinds = {"number" if kind in ("int", "float") else kind for one in inner for kind in one.kinds}
+    if len(inner) < 4 or len(kinds) > 1:
         return False
     fields = [set(one.keys) for one in inner if one.keys]
     every = set().union(*fields)
@@ -402,17 +420,14 @@ def _count(shape: Shape) -> int:
 
 def _cut(shape: Shape, deepest: int) -> Shape:
     """Without what is below so many levels."""
-    counts = {name: getattr(shape, name) for name in _COUNTS}
     if deepest == 0:
         unread = shape.unread + shape.lists + shape.dicts
-        return Shape(**{**counts, "unread": unread, "lists": 0, "dicts": 0}, words=shape.words)
-    return Shape(
-        **counts,
+        return replace(shape, unread=unread, lists=0, items=None, dicts=0, keys={}, others=None, is_map=False)
+    return replace(
+        shape,
         items=_cut(shape.items, deepest - 1) if shape.items else None,
         keys={key: _cut(inner, deepest - 1) for key, inner in shape.keys.items()},
         others=_cut(shape.others, deepest - 1) if shape.others else None,
-        is_map=shape.is_map,
-        words=shape.words,
     )
 
 

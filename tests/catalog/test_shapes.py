@@ -1,0 +1,280 @@
+"""Shapes of results: kinds and names of fields, merged in any order, bounded, and never a value.
+
+Pure functions on JSON values, some of them put together at random; seeded, so that a failure comes again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import reduce
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog import drift, shapes
+from codemode_server.catalog.shapes import Shape, from_json, merge, of, settled, to_json
+from codemode_server.redaction import is_field_name, is_label
+
+FIELDS = ("id", "title", "user", "labels", "created_at", "@type", "Order ID", "+1")
+MARK = "v4lue"
+
+
+class Chance:
+    """Random JSON of one seed; every string and every key that is data holds MARK."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def text(self) -> str:
+        return f"{MARK} {self._random.randint(0, 5)}"
+
+    def key(self) -> str:
+        if self._random.random() < 0.9:
+            return self._random.choice(FIELDS)
+        return f"{self._random.randint(0, 999)}-{MARK}@example.com"
+
+    def value(self, depth: int = 4) -> Any:
+        kind = self._random.random()
+        if depth == 0 or kind < 0.4:
+            return self._random.choice([None, True, 7, 1.5, self.text(), self.text()])
+        if kind < 0.7:
+            return {self.key(): self.value(depth - 1) for _ in range(self._random.randint(0, 4))}
+        return [self.value(depth - 1) for _ in range(self._random.randint(0, 6))]
+
+    def shuffled(self, items: list[Any]) -> list[Any]:
+        return self._random.sample(items, len(items))
+
+
+def all_of(*values: Any) -> Shape:
+    return reduce(merge, map(of, values))
+
+
+class TestAShape:
+    def test_tells_kinds_fields_and_how_often_each_was_seen(self) -> None:
+        shape = of([{"id": 1, "body": None}, {"id": 2, "body": "x", "pinned": True}])
+        item = shape.items
+        assert item is not None
+        assert (shape.kinds, item.kinds) == (("list",), ("dict",))
+        assert {key: inner.total for key, inner in item.keys.items()} == {"id": 2, "body": 2, "pinned": 1}
+        assert [key for key in item.keys if item.is_required(key)] == ["id", "body"]
+        assert (item.keys["body"].kinds, item.keys["body"].nulls) == (("str",), 1)
+
+    @pytest.mark.parametrize("seed", range(0, 300, 30))
+    def test_is_the_same_in_whatever_order_and_grouping_it_was_merged(self, seed: int) -> None:
+        for chance in map(Chance, range(seed, seed + 30)):
+            seen = [of(chance.value(), keep_words=True) for _ in range(5)]
+            once = reduce(merge, seen)
+            other = reduce(merge, chance.shuffled(seen))
+            grouped = merge(merge(seen[0], seen[1]), merge(seen[2], merge(seen[3], seen[4])))
+            assert once == other == grouped
+
+    def test_of_a_list_is_that_of_its_items_merged(self) -> None:
+        for chance in map(Chance, range(100)):
+            items = [chance.value(2) for _ in range(4)]
+            plain = [item for item in items if "Order ID" not in json.dumps(item)]  # which takes several rows
+            assert not plain or of(plain).items == reduce(merge, map(of, plain))
+
+    @pytest.mark.parametrize("seed", range(0, 300, 30))
+    def test_is_contradicted_by_none_of_the_values_it_was_made_of(self, seed: int) -> None:
+        for chance in map(Chance, range(seed, seed + 30)):
+            values = [chance.value() for _ in range(4)]
+            known = all_of(*values)
+            assert [drift.of_observed(known, of(value)) for value in values] == [()] * 4
+            assert [drift.of_observed(settled(known), of(value)) for value in values] == [()] * 4
+
+    @pytest.mark.parametrize("seed", range(0, 300, 30))
+    def test_holds_no_value_and_no_key_that_is_one(self, seed: int) -> None:
+        chances = [Chance(number) for number in range(seed, seed + 30)]
+        values = [chance.value() for chance in chances]
+        assert MARK in json.dumps(values), "control"
+        assert MARK not in json.dumps([to_json(of(value)) for value in values])
+
+    @pytest.mark.parametrize("seed", range(0, 300, 30))
+    def test_comes_back_from_its_json_as_it_was(self, seed: int) -> None:
+        for chance in map(Chance, range(seed, seed + 30)):
+            shape = all_of(chance.value(), chance.value())
+            assert from_json(json.loads(json.dumps(to_json(shape)))) == shape
+
+    @pytest.mark.parametrize(
+        "damaged",
+        [
+            None,
+            [],
+            {"d": -1},
+            {"d": "many"},
+            {"d": 1.5},
+            {"d": True},
+            {"k": ["id"]},
+            {"k": {"ann@example.com": {}}},
+            {"k": {"id": None}},
+            {"I": []},
+            {"o": 3},
+            {"s": 1, "w": {"x" * 41: 1}},
+            {"s": 1, "w": {}},
+            {"k": {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": {} for n in range(201)}},
+        ],
+    )
+    def test_that_is_damaged_is_refused(self, damaged: object) -> None:
+        with pytest.raises(ValueError, match=r"of a shape|no shape"):
+            from_json(damaged)
+
+    def test_that_is_nested_without_end_is_refused(self) -> None:
+        data: dict[str, Any] = {}
+        for _ in range(1_000):
+            data = {"I": data}
+        with pytest.raises(ValueError, match="no shape"):
+            from_json(data)
+
+
+class TestKeysThatAreData:
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            ["alice@example.com", "bob@example.com"],
+            ["2026-01-31", "2026-02-01"],
+            ["/etc/passwd", "/etc/hosts"],
+            ["a3f5c9d2e1b04f67", "deadbeefcafe0123"],
+            ["B08N5WRWNW", "B07XJ8C8F5"],
+            ["0", "1", "2"],
+            ["README.md", "setup.py"],
+            ["Ann Example", "Bob Example"],
+        ],
+        ids=str,
+    )
+    def test_are_forgotten_and_what_is_under_them_is_one(self, keys: list[str]) -> None:
+        shape = of({key: {"size": 1} for key in keys})
+        assert (shape.is_map, shape.keys) == (True, {})
+        assert shape.others is not None
+        assert shape.others.keys["size"].total == len(keys)
+        told = json.dumps(to_json(shape))
+        assert not any(json.dumps(key) in told for key in keys)
+
+    def test_that_look_like_fields_are_found_out_by_their_number(self) -> None:
+        shape = of({f"field_{chr(97 + n // 26)}{chr(97 + n % 26)}": n for n in range(300)})
+        assert (shape.is_map, shape.keys) == (True, {})
+
+    def test_that_look_like_fields_are_found_out_by_varying_from_one_dict_to_the_next(self) -> None:
+        calls = [{"AAPL": 1.0}, {"MSFT": 2.0}, {"GOOG": 3.0, "AMZN": 1}, {"NVDA": 1.0}]
+        shape = settled(all_of(*calls))
+        assert (shape.is_map, shape.keys) == (True, {})
+
+    def test_that_look_like_fields_are_found_out_by_many_dicts_of_the_same_fields(self) -> None:
+        users = {name: {"id": 1, "email": "x"} for name in ("ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal")}
+        assert settled(of(users)).is_map
+
+    def test_are_not_taken_for_it_where_each_holds_something_else(self) -> None:
+        records = [{"user": {"login": "a"}}, {"repo": {"name": "b", "owner": "c"}}, {"commit": {"sha": "d"}}, {"n": 1}]
+        assert set(settled(all_of(*records)).keys) == {"user", "repo", "commit", "n"}
+
+    def test_beside_fields_leave_those_as_they_are(self) -> None:
+        shape = of({"url": "x", "total": 2, "laugh": 1, "heart": 1, "+1": 3})
+        assert list(shape.keys) == ["url", "total", "laugh", "heart"]
+        assert shape.others is not None
+        assert shape.others.ints == 1
+
+    def test_headings_of_a_table_are_fields_where_every_row_has_them(self) -> None:
+        rows = [{"Order ID": "A1", "Total (EUR)": 2.5, "status": "paid"}] * 3
+        item = of(rows).items
+        assert item is not None
+        assert list(item.keys) == ["Order ID", "Total (EUR)", "status"]
+
+    def test_names_of_people_that_differ_from_row_to_row_are_none(self) -> None:
+        item = of([{"Ann Example": 1}, {"Bob Example": 2}, {"Cid Example": 3}]).items
+        assert item is not None
+        assert (item.keys, item.is_map) == ({}, True)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("id", "@type", "$ref", "customfield_10010", "sha256", "md5", "h264", "p95", "x1", "content-type"),
+            *("oauth2Token", "größe", "http.status_code", "__typename", "address_line_1", "decade", "ipv4Address"),
+        ],
+    )
+    def test_names_of_fields_are_known_as_such(self, name: str) -> None:
+        assert is_field_name(name)
+
+    @pytest.mark.parametrize("key", ["a1b2c3d4-1111-4222-8333-444455556666", "dQw4w9WgXcQ", "***", "", "x" * 60])
+    def test_keys_of_all_kinds_are_not(self, key: str) -> None:
+        assert not is_field_name(key)
+        assert not is_label(key)
+
+
+class TestWhatIsBounded:
+    def test_a_million_keys(self) -> None:
+        shape = of({f"k{number}": number for number in range(1_000_000)})
+        assert (shape.is_map, shape.others is not None and shape.others.total <= 100) == (True, True)
+
+    def test_depth(self) -> None:
+        value: Any = 1
+        for _ in range(50_000):
+            value = [{"a": value}]
+        assert shapes._count(of(value)) < 20
+
+    def test_a_list_of_ten_thousand_rows_of_which_the_same_few_are_looked_at(self) -> None:
+        rows = [{"id": number, "x": None if number else 1} for number in range(10_000)]
+        item = of(rows).items
+        assert item is not None
+        assert 30 < item.total < 100
+        assert item.keys["x"].ints == 1, "the first is one of them"
+        assert of(rows) == of(rows)
+
+    def test_lists_in_lists_and_no_field_is_optional_because_the_budget_was_spent(self) -> None:
+        row = {"id": 1, "cells": [{"a": [{"b": 1, "c": 2}] * 100, "d": 1}] * 100, "last": True}
+        item = of([row] * 1_000).items
+        assert item is not None
+        assert all(item.is_required(key) for key in row)
+        cells = item.keys["cells"].items
+        assert cells is not None
+        assert cells.is_required("d")
+
+    def test_places_of_what_is_kept_the_deepest_of_which_go_first(self) -> None:
+        def tree(depth: int) -> Any:
+            return {name: tree(depth - 1) for name in ("left", "right", "other")} if depth else "leaf"
+
+        shape = settled(of(tree(7)), 200)
+        assert shapes._count(shape) <= 200
+        assert list(shape.keys) == ["left", "right", "other"]
+
+    def test_work_on_random_values_however_they_are_merged(self) -> None:
+        chance = Chance(1)
+        shape = reduce(lambda known, _: settled(merge(known, of(chance.value(8)))), range(200), of(None))
+        assert shapes._count(shape) <= shapes.MOST_NODES
+
+
+class TestWords:
+    def test_are_kept_only_when_asked_for(self) -> None:
+        assert of("open").words is None
+        assert of("open", keep_words=True).words == {"open": 1}
+
+    def test_are_a_closed_set_once_each_came_again_and_again(self) -> None:
+        few = reduce(merge, [of(word, keep_words=True) for word in ("open", "closed") * 5])
+        assert few.closed_words == ()
+        assert merge(few, few).closed_words == ("closed", "open")
+        assert merge(merge(few, few), of("merged", keep_words=True)).closed_words == (), "one was new lately"
+
+    def test_are_forgotten_when_they_are_many_long_or_not_printable(self) -> None:
+        many = reduce(merge, [of(f"w{number}", keep_words=True) for number in range(9)])
+        assert many.words is None
+        assert of("x" * 41, keep_words=True).words is None
+        assert of("a\nb", keep_words=True).words is None
+        assert merge(many, of("w1", keep_words=True)).words is None, "and are not learned again"
+
+    def test_leave_a_shape_without_a_trace(self) -> None:
+        shape = of([{"state": "open"}, {"state": "closed", "tags": {"a@b.c": "x"}}], keep_words=True)
+        assert "open" in json.dumps(to_json(shape)), "control"
+        assert shapes.without_words(shape) == of([{"state": "open"}, {"state": "closed", "tags": {"a@b.c": "x"}}])
+
+
+FILE = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
+
+
+class TestAReplyOfBlocks:
+    def test_that_is_one_file_is_a_file(self) -> None:
+        assert shapes.of_reply([FILE], "blocks").kinds == ("File",)
+
+    def test_of_several_is_a_list_of_what_they_hold(self) -> None:
+        blocks = [{"type": "text", "text": "here"}, FILE, {"type": "json", "value": {"id": 1}}]
+        items = shapes.of_reply(blocks, "blocks").items
+        assert items is not None
+        assert set(items.kinds) == {"str", "File", "dict"}

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from typing import Any
 
 tracked_uses: list[tuple[str, list[str], str, bool]] = []
@@ -48,12 +49,17 @@ def tracked_tool(function: Any, tool: str) -> Any:
         given = positional[0] if positional else named
         tracked_calls.append((tool, given))
         sql = " ".join(text for text in given.values() if isinstance(text, str) and "SELECT" in text)
-        result = function(*positional, **named)
-        if inspect.isawaitable(result):
-            return later(result, sql)
-        return tracked_value(result, tool, [], sql)
+        if is_async(sys._getframe(1)):
+            return later(positional, named, sql)
+        return tracked_value(function(*positional, **named), tool, [], sql)
 
-    async def later(result: Any, sql: str) -> Any:
-        return tracked_value(await result, tool, [], sql)
+    async def later(positional: tuple[Any, ...], named: dict[str, Any], sql: str) -> Any:
+        return tracked_value(await function(*positional, **named), tool, [], sql)
+
+    def is_async(frame: Any) -> bool:
+        """Whether the program could await the call, as the real tools tell it."""
+        while frame.f_code.co_name in ("<genexpr>", "<lambda>"):
+            frame = frame.f_back
+        return bool(frame.f_code.co_flags & inspect.CO_COROUTINE)
 
     return call

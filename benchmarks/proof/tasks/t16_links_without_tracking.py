@@ -10,7 +10,7 @@ links = [
 cleaned, warnings = [], []
 for link in links:
     url = url_parse(url=link)
-    kept = {name: value for name, value in url["searchParams"].items() if not name.startswith("utm_")}
+    kept = {name: value for name, value in (url["searchParams"] or {}).items() if not name.startswith("utm_")}
     query = "&".join(f"{name}={value}" for name, value in kept.items())
     cleaned.append(url["origin"] + url["pathname"] + (f"?{query}" if query else ""))
     if url["protocol"] != "https:" or url["password"]:

@@ -18,7 +18,7 @@ test: setup
 ## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization.
 VMTESTS ?= tests/sandbox tests/microvm
 vmtest: setup
-	@CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=200 scripts/vm/run -- $(BIN)/python -m pytest -m microvm -v -p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 180 $(VMTESTS)
+	@CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -m microvm -v -p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400 $(VMTESTS)
 
 ## The tests that take no more than seconds.
 fast: setup

@@ -20,6 +20,7 @@ from codemode_server.config import LoadedSettings, changes
 from codemode_server.errors import SettingsError
 from codemode_server.execution.door import ProgramDoor
 from codemode_server.execution.executor import Executor
+from codemode_server.execution.preflight.preflight import Preflight
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
 from codemode_server.front.answers import Answers
@@ -83,8 +84,12 @@ class App:
             payloads=settings.state.payloads,
             learning=self.learning,
         )
+        self._preflight = Preflight(
+            catalog=self.catalog, listed=self.listed, strictness=lambda: self.loaded.settings.types.check
+        )
         self.executor = Executor(
             traced=lambda: self._traced.wait(),
+            check=self._preflight.check,
             sandbox=self.sandbox,
             door=lambda caller: self._door(caller, skills),
             limits=lambda: self.loaded.settings.limits,
@@ -117,7 +122,13 @@ class App:
         (or `connect` is called), and nothing of it is left once this is left."""
         app = cls(loaded)
         try:
-            async with app.sandbox.open(), app.pool.open(), app.executor.open(), anyio.create_task_group() as tasks:
+            async with (
+                app.sandbox.open(),
+                app.pool.open(),
+                app._preflight.open(),
+                app.executor.open(),
+                anyio.create_task_group() as tasks,
+            ):
                 tasks.start_soon(app._after_handshake)
                 tasks.start_soon(app._keep_indexed)
                 tasks.start_soon(app.learning.keep)

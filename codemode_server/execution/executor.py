@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from opentelemetry.trace import Span
 
 from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceeded, SandboxFailed, SandboxUnavailable
+from codemode_server.execution.preflight.preflight import Checked
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
@@ -68,6 +69,7 @@ class Executor:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
+        check: Callable[[str], Awaitable[Checked]],
         sandbox: Sandbox,
         door: Callable[[Caller], Door],
         limits: Callable[[], LimitSettings],
@@ -78,6 +80,7 @@ class Executor:
         customer: str,
     ) -> None:
         self._traced = traced
+        self._check = check
         self._sandbox = sandbox
         self._door = door
         self._limits = limits
@@ -181,6 +184,12 @@ class Executor:
         self._ledger.record_execution_started(
             ExecutionStart(execution.execution_id, session.session_id, self._customer, backend.level.value, kept)
         )
+        checked = await self._check(execution.code)
+        execution.warnings += checked.told_warnings
+        if checked.errors:
+            error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
+            execution.status, execution.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=error)
+            return
         program = Program(
             execution.execution_id,
             execution.code,

@@ -115,9 +115,10 @@ class Findings:
     def is_async(self, node: ast.AST) -> bool:
         """Whether a call here may give something to await."""
         functions = self.reading.functions(node)
-        return any(not isinstance(function, ast.FunctionDef) for function in functions[:1]) or (
-            not functions and self._awaits_at_top
-        )
+        return not isinstance(functions[0], ast.FunctionDef) if functions else self._awaits_at_top
+
+    def is_in_lambda(self, node: ast.AST) -> bool:
+        return any(isinstance(function, ast.Lambda) for function in self.reading.functions(node)[:1])
 
     @cached_property
     def _awaits_at_top(self) -> bool:

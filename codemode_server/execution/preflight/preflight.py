@@ -7,20 +7,26 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.execution.preflight.findings import Finding, Findings
-from codemode_server.execution.preflight.reading import read
+
+if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
+    from codemode_server.execution.preflight.checker import TypeChecker
+    from codemode_server.execution.preflight.document import Document
+    from codemode_server.execution.preflight.findings import Finding, Findings
+    from codemode_server.execution.preflight.reading import Reading
 
 logger = logging.getLogger(__name__)
 
 Strictness = Literal["errors", "warnings", "none"]
 _MOST_TOLD = 5
 _LARGE = 8 * 1024
-"""Characters; what is larger is read in a thread, so that other programs go on meanwhile."""
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +56,26 @@ class Preflight:
         catalog: Callable[[], Catalog],
         listed: Callable[[], Awaitable[None]],
         strictness: Callable[[], Strictness],
+        checker: TypeChecker | None = None,
     ) -> None:
         self._catalog = catalog
         self._listed = listed
         self._strictness = strictness
+        self._checker = checker
+        self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Preflight]:
-        yield self
+        """Ends the type checker's process at the end."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield self
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+                if self._checker is not None:
+                    await self._checker.aclose()
 
     async def check(self, code: str) -> Checked:
         """Never raises for anything that the program or an upstream does."""
@@ -75,15 +93,56 @@ class Preflight:
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure))
 
     async def _findings(self, code: str) -> list[Finding]:
+        from codemode_server.execution.preflight.reading import read
+
         reading = read(code)
         if reading is None:
             return []
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         catalog = self._catalog()
-        if len(code) > _LARGE:
-            return await anyio.to_thread.run_sync(lambda: Findings(reading, catalog).all())
-        return Findings(reading, catalog).all()
+        # What is large is read in a thread, so that other programs go on meanwhile.
+        own, found, document = (
+            await anyio.to_thread.run_sync(_read, reading, catalog) if len(code) > _LARGE else _read(reading, catalog)
+        )
+        if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
+            return found
+        from codemode_server.execution.preflight.diagnostics import Reader
+
+        lines = {finding.line for finding in found}
+        return sorted(
+            [*found, *(other for other in Reader(own, document).findings(diagnostics) if other.line not in lines)],
+            key=lambda finding: finding.line,
+        )
+
+    def _type_checker(self) -> TypeChecker:
+        if self._checker is None:
+            from codemode_server.execution.preflight.checker import TypeChecker
+
+            self._checker = TypeChecker()
+            if self._tasks is not None:
+                self._tasks.start_soon(self._checker.tend)
+        return self._checker
+
+
+def _read(reading: Reading, catalog: Catalog) -> tuple[Findings, list[Finding], Document | None]:
+    from codemode_server.execution.preflight.findings import Findings
+
+    own = Findings(reading, catalog)
+    return own, own.all(), _document(own) if own.calls else None
+
+
+def _document(own: Findings) -> Document | None:
+    """None for what can't be written anew: nested too deep, or with text that is none."""
+    from codemode_server.execution.preflight.document import Document
+
+    try:
+        document = Document(own)
+        document.text.encode()
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        logger.debug("a program is not given to the type checker: %r", error)
+        return None
+    return document
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:

@@ -16,8 +16,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class Reading:
     """A program that was parsed."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = tree = parsed(text)
         self.nodes = list(ast.walk(tree))
         self.parents = {child: parent for parent in self.nodes for child in ast.iter_child_nodes(parent)}
 
@@ -51,11 +52,15 @@ def read(code: str) -> Reading | None:
     first = next((line for line in code.splitlines() if line.strip()), "")
     text = textwrap.dedent(code) if first[:1] in (" ", "\t") else code  # as the guest does
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in the program is no news for our log
-            return Reading(ast.parse(text))
+        return Reading(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an invalid escape in the program is no news for our log
+        return ast.parse(text)
 
 
 def line_of(node: ast.AST) -> int:

@@ -1,0 +1,262 @@
+"""What the type checker says of a program, as far as it is about tools: their arguments, and what they give back.
+
+The rest is ordinary Python that a model wrote without types, and no business of ours. Its words are read by patterns,
+and what fits none is left out: the checker is young, and a new version may say it otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from codemode_server.execution.preflight.calling import NOT_CONSTANT, constant_of, usage
+from codemode_server.execution.preflight.checker import Diagnostic
+from codemode_server.execution.preflight.document import Document
+from codemode_server.execution.preflight.findings import Finding, Findings
+from codemode_server.execution.preflight.tool_types import ResultClass, classes_in, in_words
+from codemode_server.gateway.arguments import known_problems
+
+_KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`(?P<union> \(subscripted)?')
+_ATTRIBUTE = re.compile(r"Object of type `(?P<type>[^`]+)` has no attribute `(?P<name>\w+)`")
+_ARGUMENT = re.compile(r"Argument to .* is incorrect: Expected `(?P<expected>[^`]+)`, found `(?P<found>[^`]+)`")
+_ITEM = re.compile(
+    r"Method `__getitem__` of type .* with key of type `(?P<key>[^`]+)` on object of type `(?P<type>[^`]+)`"
+)
+_OTHERS = frozenset({"unsupported-operator", "not-iterable", "not-subscriptable", "non-subscriptable"})
+_MOST_KEYS = 12
+_OUTER = {name: name for name in ("str", "bytes", "bytearray", "int", "float", "bool", "None", "list", "dict")} | {
+    "_CmText": "str",
+    "LiteralString": "str",
+    "tuple": "list",
+    "set": "list",
+    "frozenset": "list",
+}
+_TAKES = {"float": {"int", "bool"}, "int": {"bool"}}
+
+
+class Reader:
+    """Reads what is said of one document."""
+
+    def __init__(self, findings: Findings, document: Document) -> None:
+        self._findings = findings
+        self._document = document
+        self._classes: dict[str, ResultClass] = {
+            name: found for types in document.tools.values() for name, found in types.classes.items()
+        }
+
+    def findings(self, diagnostics: list[Diagnostic]) -> Iterator[Finding]:
+        for diagnostic in diagnostics:
+            nodes = self._document.nodes_at(diagnostic.start, diagnostic.end)
+            if nodes and (found := self._finding(diagnostic, nodes[-1])) is not None:
+                yield found
+
+    def _finding(self, diagnostic: Diagnostic, node: ast.AST) -> Finding | None:
+        original = self._document.original(node)
+        if original is None:
+            return None
+        message = diagnostic.message.split("\n", 1)[0]
+        if found := _KEY.match(message):
+            return self._unknown_key(original, found)
+        if found := _ATTRIBUTE.match(message):
+            return self._unknown_attribute(original, found["type"], found["name"])
+        if found := _ARGUMENT.match(message):
+            return self._wrong_argument(node, original, found, message)
+        if found := _ITEM.match(message):
+            return self._wrong_index(original, found["type"], found["key"])
+        if diagnostic.code in _OTHERS and classes_in(message):
+            return self._doubt(original, in_words(message) + self._origins(message))
+        return None
+
+    def _unknown_key(self, node: ast.AST, found: re.Match[str]) -> Finding | None:
+        known = self._classes.get(found["type"])
+        key = found["key"]
+        subscript = self._findings.reading.parents.get(node)
+        if known is None or not isinstance(subscript, ast.Subscript) or not isinstance(subscript.ctx, ast.Load):
+            return None
+        if key in self._own_keys or self._is_asked_for(node, key):
+            return None
+        near = difflib.get_close_matches(key[:100], known.keys, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        returned = known.tool.stub.returned
+        if returned.origin == "observed":
+            calls = f"{returned.calls} call{'' if returned.calls == 1 else 's'}"
+            message = f"{key!r} was not in what {known.tool.name}() gave in {calls}{hint} {_has(known)}"
+            return self._doubt(node, message)
+        message = f"{key!r} is no key of what {known.tool.name}() gives{hint} {_has(known)}"
+        is_sure = known.is_closed and not found["union"] and self._is_plain_flow and not self._adds_any_key
+        return self._findings.finding(node, message, "KeyError", is_sure=is_sure)
+
+    def _unknown_attribute(self, node: ast.AST, kind: str, name: str) -> Finding | None:
+        if not classes_in(kind) or " | " in kind:
+            return None
+        known = self._classes.get(kind)
+        what = in_words(kind)
+        if known is None:
+            return self._doubt(node, f"{what} has no attribute {name!r}{self._origins(kind)}")
+        write = f"; write [{name!r}]" if name in known.keys else ""
+        message = f"what {known.tool.name}() gives is a dict without attribute {name!r}{write}. {_has(known)}"
+        is_sure = known.tool.stub.returned.origin == "declared" and self._is_plain_flow
+        return self._findings.finding(node, message, "AttributeError", is_sure=is_sure)
+
+    def _wrong_argument(self, node: ast.AST, original: ast.AST, found: re.Match[str], message: str) -> Finding | None:
+        expected, given = _kinds(found["expected"]), _kinds(found["found"])
+        if not expected or not given or any(_takes(expected, kind) for kind in given):
+            return self._refused_value(node, original, found["found"])
+        argument = self._document.argument(node)
+        if argument is not None and constant_of(_expression(original)) is not NOT_CONSTANT:
+            return None  # our own part has asked the schema
+        if argument is None:
+            is_ours = bool(classes_in(found["found"]))
+            return self._doubt(original, in_words(message) + self._origins(found["found"])) if is_ours else None
+        refused = self._refused_value(node, original, found["found"])
+        if refused is not None:
+            return refused
+        call, name = argument
+        text = f"{call.tool.name}(): {name!r} takes {in_words(found['expected'])}, not {in_words(found['found'])}."
+        return self._doubt(original, f"{text} {usage(call.tool)}")
+
+    def _refused_value(self, node: ast.AST, original: ast.AST, kind: str) -> Finding | None:
+        """For a variable that has one value, what the gateway would say of it."""
+        argument = self._document.argument(node)
+        value = _value(kind)
+        if argument is None or value is NOT_CONSTANT or constant_of(_expression(original)) is not NOT_CONSTANT:
+            return None
+        call, name = argument
+        raw = next((it.raw_name for it in call.tool.parameters if it.name == name), name)
+        problems = known_problems(call.tool, {raw: value}, is_all=False)
+        if not problems:
+            return None
+        is_sure = isinstance(original, ast.Name) and len(self._findings.names.bound.get(original.id, ())) == 1
+        return self._findings.finding(
+            original,
+            f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}",
+            "ToolError",
+            is_sure=is_sure and self._is_plain_flow,
+            is_awaited_elsewhere=self._findings.is_async(original),
+        )
+
+    def _wrong_index(self, node: ast.AST, kind: str, key: str) -> Finding | None:
+        if not classes_in(kind) or " | " in kind or _value(key) is NOT_CONSTANT:
+            return None
+        return self._doubt(node, f"{in_words(kind)} can't be indexed by {_value(key)!r}{self._origins(kind)}")
+
+    def _doubt(self, node: ast.AST, message: str) -> Finding | None:
+        return self._findings.finding(node, message, "TypeError", is_sure=False)
+
+    def _origins(self, text: str) -> str:
+        """Which tools gave the types in a text, and how far that is known."""
+        told = []
+        for name in dict.fromkeys(classes_in(text)):
+            if known := self._classes.get(name):
+                returned = known.tool.stub.returned
+                calls = f", as observed in {returned.calls} calls" if returned.origin == "observed" else ""
+                told.append(f"from {known.tool.name}(){calls}")
+        if "_CmText" in text and not told:
+            told = ["what the tool gives is text"]
+        return f" ({'; '.join(dict.fromkeys(told))})" if told else ""
+
+    @cached_property
+    def _is_plain_flow(self) -> bool:
+        """Whether no name is changed from within a function that it does not belong to."""
+        return not any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in self._findings.reading.nodes)
+
+    @cached_property
+    def _own_keys(self) -> set[str]:
+        """Keys that the program itself may add to what it got."""
+        keys: set[str] = set()
+        for node in self._findings.reading.nodes:
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                keys |= {str(node.slice.value)} if isinstance(node.slice, ast.Constant) else set()
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr == "setdefault" and node.args and isinstance(node.args[0], ast.Constant):
+                    keys.add(str(node.args[0].value))
+                elif node.func.attr == "update":
+                    keys |= {keyword.arg for keyword in node.keywords if keyword.arg}
+        return keys
+
+    @cached_property
+    def _adds_any_key(self) -> bool:
+        """Whether it may add keys that can't be told beforehand."""
+        for node in self._findings.reading.nodes:
+            match node:
+                case ast.Subscript(ctx=ast.Store(), slice=key) if not isinstance(key, ast.Constant):
+                    return True
+                case ast.Attribute(attr="update" | "setdefault" | "__setitem__") | ast.AugAssign(op=ast.BitOr()):
+                    return True
+        return False
+
+    def _is_asked_for(self, node: ast.AST, key: str) -> bool:
+        """Whether a condition around it asks for the key first."""
+        for parent, child in self._findings.reading.above(node):
+            tests: list[Any] = []
+            if isinstance(parent, (ast.If, ast.While, ast.IfExp)) and child is not parent.test:
+                tests = [parent.test]
+            elif isinstance(parent, ast.BoolOp):
+                tests = [value for value in parent.values if value is not child]
+            elif isinstance(parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                tests = [test for generator in parent.generators for test in generator.ifs]
+            if any(isinstance(it, ast.Constant) and it.value == key for test in tests for it in ast.walk(test)):
+                return True
+        return False
+
+
+def _has(known: ResultClass) -> str:
+    more = f", … ({len(known.keys) - _MOST_KEYS} more)" if len(known.keys) > _MOST_KEYS else ""
+    return f"It has {', '.join(known.keys[:_MOST_KEYS])}{more}."
+
+
+def _expression(node: ast.AST) -> ast.expr:
+    return node if isinstance(node, ast.expr) else ast.Constant(...)
+
+
+def _value(kind: str) -> Any:
+    """The one value that a type allows, or `NOT_CONSTANT`."""
+    if kind == "None":
+        return None
+    if not kind.startswith("Literal[") or not kind.endswith("]"):
+        return NOT_CONSTANT
+    try:
+        return constant_of(ast.parse(kind[8:-1], mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return NOT_CONSTANT
+
+
+def _kinds(text: str) -> set[str]:
+    """The kinds of JSON value that a type may be; nothing if one of its members is none that we know."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    kinds: set[str] = set()
+    waiting: list[ast.expr] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.BinOp):
+            waiting += [node.left, node.right]
+            continue
+        kind = _kind(node)
+        if not kind:
+            return set()
+        kinds |= kind
+    return kinds
+
+
+def _kind(node: ast.expr) -> set[str]:
+    match node:
+        case ast.Constant(value=None):
+            return {"None"}
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=held):
+            values = [constant_of(member) for member in (held.elts if isinstance(held, ast.Tuple) else [held])]
+            return {type(value).__name__ for value in values if isinstance(value, str | int | bool)}
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Name(id=name):
+            return {_OUTER[name]} if name in _OUTER else {"dict"} if classes_in(name) else set()
+        case _:
+            return set()
+
+
+def _takes(expected: set[str], kind: str) -> bool:
+    return kind in expected or any(kind in _TAKES.get(name, ()) for name in expected)

@@ -38,7 +38,8 @@ class Fates:
         around = {parent for parent, child in self._reading.above(node) if _is_guarded(parent, child)}
         if any(catcher in around for catcher in catchers):
             return False
-        if is_awaited_elsewhere and catchers:
+        is_later = any(isinstance(parent, (ast.Lambda, ast.GeneratorExp)) for parent, _ in self._reading.above(node))
+        if catchers and (is_awaited_elsewhere or is_later):
             return False
         return all(self._ends(function, catchers) for function in self._named_functions(node))
 

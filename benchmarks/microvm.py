@@ -44,6 +44,12 @@ class Tools:
     async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
         raise NotImplementedError(query)
 
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        raise NotImplementedError(name)
+
+    async def kept(self, name: str | None) -> Reply:
+        raise NotImplementedError(name)
+
 
 async def measure() -> list[tuple[str, float]]:
     """What was measured, in milliseconds."""

@@ -19,13 +19,15 @@ from codemode_server.catalog.search import LexicalRanker, Ranker, search_tools
 from codemode_server.config import LoadedSettings, changes
 from codemode_server.errors import SettingsError
 from codemode_server.execution.door import ProgramDoor
-from codemode_server.execution.executor import Executor
+from codemode_server.execution.executor import Execution, Executor
+from codemode_server.execution.kept import KeptResults
 from codemode_server.execution.preflight.preflight import Preflight
+from codemode_server.execution.showing import Showing
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
-from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
@@ -84,6 +86,11 @@ class App:
             payloads=settings.state.payloads,
             learning=self.learning,
         )
+        self.kept = KeptResults(
+            self.state_folder / "kept",
+            session_bytes=lambda: self.loaded.settings.limits.kept_mb * 2**20,
+            all_bytes=lambda: settings.state.kept_mb * 2**20,
+        )
         self._preflight = Preflight(
             catalog=self.catalog, listed=self.listed, strictness=lambda: self.loaded.settings.types.check
         )
@@ -91,7 +98,8 @@ class App:
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
             sandbox=self.sandbox,
-            door=lambda caller: self._door(caller, skills),
+            door=lambda execution: self._door(execution, skills),
+            kept=self.kept,
             limits=lambda: self.loaded.settings.limits,
             ledger=ledger,
             workspace=workspace,
@@ -109,6 +117,7 @@ class App:
             workspace=workspace,
             skills=skills,
             executor=self.executor,
+            kept=self.kept,
             limits=lambda: self.loaded.settings.limits,
             redactor=lambda: self.redactor,
             activity=lambda: self.activity,
@@ -140,6 +149,7 @@ class App:
                     tasks.cancel_scope.cancel()
         finally:
             app.learning.save()
+            app.kept.close()
             app.tracing.shutdown()
             app.database.close()
 
@@ -175,9 +185,9 @@ class App:
             self._indexed_catalog = catalog
         return self._ranker
 
-    def _door(self, caller: Caller, skills: Skills) -> ProgramDoor:
+    def _door(self, execution: Execution, skills: Skills) -> ProgramDoor:
         return ProgramDoor(
-            caller,
+            execution.caller,
             gateway=self.gateway,
             listed=self.listed,
             catalog=self.catalog,
@@ -185,6 +195,16 @@ class App:
             search=lambda query, level, server, limit: search_tools(
                 self.catalog(), self.indexed(), query, level, server, limit
             ).as_json(),
+            showing=Showing(
+                execution.execution_id,
+                execution.session,
+                execution.shown,
+                limits=self.loaded.settings.limits,
+                kept=self.kept,
+                redactor=self.redactor,
+            ),
+            kept=self.kept,
+            session=execution.session,
         )
 
     def _listings_changed(self) -> None:
@@ -211,6 +231,7 @@ class App:
         self._traced.set()
         if names:
             logger.info("traces go to %s", ", ".join(names))
+        await anyio.to_thread.run_sync(self.kept.clean_leftovers)
 
     async def _keep_indexed(self) -> None:
         """Index in the background, off the event loop, what would otherwise hold up the first search."""

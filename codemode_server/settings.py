@@ -242,8 +242,16 @@ class LimitSettings(_Section):
     output_bytes: Number = Field(default=8 * 2**20, ge=1024)
     """What a program may print, stdout and stderr together, bytes."""
     output_tokens: Number = Field(default=6_000, ge=100)
-    """What reaches the model of stdout, stderr and the value, tokens each; the middle is left out. Shortens, ends
-    nothing."""
+    """What reaches the model of the value, stdout, stderr and shown text, tokens altogether. Shortens, ends nothing: of
+    a value the first items and all keys are left, of printed text the first and last lines, and the whole is kept."""
+    shown_files: Number = Field(default=8, ge=0, le=64)
+    """Images, sounds and files that one program can show to the model (`codemode.show`); of more, the model gets a
+    link."""
+    shown_bytes: Number = Field(default=768 * 2**10, ge=0, le=16 * 2**20)
+    """Size of them altogether as they are sent (in base64), bytes; hosts take no more than 1 MB in all."""
+    kept_mb: Number = Field(default=64, ge=0, le=4_096)
+    """What one session keeps of its programs' values, output and shown files for later programs, MiB; the oldest goes
+    first. 0 keeps nothing."""
     calls: Number = Field(default=1_000, ge=0)
     """Calls that one program may make."""
     calls_in_flight: Number = Field(default=16, ge=1, le=256)
@@ -312,6 +320,9 @@ class StateSettings(_Section):
     """Whose workspace programs see as /workspace."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """What records and traces keep of arguments and results: everything, types and sizes only, or nothing."""
+    kept_mb: Number = Field(default=256, ge=0, le=65_536)
+    """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
+    which are removed when the product ends."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
 

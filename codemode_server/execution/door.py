@@ -1,4 +1,5 @@
-"""What one program can reach of the host: calls through the gateway, sources on import, search. The `Door` of a run."""
+"""What one program can reach of the host: calls through the gateway, sources on import, search,
+what it shows and what was kept. The `Door` of a run."""
 
 from __future__ import annotations
 
@@ -6,10 +7,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import anyio.to_thread
+
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.errors import ExecutionError, LedgerUnavailable, UnknownTool
+from codemode_server.execution.kept import KeptResults, kept_reply
+from codemode_server.execution.showing import Showing
 from codemode_server.execution.skills import Skills
 from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.model import Session
 from codemode_server.sandbox.backend import Reply
 
 Search = Callable[[str, str, str | None, int], list[Any]]
@@ -28,6 +34,9 @@ class ProgramDoor:
         catalog: Callable[[], Catalog],
         skills: Skills,
         search: Search,
+        showing: Showing,
+        kept: KeptResults,
+        session: Session,
     ) -> None:
         self._caller = caller
         self._gateway = gateway
@@ -35,6 +44,9 @@ class ProgramDoor:
         self._catalog = catalog
         self._skills = skills
         self._search = search
+        self._showing = showing
+        self._kept = kept
+        self._session = session
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         with _ending_without_record():
@@ -65,6 +77,15 @@ class ProgramDoor:
     async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
         await self._listed()
         return self._search(query, detail_level, server, limit)
+
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        return await self._showing.show(data, mime_type, name)
+
+    async def kept(self, name: str | None) -> Reply:
+        if name is None:
+            return Reply([item.name for item in self._kept.items(self._session)])
+        item, data = await anyio.to_thread.run_sync(self._kept.read, self._session, name)
+        return kept_reply(item, data)
 
 
 @contextmanager

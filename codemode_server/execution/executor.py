@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from opentelemetry.trace import Span
 
 from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceeded, SandboxFailed, SandboxUnavailable
+from codemode_server.execution.kept import LARGE_BYTES, Item, KeptResults, NotKept
 from codemode_server.execution.preflight.preflight import Checked
+from codemode_server.execution.showing import ShownFile
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
-from codemode_server.model import ExecutionId, IsolationLevel, Session
+from codemode_server.model import ExecutionId, IsolationLevel, JsonValue, Session
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox
@@ -29,6 +34,8 @@ from codemode_server.tokens import estimate_tokens
 
 logger = logging.getLogger(__name__)
 
+_LONG = 2_000
+"""Characters; shorter output is always shown whole."""
 _STATUS = {
     Ending.RETURNED: ExecutionStatus.SUCCEEDED,
     Ending.RAISED: ExecutionStatus.FAILED,
@@ -52,6 +59,10 @@ class Execution:
     """None if it never got into a sandbox."""
     warnings: list[str] = field(default_factory=list)
     """What is doubtful about the program, a line each; told to the model beside the result."""
+    shown: list[ShownFile] = field(default_factory=list)
+    """What it showed to the model, in order."""
+    kept: dict[str, Item | str] = field(default_factory=dict)
+    """What is kept of its `value` and `stdout`, or why nothing is."""
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -71,7 +82,8 @@ class Executor:
         traced: Callable[[], Awaitable[object]],
         check: Callable[[str], Awaitable[Checked]],
         sandbox: Sandbox,
-        door: Callable[[Caller], Door],
+        door: Callable[[Execution], Door],
+        kept: KeptResults,
         limits: Callable[[], LimitSettings],
         ledger: Ledger,
         workspace: Workspace,
@@ -83,6 +95,7 @@ class Executor:
         self._check = check
         self._sandbox = sandbox
         self._door = door
+        self._kept = kept
         self._limits = limits
         self._ledger = ledger
         self._workspace = workspace
@@ -198,8 +211,40 @@ class Executor:
             session_id=session.session_id,
             is_last=session.is_passing,
         )
-        execution.outcome = await backend.run(program, self._door(execution.caller))
+        execution.outcome = await backend.run(program, self._door(execution))
         execution.status = _STATUS[execution.outcome.ending]
+        await self._keep(execution)
+
+    async def _keep(self, execution: Execution) -> None:
+        """Keep what it gave back and printed for later programs of its session; of a passing one, what is long."""
+        outcome, least = execution.outcome, _LONG if execution.session.is_passing else 0
+        if outcome.value_form != "none":
+            await self._keep_one(execution, "value", outcome.value, least)
+        if len(outcome.stdout) > _LONG:
+            await self._keep_one(execution, "stdout", outcome.stdout, least)
+
+    async def _keep_one(
+        self, execution: Execution, what: Literal["value", "stdout"], value: JsonValue, least: int
+    ) -> None:
+        redactor, session, name = self._redactor(), execution.session, str(execution.execution_id)
+
+        def keep() -> None:
+            if what == "value":
+                data = json.dumps(redactor.value(value), ensure_ascii=False).encode("utf-8", "replace")
+                item = Item(name, "json", len(data))
+            else:
+                data = redactor.text(value).encode("utf-8", "replace")
+                item = Item(f"{name}/stdout", "text", len(data), "text/plain")
+            if len(data) >= least:
+                execution.kept[what] = self._kept.keep(session, item, data)
+
+        try:
+            if _is_small(value):
+                keep()
+            else:
+                await anyio.to_thread.run_sync(keep)
+        except NotKept as error:
+            execution.kept[what] = str(error)
 
     def _settle(self, execution: Execution, span: Span) -> None:
         outcome, caller = execution.outcome, execution.caller
@@ -239,6 +284,11 @@ class Executor:
             return self._redactor().text(code)
         digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
         return f"sha256 {digest}, {len(code)} characters" if self._payloads == "shapes" else None
+
+
+def _is_small(value: JsonValue) -> bool:
+    """Whether it takes no time to write it down; a thread takes longer then."""
+    return len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)
 
 
 def _limits(settings: LimitSettings, timeout_s: float | None) -> Limits:

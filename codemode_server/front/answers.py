@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.to_thread
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.search import Ranker, search_tools
@@ -13,15 +15,15 @@ from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError
 from codemode_server.execution.executor import Execution, Executor
+from codemode_server.execution.kept import KeptResults
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
-from codemode_server.front.rendering import render
-from codemode_server.front.server import Progress
-from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.front.blocks import contents_of, kept_name, program_answer
+from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.model import Session, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, cut_middle
+from codemode_server.text import clean, clean_line, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _MOST_READ_TOKENS = 25_000
@@ -42,6 +44,7 @@ class Answers:
         workspace: Workspace,
         skills: Skills,
         executor: Executor,
+        kept: KeptResults,
         limits: Callable[[], LimitSettings],
         redactor: Callable[[], Redactor],
         activity: Callable[[], str],
@@ -52,6 +55,7 @@ class Answers:
         self._workspace = workspace
         self._skills = skills
         self._executor = executor
+        self._kept = kept
         self._limits = limits
         self._redactor = redactor
         self._activity = activity
@@ -91,7 +95,7 @@ class Answers:
 
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> tuple[str, dict[str, Any], bool]:
+    ) -> ProgramAnswer:
         limits = self._limits()
         if timeout_s is not None and timeout_s > limits.wall_seconds:
             raise MetaToolError(
@@ -107,8 +111,14 @@ class Answers:
             execution.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                 await execution.done.wait()
-        text, content = render(execution, limits.output_tokens, self._redactor())
-        return text, content, execution.status is not ExecutionStatus.SUCCEEDED
+        return program_answer(execution, limits, self._redactor())
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        name = kept_name(uri)
+        if name is None:
+            raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
+        item, data = await anyio.to_thread.run_sync(self._kept.read, session, name)
+        return contents_of(item, data, self._redactor())
 
     async def _report(self, execution: Execution, progress: Progress) -> None:
         """Tell the host every now and then that the program lives, and what it did last."""

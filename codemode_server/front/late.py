@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from codemode_server.errors import CodemodeError
-from codemode_server.front.server import MetaTools, Progress
+from codemode_server.front.server import MetaTools, ProgramAnswer, Progress
 from codemode_server.model import Session
 
 
@@ -48,5 +49,8 @@ class LateTools:
 
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> tuple[str, dict[str, Any], bool]:
+    ) -> ProgramAnswer:
         return await (await self._there()).execute_code(code, timeout_s, session, progress)
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        return await (await self._there()).read_resource(uri, session)

@@ -53,6 +53,7 @@ _TEXT_RESULT: dict[str, Any] = {
     "properties": {"text": {"type": "string"}},
     "required": ["text"],
 }
+_LINES = {"type": "array", "items": {"type": "string"}}
 _EXECUTION_RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -65,11 +66,17 @@ _EXECUTION_RESULT: dict[str, Any] = {
         "stderr": {"type": "string"},
         "error": {"type": "object"},
         "calls": {"type": "array", "items": {"type": "object"}},
-        "warnings": {"type": "array", "items": {"type": "string"}},
-        "notes": {"type": "array", "items": {"type": "string"}},
+        "cut": _LINES,
+        "shown": _LINES,
+        "hints": _LINES,
+        "warnings": _LINES,
+        "notes": _LINES,
     },
     "required": ["status", "execution_id", "calls"],
 }
+
+MOST_META_CHARACTERS = 500_000
+"""As much as Claude Code lets a tool ask for: what is too long is cut here, as `limits` say, not once more there."""
 
 ARGUMENTS: dict[str, type[_Arguments]] = {
     "list_dir": ListDirArguments,
@@ -112,14 +119,16 @@ def definitions() -> list[McpTool]:
             "Run a Python program",
             """\
 Run a Python 3 program in a sandbox without network or host files, and get back what it prints and the value of its \
-last expression. Calls take keyword arguments and give plain values; a failed call raises ToolError. /workspace keeps \
-files between runs. `await` and asyncio.gather work. Example:
+last expression. Calls take keyword arguments and give plain values; a failed call raises ToolError. `await` and \
+asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages. /workspace keeps \
+files between runs. from codemode import show, results: show(file) lets you see an image or file; results["x…"] is \
+what an earlier run returned, whole. Example:
 from servers.github import list_issues
 issues = list_issues(repo="a/b", state="open")
 {"open": len(issues), "bugs": [i["title"] for i in issues if "bug" in i["labels"]][:5]}""",
             ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True),
             _EXECUTION_RESULT,
-            meta={"anthropic/maxResultSizeChars": 200_000},
+            meta={"anthropic/maxResultSizeChars": MOST_META_CHARACTERS},
         ),
     ]
 

@@ -1,96 +1,170 @@
 """A settled execution as the model gets it: bounded text, and the same as structured content.
 
-What a program prints, returns and raises is its own making, and may be an upstream's: it is cleaned of control
-characters and cut to `limits.output_tokens`, and never mixed with what we say ourselves.
+Some hosts show the model the text, others the structured content, so each says all there is. What a program prints,
+returns and raises is its own making, and may be an upstream's: it is cleaned of control characters, freed of secrets,
+cut to `limits.output_tokens`, and never mixed with what we say ourselves.
 """
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.execution.executor import Execution
+from codemode_server.execution.kept import Item
+from codemode_server.execution.showing import ShownFile
+from codemode_server.front import failures
+from codemode_server.front.shortening import Fitted, cleaned, fit_text, fit_value, shares
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
-from codemode_server.model import JsonValue
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.backend import Outcome
-from codemode_server.text import clean, clean_line, cut_middle
+from codemode_server.settings import LimitSettings
+from codemode_server.text import clean, clean_line
 from codemode_server.tokens import estimate_tokens
 
+SCHEME = "codemode://results/"
+"""Of the resources that what is kept can be read as."""
+MOST_CHARACTERS = 200_000
+"""Of all text of a result, whatever the settings: it is sent twice, and hosts take no more than 1 MB altogether."""
 _FOLD_ABOVE = 8
 """More calls than this are told by tool, not one by one."""
 _MAX_NOTES = 8
 _MAX_NOTE = 300
-_REMEDY = "return less, or write it to a file in /workspace and return a summary"
+_FEWEST_TOKENS = 50
 
 
-def render(execution: Execution, budget_tokens: int, redactor: Redactor) -> tuple[str, dict[str, Any]]:
-    """The text and the structured content of a settled execution."""
-    outcome = execution.outcome
-    stdout = cut_middle(redactor.text(clean(outcome.stdout)), budget_tokens, _REMEDY)
-    stderr = cut_middle(redactor.text(clean(outcome.stderr)), max(100, budget_tokens // 4), _REMEDY)
-    value, value_text, is_cut = _value(outcome, budget_tokens, redactor)
-    calls = _calls(execution.caller.reports)
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What the model gets of an execution."""
+
+    text: str
+    content: dict[str, Any]
+    is_error: bool
+    shown: list[ShownFile]
+
+
+def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
+    """A settled execution as text and as structured content."""
+    if execution.status is not ExecutionStatus.SUCCEEDED:
+        text, content = failures.render_failure(execution, limits, redactor, _told(execution, redactor))
+        return Rendered(text, content, True, execution.shown)
+    made = _Parts.of(execution, limits, redactor)
+    content = _head(execution) | made.content | _told(execution, redactor)
+    content["calls"] = calls_of(execution.caller.reports)
+    return Rendered(_text(execution, content, made), content, False, execution.shown)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What a program gave: its value, stdout and stderr, each within its share of the budget."""
+
+    value: Fitted | None
+    streams: dict[str, str]
+    content: dict[str, Any]
+
+    @classmethod
+    def of(cls, execution: Execution, limits: LimitSettings, redactor: Redactor) -> _Parts:
+        outcome = execution.outcome
+
+        def safe(text: str) -> str:
+            return redactor.text(clean(text))
+
+        budget = max(_FEWEST_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
+        # Cleaned first: a secret with control characters within is one once they are gone.
+        value = redactor.value(cleaned(outcome.value, safe)) if outcome.value_form != "none" else None
+        whole = {"stdout": safe(outcome.stdout), "stderr": safe(outcome.stderr)}
+        fitted = fit_value(value, budget, _characters(budget)) if outcome.value_form != "none" else None
+        wants = [
+            min(fitted.tokens, budget) if fitted else 0,
+            _wanted(whole["stdout"], budget),
+            min(_wanted(whole["stderr"], budget), max(100, budget // 4)),
+        ]
+        if fitted is None or sum(wants) <= budget:
+            given = shares(wants, budget)
+        else:
+            given = shares(wants, budget)
+            fitted = fit_value(value, given[0], _characters(given[0]))
+        streams = {
+            name: fit_text(text, share, _characters(share))
+            for (name, text), share in zip(whole.items(), given[1:], strict=True)
+            if text
+        }
+        content: dict[str, Any] = {}
+        if fitted is not None:
+            content["value"] = fitted.value
+            if outcome.value_form == "repr":
+                content["value_is_text"] = True
+        content |= streams
+        cut = []
+        if fitted is not None and fitted.is_cut:
+            cut.append(_kept("value", fitted.tokens, execution.kept.get("value")))
+        if streams.get("stdout", "") != whole["stdout"]:
+            cut.append(_kept("stdout", estimate_tokens(whole["stdout"]), execution.kept.get("stdout")))
+        if cut:
+            content["cut"] = cut
+        return cls(fitted, streams, content)
+
+
+def _wanted(text: str, budget: int) -> int:
+    tokens = estimate_tokens(text)
+    return budget if len(text) > _characters(tokens) else min(tokens, budget)
+
+
+def _characters(tokens: int) -> int:
+    return min(max(tokens, _FEWEST_TOKENS) * 6, MOST_CHARACTERS // 2)
+
+
+def _shown_tokens(shown: list[ShownFile]) -> int:
+    return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
+
+
+def _kept(what: str, tokens: int, kept: Item | str | None) -> str:
+    if isinstance(kept, Item):
+        return f'the whole {what} ({tokens:,} tokens) is kept: from codemode import results; results["{kept.name}"]'
+    why = f" ({kept})" if kept else ""
+    return f"the whole {what} has {tokens:,} tokens and is not kept{why}: return less, or write it to /workspace"
+
+
+def _head(execution: Execution) -> dict[str, Any]:
     content: dict[str, Any] = {"status": execution.status.value, "execution_id": execution.execution_id}
     if execution.level is not None:
         content["isolation"] = execution.level.value
-    if outcome.value_form != "none":
-        content["value"] = value
-        if is_cut or outcome.value_form == "repr":
-            content["value_is_text"] = True
-    content |= {name: text for name, text in (("stdout", stdout), ("stderr", stderr)) if text}
-    if (error := _error(execution, redactor)) is not None:
-        content["error"] = error
-    content["calls"] = calls
-    for name, lines in (("warnings", execution.warnings), ("notes", execution.caller.notes)):
-        if told := _told(lines, redactor):
-            content[name] = told
-    return _text(execution, content, value_text), content
+    return content
 
 
-def _value(outcome: Outcome, budget_tokens: int, redactor: Redactor) -> tuple[Any, str, bool]:
-    """The value, its text, and whether it had to be cut (the value is the cut text then)."""
-    if outcome.value_form == "none":
-        return None, "", False
-    # Cleaned first: a secret with control characters within is one once they are gone.
-    value = redactor.value(_cleaned(outcome.value))
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-    if estimate_tokens(text) <= budget_tokens:
-        return value, text, False
-    shortened = cut_middle(text, budget_tokens, _REMEDY)
-    return shortened, shortened, True
-
-
-def _cleaned(value: JsonValue) -> JsonValue:
-    """A value with all its texts cleaned."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    return {clean(key): _cleaned(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def _error(execution: Execution, redactor: Redactor) -> dict[str, Any] | None:
-    if execution.status is ExecutionStatus.CANCELLED:
-        return {"type": "Cancelled", "message": "The program was cancelled."}
-    error = execution.outcome.error
-    if error is None:
-        return None
-    told: dict[str, Any] = {
-        "type": redactor.text(clean_line(error.type, 100)),
-        "message": cut_middle(redactor.text(clean(error.message)), 600),
+def _told(execution: Execution, redactor: Redactor) -> dict[str, Any]:
+    """What there is to say beside what the program gave: lists of lines, those that are not empty."""
+    told = {
+        "shown": [_shown_line(file) for file in execution.shown],
+        "hints": [execution.outcome.hint] if execution.outcome.hint else [],
+        "warnings": execution.warnings,
+        "notes": execution.caller.notes,
     }
-    if error.line is not None:
-        told["line"] = error.line
-    if error.traceback:
-        told["traceback"] = cut_middle(redactor.text(clean(error.traceback)), 1_000)
-    if error.setting:
-        told["setting"] = error.setting
-    return told
+    return {name: _few(lines, redactor) for name, lines in told.items() if lines}
 
 
-def _calls(reports: list[CallReport]) -> list[dict[str, Any]]:
+def _shown_line(file: ShownFile) -> str:
+    line = f"{file.name or f'file {file.number}'}: {file.mime_type}, {file.size:,} bytes"
+    if file.is_within_budget:
+        return line
+    return f'{line}, past the budget; kept as results["{file.kept_as}"] and {SCHEME}{file.kept_as}'
+
+
+def _few(lines: list[str], redactor: Redactor) -> list[str]:
+    """Each once, a line each, and not too many."""
+    unique = list(dict.fromkeys(redactor.text(clean_line(line, _MAX_NOTE)) for line in lines))
+    if len(unique) <= _MAX_NOTES:
+        return unique
+    return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]
+
+
+def beside(content: dict[str, Any]) -> list[str]:
+    """The lines in brackets after what a program gave."""
+    singular = {"cut": "cut", "shown": "shown", "hints": "hint", "warnings": "warning", "notes": "note"}
+    return [f"[{name}: {line}]" for field, name in singular.items() for line in content.get(field, ())]
+
+
+def calls_of(reports: list[CallReport]) -> list[dict[str, Any]]:
     """One entry a call; where there are many, one a tool and status with their count and total time."""
     ordered = sorted(reports, key=lambda report: report.seq)
     if len(ordered) <= _FOLD_ABOVE:
@@ -110,41 +184,19 @@ def _calls(reports: list[CallReport]) -> list[dict[str, Any]]:
     return [entry | {"ms": round(entry["ms"])} for entry in folded.values()]
 
 
-def _told(lines: list[str], redactor: Redactor) -> list[str]:
-    """Each once, a line each, and not too many."""
-    unique = list(dict.fromkeys(redactor.text(clean_line(line, _MAX_NOTE)) for line in lines))
-    if len(unique) <= _MAX_NOTES:
-        return unique
-    return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]
-
-
-def _text(execution: Execution, content: dict[str, Any], value_text: str) -> str:
-    parts: list[str] = []
-    if error := content.get("error"):
-        parts.append(error.get("traceback") or f"{error['type']}: {error['message']}")
-    if execution.outcome.value_form != "none":
-        parts.append(value_text)
-    for stream in ("stdout", "stderr"):
-        if stream in content:
-            label = "" if stream == "stdout" and not parts else f"{stream}:\n"
-            parts.append(label + content[stream].rstrip("\n"))
-    if not parts:
+def _text(execution: Execution, content: dict[str, Any], made: _Parts) -> str:
+    parts = [made.value.text] if made.value is not None else []
+    for stream, text in made.streams.items():
+        label = "" if stream == "stdout" and not parts else f"{stream}:\n"
+        parts.append(label + text.rstrip("\n"))
+    if not parts and not execution.shown:
         parts.append("The program ended without a value or output; end it with an expression, or print.")
-    for name in ("warnings", "notes"):
-        parts += [f"[{name[:-1]}: {line}]" for line in content.get(name, ())]
-    parts.append(_footer(execution, content))
-    return "\n".join(parts)
-
-
-def _footer(execution: Execution, content: dict[str, Any]) -> str:
-    told = [f"{execution.status.value} in {execution.milliseconds / 1e3:.2f} s", content.get("isolation", "not run")]
+    parts += beside(content)
+    told = [f"succeeded in {execution.milliseconds / 1e3:.2f} s", content.get("isolation", "not run")]
     if calls := content["calls"]:
         told.append("calls: " + ", ".join(map(_call_text, calls)))
-    has_effects = any(call["status"] == CallStatus.SUCCEEDED.value for call in calls)
-    if content["status"] != ExecutionStatus.SUCCEEDED.value and has_effects:
-        told.append("the calls marked succeeded have happened; do not repeat their effects")
     told.append(execution.execution_id)
-    return f"[{' · '.join(told)}]"
+    return "\n".join([*parts, f"[{' · '.join(told)}]"])
 
 
 def _call_text(call: dict[str, Any]) -> str:

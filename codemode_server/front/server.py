@@ -6,16 +6,19 @@ one is answered with what is right; an error of ours is turned into text here, o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import CallToolResult, TextContent
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.types import CallToolResult, ContentBlock, TextContent
 from mcp.types import Tool as McpTool
-from pydantic import ValidationError
+from pydantic import AnyUrl, ValidationError
 
 from codemode_server.errors import CodemodeError, MetaToolError
 from codemode_server.front.meta_tools import (
@@ -34,6 +37,17 @@ Progress = Callable[[float, str], Awaitable[None]]
 """How far an execution is (it only grows), and what it does, in a few words."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramAnswer:
+    """What a program came to."""
+
+    text: str
+    content: dict[str, Any]
+    is_error: bool
+    blocks: list[ContentBlock]
+    """Images and files beside the text."""
+
+
 class MetaTools(Protocol):
     """What the front needs of the rest: one method a meta-tool, each giving text and structured content.
 
@@ -50,8 +64,11 @@ class MetaTools(Protocol):
 
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> tuple[str, dict[str, Any], bool]:
-        """The third is whether the program failed. `session`: whose program it is."""
+    ) -> ProgramAnswer:
+        """`session`: whose program it is."""
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        """What an earlier program of the session gave back, as a resource."""
 
 
 class FrontServer(MCPServer[None]):
@@ -78,26 +95,38 @@ class FrontServer(MCPServer[None]):
     ) -> CallToolResult:
         try:
             checked = _checked(name, arguments)
-            text, content, is_error = await self._dispatch(checked, context)
+            if isinstance(checked, ExecuteCodeArguments):
+                return await self._execute(checked, context)
+            text, content = await self._dispatch(checked)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
+    ) -> Iterable[ReadResourceContents]:
+        try:
+            return [await self._meta_tools.read_resource(str(uri), self._sessions.session_of(context))]
+        except CodemodeError as error:
+            raise ResourceNotFoundError(str(error)) from error
+
+    async def _execute(self, arguments: ExecuteCodeArguments, context: Context[None, Any] | None) -> CallToolResult:
+        session = self._sessions.session_of(context)
+        answer = await self._meta_tools.execute_code(arguments.code, arguments.timeout, session, _progress(context))
         return CallToolResult(
-            content=[TextContent(type="text", text=text)], structured_content=content, is_error=is_error
+            content=[TextContent(type="text", text=answer.text), *answer.blocks],
+            structured_content=answer.content,
+            is_error=answer.is_error,
         )
 
-    async def _dispatch(
-        self, arguments: object, context: Context[None, Any] | None
-    ) -> tuple[str, dict[str, Any], bool]:
+    async def _dispatch(self, arguments: object) -> tuple[str, dict[str, Any]]:
         match arguments:
             case ListDirArguments(path=path):
-                return *await self._meta_tools.list_dir(path), False
+                return await self._meta_tools.list_dir(path)
             case ReadToolArguments(path=path):
-                return *await self._meta_tools.read_tool(path), False
+                return await self._meta_tools.read_tool(path)
             case SearchToolsArguments(query=query, detail_level=level, server=server, limit=limit):
-                return *await self._meta_tools.search_tools(query, level, server, limit), False
-            case ExecuteCodeArguments(code=code, timeout=timeout):
-                session = self._sessions.session_of(context)
-                return await self._meta_tools.execute_code(code, timeout, session, _progress(context))
+                return await self._meta_tools.search_tools(query, level, server, limit)
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 

@@ -29,6 +29,7 @@ from codemode_server.errors import (
     UnknownTool,
     UpstreamUnavailable,
 )
+from codemode_server.gateway import glimpses
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
@@ -84,6 +85,10 @@ class CallReport:
     result_tokens: int = 0
     """What the result would have cost the model, estimated."""
     error: str | None = None
+    arguments: str = ""
+    """A glimpse of what was sent, without secrets; for the model, in case the program fails."""
+    result: str = ""
+    """A glimpse of what came back, likewise."""
 
 
 @dataclass(slots=True)
@@ -343,8 +348,20 @@ class Gateway:
         size = len(result.encode("utf-8", "surrogatepass"))
         tokens = estimate_tokens(result)
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
+        text = self._redactor().text
         caller.reports.append(
-            CallReport(sent.seq, sent.errand.server.name, sent.errand.name, status, milliseconds, size, tokens, error)
+            CallReport(
+                sent.seq,
+                sent.errand.server.name,
+                sent.errand.name,
+                status,
+                milliseconds,
+                size,
+                tokens,
+                error,
+                arguments=glimpses.of_arguments(sent.errand.arguments, text),
+                result=glimpses.of_reply(reply, text) if reply else "",
+            )
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
         told = error if self._payloads == "all" or error is None else status.value  # a message may hold values

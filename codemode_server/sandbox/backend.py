@@ -69,6 +69,20 @@ class Door(Protocol):
             MetaToolError: the program sees it as `ValueError`.
         """
 
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        """Show a file to the model, beside what the program gives back; says what became of it.
+
+        Raises:
+            MetaToolError: there is no room for it; the program sees it as `ValueError`.
+        """
+
+    async def kept(self, name: str | None) -> Reply:
+        """What an earlier program of the same session gave back, or without a name the names, oldest first.
+
+        Raises:
+            MetaToolError: nothing is kept under that name; the program sees it as `KeyError`.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -122,6 +136,8 @@ class ProgramError:
     """The line of the program where it happened."""
     setting: str | None = None
     """For a limit, its name in `upstream.yaml`."""
+    hint: str = ""
+    """What would most likely mend it, as far as the guest can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +148,8 @@ class Outcome:
     value: JsonValue = None
     value_form: Literal["none", "json", "repr"] = "none"
     """`none`: the program gave no value. `repr`: it gave one that JSON can't hold, so `value` is its text."""
+    hint: str = ""
+    """What the guest has to say about the value, for the model."""
     error: ProgramError | None = None
     stdout: str = ""
     stderr: str = ""

@@ -1,13 +1,14 @@
 """The host's end of one program: frames in, door and limits, an outcome out. Knows nothing of the sandbox's technology.
 
-One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once; `load` and
-`search` are answered in the loop, so that a guest can't pile them up. Whatever ends the program first decides its
-outcome: `done`, a limit, an error that the door raised to end it, a frame no honest guest sends, or the guest's end.
+One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once; all
+other questions are answered in the loop, so that a guest can't pile them up. Whatever ends the program first decides
+its outcome: `done`, a limit, an error that the door raised to end it, a frame no honest guest sends, the guest's end.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Progr
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
+_Question = frames.Load | frames.Search | frames.Show | frames.Kept
+"""What is answered in the loop."""
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -103,6 +106,10 @@ class Channel:
             case frames.Search():
                 found = self._door.search(frame.query, frame.detail_level, frame.server, frame.limit)
                 await self._answer(frame, found)
+            case frames.Show():
+                await self._answer(frame, self._door.show(frame.data, frame.mime_type, frame.name))
+            case frames.Kept():
+                await self._answer(frame, self._door.kept(frame.name))
             case frames.Output():
                 self._take_output(frame)
             case frames.Exceeded():
@@ -165,14 +172,19 @@ class Channel:
         )
         return frames.refusal_frame(call.id, "result_too_large", message)
 
-    async def _answer(self, request: frames.Load | frames.Search, answer: Any) -> None:
+    async def _answer(self, request: _Question, answer: Coroutine[Any, Any, Any]) -> None:
         try:
             self._check_id(request.id)
         except frames.ProtocolError:
             answer.close()
             raise
         try:
-            data = frames.reply_frame(request.id, frames.to_json(await answer), "json")
+            found = await answer
+            reply = found if isinstance(found, Reply) else Reply(found)
+            data = frames.reply_frame(request.id, frames.to_json(reply.value), reply.encoding)
+            if isinstance(request, frames.Kept) and len(data) > self._limits.call_bytes:
+                message = f"it has {len(data)} bytes, and {self._limits.call_bytes} are allowed (limits.call_bytes)"
+                data = frames.refusal_frame(request.id, "result_too_large", message)
         except ExecutionError as error:
             self._ended_by_door(error)
             return
@@ -244,6 +256,7 @@ class Channel:
             ending=ending,
             value=done.value if done and ending is Ending.RETURNED else None,
             value_form=done.value_form if done and ending is Ending.RETURNED else "none",
+            hint=done.hint if done else "",
             error=error,
             stdout="".join(self._output["stdout"]),
             stderr="".join(self._output["stderr"]),

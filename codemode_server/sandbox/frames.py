@@ -9,9 +9,11 @@ A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an ob
                    read {id, server, uri}                      a resource that a call linked to; answered by a reply
                    load {id, module}                           answered by a reply
                    search {id, query, detail_level, server, limit}    answered by a reply
+                   show {id, data, mime_type, name}            data in base64; answered by a reply
+                   kept {id, name}                             name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
                    exceeded {setting}                          the guest saw a limit first, and ends
-                   done {id, value, value_form, error}         the last frame; id is the run's, not to be guessed
+                   done {id, value, value_form, error, hint}   the last frame; id is the run's, not to be guessed
 
 Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
 `ProtocolError`, after which the sandbox is not to be trusted with anything.
@@ -19,6 +21,7 @@ Request ids are integers that grow. Unknown fields are ignored; an unknown op, a
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
@@ -38,6 +41,7 @@ _MAX_NAME = 500
 MAX_URI = 8_192
 """Characters of a resource's URI."""
 _MAX_TEXT = 20_000
+_MAX_HINT = 1_000
 _HEADER = struct.Struct(">I")
 GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes"})
 """Limits that a guest sees first, since it would have to send too long a frame to show it."""
@@ -100,6 +104,24 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
+class Show:
+    """The program shows a file to the model."""
+
+    id: int
+    data: bytes
+    mime_type: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The program asks for what an earlier one gave back; without a name, for the names."""
+
+    id: int
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """The program printed."""
 
@@ -123,9 +145,10 @@ class Done:
     value_form: Literal["none", "json", "repr"]
     error: ProgramError | None
     size: int
+    hint: str = ""
 
 
-GuestFrame = Call | Read | Load | Search | Output | Exceeded | Done
+GuestFrame = Call | Read | Load | Search | Show | Kept | Output | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -157,16 +180,21 @@ def parse(data: bytes) -> GuestFrame:
         case "load":
             return Load(_id(frame), _name(frame, "module"))
         case "search":
-            server = None if frame.get("server") is None else _name(frame, "server")
             query, detail = _field(frame, "query", str)[:_MAX_TEXT], _name(frame, "detail_level")
-            return Search(_id(frame), query, detail, server, _field(frame, "limit", int))
+            return Search(_id(frame), query, detail, _name_or_none(frame, "server"), _field(frame, "limit", int))
+        case "show":
+            claims = _name_or_none(frame, "mime_type"), _name_or_none(frame, "name")
+            return Show(_id(frame), _bytes(frame, "data"), *claims)
+        case "kept":
+            return Kept(_id(frame), _name_or_none(frame, "name"))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
         case "exceeded":
             return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)))
         case "done":
             form = _one_of(frame, "value_form", "none", "json", "repr")
-            return Done(_name(frame, "id"), frame.get("value"), form, _error(frame.get("error")), len(data))
+            raised = _error(frame.get("error"))
+            return Done(_name(frame, "id"), frame.get("value"), form, raised, len(data), _hint(frame))
         case other:
             raise ProtocolError(f"a frame has the unknown op {str(other)[:50]!r}")
 
@@ -249,7 +277,23 @@ def _error(raw: Any) -> ProgramError | None:
     if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
         raise ProtocolError("'line' of a frame is no integer")
     type_, message = _field(raw, "type", str)[:200], _field(raw, "message", str)[:_MAX_TEXT]
-    return ProgramError(type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line)
+    return ProgramError(type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line, hint=_hint(raw))
+
+
+def _hint(raw: dict[str, Any]) -> str:
+    hint: str = _field(raw, "hint", str) if "hint" in raw else ""
+    return hint[:_MAX_HINT]
+
+
+def _bytes(frame: dict[str, Any], field: str) -> bytes:
+    try:
+        return base64.b64decode(_field(frame, field, str), validate=True)
+    except ValueError:
+        raise ProtocolError(f"{field!r} of a frame is no base64") from None
+
+
+def _name_or_none(frame: dict[str, Any], field: str) -> str | None:
+    return None if frame.get(field) is None else _name(frame, field)
 
 
 def _id(frame: dict[str, Any]) -> int:

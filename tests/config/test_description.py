@@ -78,7 +78,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "warm 0, idle_seconds 900, age_seconds 7200",
             "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
             "search: ranker auto",
-            f"state: customer default, payloads shapes, skills {here}/skills",
+            f"state: customer default, payloads shapes, kept_mb 256, skills {here}/skills",
             "",
             "warnings:",
             "  - upstream.yaml:22: permissions.rules[2].ask: matches no server; did you mean 'github'?",

@@ -21,6 +21,7 @@ from tests.behaviour.product import Host, configuration, in_memory, office
 from tests.vocabulary import tokens_of
 
 READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+LINES = {"type": "array", "items": {"type": "string"}}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 DEFINITIONS: list[dict[str, Any]] = [
     {
@@ -108,8 +109,7 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "stderr": {"type": "string"},
                 "error": {"type": "object"},
                 "calls": {"type": "array", "items": {"type": "object"}},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-                "notes": {"type": "array", "items": {"type": "string"}},
+                **dict.fromkeys(("cut", "shown", "hints", "warnings", "notes"), LINES),
             },
             "required": ["status", "execution_id", "calls"],
         },
@@ -119,7 +119,7 @@ DEFINITIONS: list[dict[str, Any]] = [
             "idempotentHint": False,
             "openWorldHint": True,
         },
-        "_meta": {"anthropic/maxResultSizeChars": 200_000},
+        "_meta": {"anthropic/maxResultSizeChars": 500_000},
     },
 ]
 

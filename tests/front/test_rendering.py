@@ -19,15 +19,15 @@ from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
 from codemode_server.model import ExecutionId, IsolationLevel, Session
 from codemode_server.redaction import MASK, Redactor
 from codemode_server.sandbox.backend import Ending, Limits, Outcome
+from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
 from tests.behaviour.product import Answer, configuration, in_memory, office
 
 BUDGET = 200
 SECRET = "ghp_0123456789abcdef"
 FOOTER = re.compile(r"\[succeeded in \d+\.\d\d s · wasm(?: · calls: [^·]+)? · x[0-9a-f]{12}\]")
-LEFT_OUT = re.compile(
-    r"\[… about (\d+) tokens left out; return less, or write it to a file in /workspace and return a summary …\]"
-)
+LEFT_OUT = re.compile(r"\[… ([\d,]+) lines left out, about [\d,]+ tokens …\]")
+LIMITS = LimitSettings()
 
 
 async def run(folder: Path, code: str, **sections: Any) -> Answer:
@@ -59,25 +59,53 @@ async def test_the_text_is_the_value_then_what_was_printed_then_one_line_on_the_
 @pytest.mark.parametrize(
     ("code", "field"),
     [
-        ("'BEGIN ' + 'word ' * 5_000 + ' END'", "value"),
-        ("['BEGIN', *range(5_000), 'END']", "value"),
-        ("print('BEGIN', *range(5_000), 'END')", "stdout"),
-        ("import sys\nprint('BEGIN', *range(5_000), 'END', file=sys.stderr)", "stderr"),
+        ("'BEGIN\\n' + 'a line of words\\n' * 5_000 + 'END'", "value"),
+        ("print('BEGIN', *range(5_000), 'END', sep='\\n')", "stdout"),
+        ("import sys\nprint('BEGIN', *range(5_000), 'END', sep='\\n', file=sys.stderr)", "stderr"),
     ],
-    ids=["text", "list", "stdout", "stderr"],
+    ids=["text", "stdout", "stderr"],
 )
-async def test_past_its_budget_the_middle_is_left_out_and_how_much_is_said(
+async def test_of_long_text_the_first_and_last_lines_are_left_and_how_many_are_not_is_said(
     tmp_path: Path, code: str, field: str
 ) -> None:
     answer = await run(tmp_path, code, limits={"output_tokens": BUDGET})
-    shown = answer.content[field]
-    assert "BEGIN" in shown[:20]
-    assert "END" in shown[-20:]
-    (omitted,) = LEFT_OUT.findall(shown)
-    assert int(omitted) > 1_000
+    shown = answer.content[field].strip("\n").split("\n")
+    assert (shown[0], shown[-1]) == ("BEGIN", "END")
+    (left_out,) = [LEFT_OUT.fullmatch(line) for line in shown if line.startswith("[…")]
+    assert left_out is not None
+    assert int(left_out[1].replace(",", "")) + len(shown) - 1 == 5_002
     assert estimate_tokens(answer.text) < BUDGET + 150
-    assert shown.rstrip() in answer.text
-    assert answer.content.get("value_is_text", False) == (field == "value")
+    assert "\n".join(shown) in answer.text
+
+
+async def test_a_long_value_is_cut_by_its_structure_and_the_result_names_the_whole(tmp_path: Path) -> None:
+    code = "{'rows': [{'n': n, 'note': 'x ' * 9} for n in range(5_000)], 'long': 'word ' * 5_000, 'total': 5_000}"
+    answer = await run(tmp_path, code, limits={"output_tokens": BUDGET})
+    value = answer.value
+    assert list(value) == ["rows", "long", "total"]
+    *rows, more = value["rows"]
+    assert rows == [{"n": n, "note": "x " * 9} for n in range(len(rows))]
+    assert (more, len(rows) > 2) == (f"… {5_000 - len(rows):,} more items", True)
+    assert value["long"].startswith("word word")
+    assert value["long"].endswith("… (25,000 characters)")
+    assert value["total"] == 5_000
+    assert json.loads(answer.text.split("\n")[0]) == value
+    assert "value_is_text" not in answer.content
+    (cut,) = answer.content["cut"]
+    name = answer.content["execution_id"]
+    assert re.fullmatch(
+        rf'the whole value \([\d,]+ tokens\) is kept: from codemode import results; results\["{name}"\]', cut
+    )
+    assert answer.text.split("\n")[1] == f"[cut: {cut}]"
+    assert estimate_tokens(answer.text) < BUDGET + 150
+
+
+async def test_value_and_output_share_one_budget(tmp_path: Path) -> None:
+    answer = await run(tmp_path, "print('line\\n' * 5_000)\nlist(range(5_000))", limits={"output_tokens": 1_000})
+    assert estimate_tokens(answer.text) < 1_200
+    assert len(answer.value) > 100
+    assert len(answer.content["stdout"]) > 500
+    assert len(answer.content["cut"]) == 2
 
 
 async def test_what_is_within_the_budget_is_whole_in_text_and_structure(tmp_path: Path) -> None:
@@ -132,9 +160,15 @@ async def test_an_error_has_its_type_its_message_its_line_and_the_program_s_own_
         "message": "division by zero",
         "line": 2,
     }
-    assert answer.text.startswith('Traceback (most recent call last):\n  File "program.py", line 5, in <module>\n')
-    assert "ZeroDivisionError: division by zero\nstdout:\nbefore\n[failed in " in answer.text
-    assert set(re.findall(r'File "([^"]+)"', answer.text)) == {"program.py"}
+    *told, footer = answer.text.split("\n")
+    assert told == [
+        "line 5: f(0)",
+        "line 2, in f: return 1 / x",
+        "ZeroDivisionError: division by zero",
+        "stdout:",
+        "before",
+    ]
+    assert footer.startswith("[failed in ")
 
 
 async def test_a_long_message_of_an_error_is_cut(tmp_path: Path) -> None:
@@ -143,20 +177,21 @@ async def test_a_long_message_of_an_error_is_cut(tmp_path: Path) -> None:
     assert "tokens left out" in answer.error["message"]
 
 
-async def test_a_failed_program_says_which_calls_have_happened(tmp_path: Path) -> None:
+async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp_path: Path) -> None:
     answer = await run(
         tmp_path, "from servers.github import create_issue, boom\ncreate_issue(owner='a', repo='b', title='c')\nboom()"
     )
+    assert answer.text.split("\n")[2:-1] == [
+        "calls (what succeeded has happened; do not repeat its effects):",
+        '- github.create_issue(owner="a", repo="b", title="c") succeeded: '
+        '{number=1, url="https://github.example/a/b/issues/1"}',
+        "- github.boom() failed",
+    ]
+    assert "kaboom" in answer.error["message"]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
         ("github.create_issue", "succeeded"),
         ("github.boom", "failed"),
     ]
-    assert "kaboom" in answer.content["calls"][1]["error"]
-    assert re.search(
-        r"calls: github\.create_issue \d+ ms, github\.boom failed \d+ ms · "
-        r"the calls marked succeeded have happened; do not repeat their effects · x",
-        answer.text,
-    )
 
 
 def execution(reports: list[CallReport]) -> Execution:
@@ -172,22 +207,22 @@ def report(seq: int, tool: str = "list_issues", status: CallStatus = CallStatus.
 
 
 async def test_up_to_eight_calls_are_told_one_by_one_in_the_order_in_which_they_were_sent() -> None:
-    _, content = render(execution([report(seq) for seq in (2, 1, 3, 8, 7, 6, 5, 4)]), 1_000, Redactor())
-    assert content["calls"] == [{"tool": "github.list_issues", "status": "succeeded", "ms": 10}] * 8
+    made = render(execution([report(seq) for seq in (2, 1, 3, 8, 7, 6, 5, 4)]), LIMITS, Redactor())
+    assert made.content["calls"] == [{"tool": "github.list_issues", "status": "succeeded", "ms": 10}] * 8
 
 
 async def test_more_are_folded_by_tool_and_status() -> None:
     reports = [report(seq) for seq in range(1, 997)]
     reports += [report(seq, "boom", CallStatus.FAILED) for seq in (997, 998)]
     reports += [report(999, status=CallStatus.REFUSED), report(1_000, "create_issue")]
-    text, content = render(execution(reports), 1_000, Redactor())
-    assert content["calls"] == [
+    made = render(execution(reports), LIMITS, Redactor())
+    assert made.content["calls"] == [
         {"tool": "github.list_issues", "status": "succeeded", "ms": 10_358, "count": 996},
         {"tool": "github.boom", "status": "failed", "ms": 21, "count": 2, "error": "it broke"},
         {"tool": "github.list_issues", "status": "refused", "ms": 10, "count": 1, "error": "it broke"},
         {"tool": "github.create_issue", "status": "succeeded", "ms": 10, "count": 1},
     ]
-    assert text.split("\n")[-1] == (
+    assert made.text.split("\n")[-1] == (
         "[succeeded in 1.23 s · wasm · calls: github.list_issues x996 10358 ms, github.boom x2 failed 21 ms, "
         "github.list_issues refused 10 ms, github.create_issue 10 ms · x0123456789ab]"
     )
@@ -197,7 +232,8 @@ async def test_what_is_doubtful_and_what_is_noted_stands_beside_the_result_a_lin
     made = execution([])
     made.warnings = ["line 2: 'titel' is no key\n\x1b[31mof it"]
     made.caller.notes = [f"the secret is {SECRET}", f"the secret is {SECRET}", *(f"note {n}" for n in range(20))]
-    text, content = render(made, 1_000, Redactor([SECRET]))
+    rendered = render(made, LIMITS, Redactor([SECRET]))
+    text, content = rendered.text, rendered.content
     assert content["warnings"] == ["line 2: 'titel' is no key of it"]
     assert content["notes"] == [f"the secret is {MASK}", *(f"note {n}" for n in range(7)), "… 13 more"]
     assert text.split("\n")[1:3] == ["[warning: line 2: 'titel' is no key of it]", f"[note: the secret is {MASK}]"]

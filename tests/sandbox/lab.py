@@ -56,12 +56,23 @@ ISSUES = [
 PICTURE = b"\x89PNG\r\n\x1a\n\x00\xff"
 
 
+KEPT = {
+    "x1": Reply([1, {"a": "b"}]),
+    "x1/1": Reply(
+        [{"type": "file", "data": base64.b64encode(PICTURE).decode(), "mime_type": "image/png", "name": "p.png"}],
+        "blocks",
+    ),
+    "x2": Reply("text"),
+}
+
+
 class Tools:
-    """A door; what went through it is in `calls` and `loads`."""
+    """A door; what went through it is in `calls`, `loads` and `shown`."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
         self.loads: list[str] = []
+        self.shown: list[tuple[bytes, str | None, str | None]] = []
         self.here = 0
         self.most_here = 0
         self.fail_with: CodemodeError | None = None
@@ -142,6 +153,19 @@ class Tools:
         if detail_level not in ("name_only", "with_description", "full"):
             raise MetaToolError(f"detail_level {detail_level!r} is none of name_only, with_description, full")
         return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit}]
+
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        if data == b"refused":
+            raise MetaToolError("show(): no room")
+        self.shown.append((data, mime_type, name))
+        return "shown"
+
+    async def kept(self, name: str | None) -> Reply:
+        if name is None:
+            return Reply(list(KEPT))
+        if name not in KEPT:
+            raise MetaToolError(f"nothing is kept as {name!r}")
+        return KEPT[name]
 
 
 RAW = {

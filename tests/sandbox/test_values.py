@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -147,19 +148,11 @@ async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
     outcome = await lab.run(code)
     assert outcome.error is not None
     assert outcome.error.line == 3
-    marked = [line for line in outcome.error.traceback.splitlines() if not line.strip(" ~^")]
-    assert [line for line in outcome.error.traceback.splitlines() if line not in marked] == [
-        "Traceback (most recent call last):",
-        '  File "program.py", line 5, in <module>',
-        "    read('{')",
-        '  File "program.py", line 3, in read',
-        "    return json.loads(text)",
+    assert outcome.error.traceback.splitlines() == [
+        "line 5: read('{')",
+        "line 3, in read: return json.loads(text)",
         "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
     ]
-    if await lab.python() >= (3, 13):  # older ones mark other parts of a line, and none where it would be all of it
-        assert marked == ["    ~~~~^^^^^", "           ~~~~~~~~~~^^^^^^"]
-    else:
-        assert marked == ["           ^^^^^^^^^^^^^^^^"]
 
 
 @pytest.mark.parametrize(
@@ -174,16 +167,22 @@ async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
 async def test_no_traceback_shows_the_insides_of_the_sandbox(lab: Lab, code: str) -> None:
     outcome = await lab.run(code)
     assert outcome.error is not None
-    files = {line.split('"')[1] for line in outcome.error.traceback.splitlines() if line.startswith("  File")}
-    assert (files, outcome.error.line, "__codemode" in outcome.error.traceback) == ({"program.py"}, 3, False)
+    *where, _ = outcome.error.traceback.splitlines()
+    assert (where[-1].startswith("line 3"), outcome.error.line) == (True, 3)
+    assert not re.search("__codemode|codemode_guest|asyncio/|File", outcome.error.traceback)
 
 
 async def test_the_traceback_of_a_cause_is_kept(lab: Lab) -> None:
     code = "try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise ValueError('no') from e"
     outcome = await lab.run(code)
     assert outcome.error is not None
-    assert "direct cause" in outcome.error.traceback
-    assert "line 2" in outcome.error.traceback
+    assert outcome.error.traceback.splitlines() == [
+        "line 2: 1/0",
+        "ZeroDivisionError: division by zero",
+        "which caused:",
+        "line 4: raise ValueError('no') from e",
+        "ValueError: no",
+    ]
 
 
 async def test_a_syntax_error_points_at_the_place(lab: Lab) -> None:

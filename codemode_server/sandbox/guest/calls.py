@@ -25,6 +25,7 @@ from typing import Any
 
 from .files import from_reply
 from .link import Link, Refused, to_json
+from .seen import note
 from .values import NotJson, to_argument
 
 MAX_URI = 8_192
@@ -203,7 +204,8 @@ class Calls:
                 return
             try:
                 value, encoding = answer.result()
-                result.set_result(from_reply(value, encoding, origin))
+                result.set_result(taken := from_reply(value, encoding, origin))
+                note(tool, taken)
             except Refused as refusal:
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
 

@@ -7,11 +7,15 @@ A link is a file whose content is still at the upstream. It is fetched through t
 from __future__ import annotations
 
 import base64
+import io
 import json
 import pathlib
 import sys
+from collections.abc import Generator
 from types import FrameType
 from typing import Any, Protocol
+
+from .pictures import dimensions
 
 
 class Origin(Protocol):
@@ -51,6 +55,11 @@ class File:
         """Whether the content is still to be fetched."""
         return self._content is None
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the content came as text."""
+        return isinstance(self._content, str)
+
     def fetch(self) -> Any:
         """The file with its content; several in a list if the link stands for several. In async code: awaitable."""
         if self._origin is None:
@@ -67,6 +76,30 @@ class File:
     def size(self) -> int | None:
         """Bytes; of a link what the upstream says, or None."""
         return self._size if self.is_link else len(self.data)
+
+    @property
+    def width(self) -> int | None:
+        """Of a picture (PNG, JPEG, GIF, WebP) in pixels, else None."""
+        found = dimensions(self.data)
+        return found[0] if found else None
+
+    @property
+    def height(self) -> int | None:
+        """As `width`."""
+        found = dimensions(self.data)
+        return found[1] if found else None
+
+    def image(self) -> Any:
+        """The picture as a Pillow image, where Pillow is installed."""
+        try:
+            from PIL import Image  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise ImportError(
+                "there is no Pillow in this sandbox: use .width, .height, .data, or show(file); "
+                "a microVM has it whose image has it (sandbox.image in upstream.yaml)",
+                name="PIL",
+            ) from None
+        return Image.open(io.BytesIO(self.data))
 
     def __len__(self) -> int:
         return len(self.data)
@@ -105,6 +138,8 @@ class File:
             said["uri"] = self.uri
         if self.is_link:
             said["is_link"] = True
+        elif isinstance(self._content, bytes) and (found := dimensions(self._content)):
+            said["width"], said["height"] = found
         if isinstance(self._content, str):
             said["text"] = self._content
         return said
@@ -123,6 +158,16 @@ class File:
             self._content = found._fetched()
             self.mime_type = self.mime_type or found.mime_type
         return self._content
+
+
+class Shown(tuple[str, ...]):
+    """What `show` gives: what became of each file. No value of a program; may be awaited, though it need not be."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, Shown]:
+        return self
+        yield  # what makes it a generator
 
 
 class Fields(dict[str, Any]):

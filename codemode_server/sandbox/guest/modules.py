@@ -20,6 +20,8 @@ from typing import Any
 from .calls import Calls, ToolError, Unfinished, resolve
 from .files import File
 from .link import Link, Refused
+from .results import Results
+from .showing import make_show
 from .stubs import Stub, stub_decorator
 
 PROGRAM_FILES: set[str] = {"program.py"}
@@ -150,11 +152,13 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
 
     _module(
         "codemode",
-        "Tools without an import of their own, and what they give and raise.",
+        "What is beside the tools: what they give and raise, show, and results of earlier programs.",
         ToolError=ToolError,
         File=File,
         search_tools=search_tools,
         call=call,
+        show=make_show(link, resolve),
+        results=Results(link),
         __tool__=stub_decorator(calls),
     )
     _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)

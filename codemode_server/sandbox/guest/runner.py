@@ -7,22 +7,18 @@ import inspect
 import linecache
 import sys
 import textwrap
-import traceback
 import types
 from collections.abc import Callable
 from typing import Any
 
 from . import source
 from .calls import Calls, ToolError, finish, resolve
+from .failing import FILENAME, describe
 from .link import LimitPassed, Link, to_json
-from .modules import PROGRAM_FILES
 from .output import Output
+from .showing import hint_on
 from .values import to_result
 
-FILENAME = "program.py"
-_MAX_TRACEBACK = 4_000
-_MAX_MESSAGE = 4_000
-_MAX_CHAIN = 4
 _RESERVE_BYTES = 2**20
 """Kept to tell of an error with when the program has used up all memory."""
 
@@ -50,6 +46,7 @@ def run(
     try:
         value = _Program(frame["code"], run_async).run(calls)
         done["value"], done["value_form"] = to_result(value, resolve)
+        done["hint"] = hint_on(value)
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes")
@@ -59,7 +56,7 @@ def run(
         text = to_json({"op": "exceeded", "setting": passed.setting})
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
-        text = to_json({**done, "value": None, "value_form": "none", "error": describe(error)})
+        text = to_json({**done, "value": None, "value_form": "none", "hint": "", "error": describe(error)})
     before_end()
     flush()
     link.send_text(text)
@@ -112,55 +109,6 @@ def _flush_left(code: str) -> str:
     """The program without the indentation that all of it has, as when it was taken out of a longer text."""
     first = next((line for line in code.splitlines() if line.strip()), "")
     return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as the `done` frame has it: only the program's own lines, and not too many."""
-    own = traceback.TracebackException.from_exception(error, compact=True)
-    _keep_own_frames(own, 0, set())
-    lines = [frame.lineno for frame in own.stack if frame.filename == FILENAME]
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == FILENAME else (lines or [None])[-1]
-    text = "".join(own.format()).replace(source.BODY_NAME, "<module>").strip()
-    kind = type(error).__name__
-    if isinstance(error, MemoryError) and "too complex to parse" in str(error):
-        kind = "SyntaxError"  # memory has nothing to do with it
-    return {
-        "type": kind,
-        "message": _shortened(_message(error), _MAX_MESSAGE),
-        "traceback": _shortened(text, _MAX_TRACEBACK),
-        "line": line,
-    }
-
-
-def _keep_own_frames(error: traceback.TracebackException, depth: int, seen: set[int]) -> None:
-    seen.add(id(error))
-    error.stack = traceback.StackSummary.from_list([f for f in error.stack if f.filename in PROGRAM_FILES])
-    for name in ("__cause__", "__context__"):
-        other = getattr(error, name)
-        if other is not None and (depth >= _MAX_CHAIN or id(other) in seen):
-            setattr(error, name, None)
-        elif other is not None:
-            _keep_own_frames(other, depth + 1, seen)
-            if not other.stack and name == "__context__":
-                error.__context__ = None  # raised and handled inside a library: nothing the program did
-    for inner in error.exceptions or ():
-        _keep_own_frames(inner, depth + 1, seen)
-
-
-def _message(error: BaseException) -> str:
-    try:
-        if isinstance(error, SyntaxError):
-            return str(error.msg)
-        return str(error)
-    except Exception as broken:  # noqa: BLE001 - the program's own __str__ may raise anything
-        return f"<its text raised {type(broken).__name__}>"
-
-
-def _shortened(text: str, size: int) -> str:
-    if len(text) <= size:
-        return text
-    half = (size - 20) // 2
-    return f"{text[:half]}\n  […]\n{text[-half:]}"
 
 
 def _exit_error(end: SystemExit) -> dict[str, Any]:

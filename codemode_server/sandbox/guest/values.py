@@ -24,7 +24,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .files import Fields, File
+from .files import Fields, File, Shown
 
 MAX_DEPTH = 100
 """Deeper nesting is not data any more, and the host refuses it."""
@@ -142,7 +142,7 @@ def to_argument(value: Any, unfinished: Callable[[Any], Any] = lambda value: val
 def to_result(value: Any, unfinished: Callable[[Any], Any] = lambda value: value) -> tuple[Any, str]:
     """The value of a program and its form: `none`, `json`, or `repr` with its text for what JSON can't hold."""
     value = unfinished(value)
-    if value is None:
+    if value is None or isinstance(value, Shown):
         return None, "none"
     strangers: list[int] = []
 

@@ -1,0 +1,92 @@
+"""A program's answer as the protocol has it, with a block for what it showed; what is kept, as resources."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextResourceContents,
+)
+
+from codemode_server.execution.executor import Execution
+from codemode_server.execution.kept import Item
+from codemode_server.execution.showing import ShownFile
+from codemode_server.front.rendering import SCHEME, render
+from codemode_server.front.server import ProgramAnswer
+from codemode_server.redaction import Redactor
+from codemode_server.settings import LimitSettings
+from codemode_server.text import clean
+
+MOST_BYTES = 950_000
+"""Of a whole result as it is sent: hosts take 1 MB."""
+_ROOM_FOR_THE_REST = 10_000
+_HALVINGS = 8
+_MOST_LINKS = 8
+
+
+def program_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> ProgramAnswer:
+    """A settled execution as a result of the protocol, never larger than hosts take."""
+    for _ in range(_HALVINGS):
+        made = render(execution, limits, redactor)
+        size = len(to_json(made.text)) + len(to_json(made.content)) + _ROOM_FOR_THE_REST
+        if size <= MOST_BYTES:
+            break
+        limits = limits.model_copy(update={"output_tokens": max(100, limits.output_tokens // 2)})
+    blocks = []
+    room = MOST_BYTES - size
+    links = 0
+    for file in made.shown:
+        block, taken = _block_of(file, room)
+        room -= taken
+        links += isinstance(block, ResourceLink)
+        if block is not None and links <= _MOST_LINKS:
+            blocks.append(block)
+    return ProgramAnswer(made.text, made.content, made.is_error, blocks)
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
+    """A shown file as a block, and its size; as a link where it has more than `room` bytes or is past the budget."""
+    data = file.data.decode() if file.kind == "text" else base64.b64encode(file.data).decode()
+    uri = f"{SCHEME}{file.kept_as}" if file.kept_as else f"file:///{file.name or file.number}"
+    if not file.is_within_budget or len(data) > room:
+        if not file.kept_as:
+            return None, 0
+        name = file.name or f"file {file.number}"
+        return ResourceLink(type="resource_link", uri=uri, name=name, mime_type=file.mime_type, size=file.size), 300
+    match file.kind:
+        case "image":
+            return ImageContent(type="image", data=data, mime_type=file.mime_type), len(data)
+        case "audio":
+            return AudioContent(type="audio", data=data, mime_type=file.mime_type), len(data)
+        case "text":
+            text = TextResourceContents(uri=uri, mime_type=file.mime_type, text=data)
+            return EmbeddedResource(type="resource", resource=text), len(data)
+        case "blob":
+            blob = BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=data)
+            return EmbeddedResource(type="resource", resource=blob), len(data)
+
+
+def kept_name(uri: str) -> str | None:
+    """The name of what is kept that a resource's URI stands for, or None if it is none of ours."""
+    return uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else None
+
+
+def contents_of(item: Item, data: bytes, redactor: Redactor) -> ReadResourceContents:
+    """What is kept as `resources/read` gives it; text is cleaned and redacted, since a model may read it."""
+    if item.kind == "file" and not item.mime_type.startswith("text/"):
+        return ReadResourceContents(content=data, mime_type=item.mime_type)
+    text = redactor.text(clean(data.decode("utf-8", "replace")))
+    return ReadResourceContents(content=text, mime_type=item.mime_type)

@@ -1,0 +1,205 @@
+"""Values and printed text cut to a budget: by structure and at line borders, so that what is left is still what it was.
+
+A value stays JSON: of a list the first items are kept, of a dict its keys, of a long text its beginning, and what is
+left out is told in its place, with a count ("… 9,990 more items"). Each part of a value gets a fair share of the budget
+first, and what a small part does not need goes to the larger ones, so no key vanishes behind a long neighbour.
+
+The same value always gives the same cut, in time that grows with the value's size at most.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codemode_server.model import JsonValue
+from codemode_server.tokens import estimate_tokens
+
+CHARACTERS_PER_TOKEN = 6
+"""So many characters at most for each token of a budget: hosts count characters, and blanks cost no token."""
+_MOST_KEY = 120
+_LEAST_STRING = 16
+_FEW_ITEMS = 3
+"""Items of a list that are shown, each cut, before fewer are shown whole."""
+_MARK = 26
+"""Characters of `"… 1,234,567 more items"`."""
+_TRIES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A value as it is shown."""
+
+    value: JsonValue
+    text: str
+    is_cut: bool
+    tokens: int
+    """Of the whole value."""
+
+
+def as_text(value: JsonValue) -> str:
+    """A value as the model reads it: text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def fit_value(value: JsonValue, budget_tokens: int, most_characters: int | None = None) -> Fitted:
+    """`value` within the budget, whole if it can be."""
+    whole = as_text(value)
+    tokens = estimate_tokens(whole)
+    characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
+    if tokens <= budget_tokens and len(whole) <= characters:
+        return Fitted(value, whole, False, tokens)
+    if isinstance(value, str):
+        text = fit_text(value, budget_tokens, characters)
+        return Fitted(text, text, True, tokens)
+    room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
+    cut, text = value, whole
+    for _ in range(_TRIES):  # what is kept may cost more by the character than all of it did
+        cut = _cut(value, room)
+        text = as_text(cut)
+        cost = estimate_tokens(text)
+        if cost <= budget_tokens and len(text) <= characters:
+            break
+        room = int(room * min(budget_tokens / max(1, cost), characters / len(text), 0.95) * 0.97)
+    return Fitted(cut, text, True, tokens)
+
+
+def fit_text(text: str, budget_tokens: int, most_characters: int | None = None) -> str:
+    """`text` within the budget: its first and its last lines, and how much is left out between."""
+    characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
+    total = estimate_tokens(text)
+    if total <= budget_tokens and len(text) <= characters:
+        return text
+    room = min(characters, round(len(text) * budget_tokens / max(1, total))) - 60
+    shown = text
+    for _ in range(_TRIES):
+        shown = _ends(text, max(2 * _LEAST_STRING, room))
+        cost = estimate_tokens(shown)
+        if cost <= budget_tokens + 20 and len(shown) <= characters:
+            break
+        room = int(room * min(budget_tokens / max(1, cost), characters / len(shown), 0.95) * 0.97)
+    return shown
+
+
+def shares(wants: Sequence[int], budget: int) -> list[int]:
+    """How much of a budget each gets: what it wants where that is no more than its fair share of what is left."""
+    given = [0] * len(wants)
+    left = budget
+    ascending = sorted(range(len(wants)), key=lambda index: wants[index])
+    for place, index in enumerate(ascending):
+        given[index] = min(wants[index], left // (len(wants) - place))
+        left -= given[index]
+    return given
+
+
+def _ends(text: str, room: int) -> str:
+    """The beginning and the end of a text, at line borders where its lines are not too long for that."""
+    head, tail = room * 2 // 3, len(text) - room // 3
+    border = text.rfind("\n", head // 2, head)
+    head = border + 1 if border >= 0 else head
+    border = text.find("\n", tail, tail + (len(text) - tail) // 2)
+    tail = border + 1 if border >= 0 else tail
+    lines = text.count("\n", head, tail)
+    what = f"{lines:,} lines" if lines > 1 else f"{tail - head:,} characters"
+    tokens = estimate_tokens(text[head:tail])
+    return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens …]\n{text[tail:]}"
+
+
+def _cut(value: JsonValue, room: int) -> JsonValue:
+    """`value` in about `room` characters of JSON."""
+    if _cost(value, room) <= room:
+        return value
+    if isinstance(value, str):
+        return _cut_string(value, room)
+    if isinstance(value, list):
+        return _cut_list(value, room) if room > 2 * _MARK else f"[… {len(value):,} items]"
+    if isinstance(value, dict):
+        return _cut_dict(value, room) if room > 2 * _MARK else f"{{… {len(value):,} keys}}"
+    return value
+
+
+def _cut_string(text: str, room: int) -> str:
+    mark = f"… ({len(text):,} characters)"
+    kept = max(_LEAST_STRING, room - len(mark) - 4)
+    return text if kept >= len(text) else text[:kept].rstrip() + mark
+
+
+def _cut_list(items: list[JsonValue], room: int) -> list[JsonValue]:
+    left = room - _MARK
+    shown: list[JsonValue] = []
+    for item in items:
+        cost = _cost(item, left) + 2
+        if cost > left:
+            break
+        shown.append(item)
+        left -= cost
+    if len(shown) < len(items) and (len(shown) < _FEW_ITEMS or left > room // 2):
+        following = items[len(shown) : max(len(shown) + 1, _FEW_ITEMS)]
+        wants = [min(_cost(item, left), left) for item in following]
+        shown += [_cut(item, share) for item, share in zip(following, shares(wants, left), strict=True)]
+    more = len(items) - len(shown)
+    return [*shown, f"… {more:,} more items"] if more > 1 else [*shown, "… 1 more item"] if more else shown
+
+
+def _cut_dict(value: dict[str, JsonValue], room: int) -> dict[str, JsonValue]:
+    left = room - _MARK
+    reserved = 0
+    chosen: list[str] = []
+    for key in value:
+        least = min(_cost(value[key], _LEAST_STRING), _LEAST_STRING)
+        cost = min(len(key), _MOST_KEY) + 6
+        if cost + least > left and chosen:
+            break
+        chosen.append(key)
+        left -= cost + least
+        reserved += least
+    left += reserved
+    wants = [min(_cost(value[key], left), left) for key in chosen]
+    shown: dict[str, JsonValue] = {}
+    for key, share in zip(chosen, shares(wants, left), strict=True):
+        name = key if len(key) <= _MOST_KEY else f"{key[:_MOST_KEY]}… ({len(key):,} characters)"
+        shown[_unused(name, shown)] = _cut(value[key], share)
+    more = len(value) - len(chosen)
+    if more:
+        shown[_unused("…", value)] = f"{more:,} more key{'s' if more > 1 else ''}"
+    return shown
+
+
+def _unused(key: str, taken: dict[str, JsonValue]) -> str:
+    while key in taken:
+        key += "…"
+    return key
+
+
+def _cost(value: JsonValue, most: int) -> int:
+    """Characters of `value` as JSON, nearly; counted no further than `most`."""
+    total = 0
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            total += len(item) + 2
+        elif isinstance(item, dict):
+            total += 2 + 6 * len(item)
+            if total <= most:
+                total += sum(map(len, item))
+                waiting.extend(item.values())
+        elif isinstance(item, list):
+            total += 2 + 2 * len(item)
+            if total <= most:
+                waiting.extend(item)
+        else:
+            total += len(str(item))
+        if total > most:
+            return most + 1
+    return total
+
+
+def cleaned(value: JsonValue, text: Callable[[str], str]) -> JsonValue:
+    """A value with `text` applied to all its texts, keys too; the very same object where nothing changes."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [cleaned(item, text) for item in value]
+    return {text(key): cleaned(item, text) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,92 @@
+"""`codemode.show`: images, sounds and files for the model to see, beside the program's value."""
+
+from __future__ import annotations
+
+import base64
+import io
+import pathlib
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from .files import File, Shown
+from .link import Link, Refused
+
+_FEW = 100
+_TAKES = (
+    "a File, bytes with mime_type=, the path of a file, a Pillow image, a matplotlib figure, or a list of these; "
+    "a plain value is returned by ending the program with it"
+)
+
+
+def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]:
+    """`show` over one link; `resolve` gives the value of a call on its way."""
+
+    def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
+        """Show images, sounds or files to the model: File, bytes, path, Pillow image, matplotlib figure, or a list.
+
+        What is past the budget is kept, and the model is told where.
+        """
+        files = [file for thing in things for file in _files(resolve(thing), resolve)]
+        if not files:
+            raise TypeError(f"show() has nothing to show; it takes {_TAKES}")
+        return Shown(tuple(_sent(link, file, name if len(files) == 1 else None, mime_type) for file in files))
+
+    return show
+
+
+def hint_on(value: Any) -> str:
+    """What to say of a program's value that has to be shown to be seen."""
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for thing in (value, *islice(parts, _FEW)):
+        if (isinstance(thing, File) and not thing.is_text) or _is_picture(thing):
+            return "bytes are not in a value: from codemode import show; show(file) shows an image or file"
+    return ""
+
+
+def _is_picture(thing: Any) -> bool:
+    return type(thing).__module__.startswith(("matplotlib.", "PIL."))
+
+
+def _sent(link: Link, file: File, name: str | None, mime_type: str | None) -> str:
+    data = base64.b64encode(file.data).decode()
+    if len(data) > link.call_bytes:
+        raise ValueError(f"show(): {len(file.data)} bytes can't be sent (limits.call_bytes); save it in /workspace")
+    try:
+        told, _ = link.ask("show", data=data, mime_type=mime_type or file.mime_type, name=name or file.name)
+    except Refused as refusal:
+        raise ValueError(str(refusal)) from None
+    return str(told)
+
+
+def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
+    if isinstance(thing, (list, tuple)):
+        return [file for item in thing for file in _files(resolve(item), resolve)]
+    if isinstance(thing, File):
+        return [thing]
+    if isinstance(thing, (bytes, bytearray, memoryview)):
+        return [File(bytes(thing))]
+    if isinstance(thing, io.BytesIO):
+        return [File(thing.getvalue())]
+    if isinstance(thing, (str, pathlib.Path)):
+        return [_of_path(thing)]
+    if hasattr(thing, "savefig"):  # a figure of matplotlib, or pyplot itself
+        return [_saved(lambda file: thing.savefig(file, format="png"), "image/png")]
+    if hasattr(thing, "save") and hasattr(thing, "format") and hasattr(thing, "mode"):  # an image of Pillow
+        form = thing.format if thing.format in ("PNG", "JPEG", "GIF", "WEBP") else "PNG"
+        return [_saved(lambda file: thing.save(file, format=form), f"image/{form.lower()}")]
+    raise TypeError(f"show() takes {_TAKES}; not {type(thing).__name__}")
+
+
+def _saved(save: Callable[[io.BytesIO], Any], mime_type: str) -> File:
+    buffer = io.BytesIO()
+    save(buffer)
+    return File(buffer.getvalue(), mime_type)
+
+
+def _of_path(path: str | pathlib.Path) -> File:
+    try:
+        return File(pathlib.Path(path).read_bytes(), name=pathlib.Path(path).name)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no such file"
+        raise FileNotFoundError(f"show(): {str(path)[:200]!r} can't be read: {why}. It takes {_TAKES}") from None

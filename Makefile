@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench bench-vm component setup clean
+.PHONY: demo test vmtest fast lint types check bench bench-types bench-vm component setup clean
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -35,6 +35,10 @@ check: lint types test
 ## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+## What stubs tell of results, on twenty tasks for real servers: writes benchmarks/TYPES.md. Installs them once.
+bench-types: setup
+	@$(BIN)/python -m benchmarks.proof
 
 ## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
 bench-vm: setup

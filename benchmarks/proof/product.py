@@ -48,29 +48,33 @@ class Product:
         """One call as a program makes it, through the gateway; places in the arguments are filled in."""
         return await self.app.gateway.call(self.caller, server, tool, self.world.filled(arguments))
 
+    async def execute(self, code: str) -> tuple[dict[str, Any], str]:
+        """Run a program, its places filled in; gives the structured content and the text that the model gets."""
+        arguments = {"code": self.world.filled(code)}
+        result = await self.client.call_tool("execute_code", arguments, read_timeout_seconds=120)
+        return result.structured_content or {}, "\n".join(getattr(block, "text", "") for block in result.content)
+
     async def run(self, code: str) -> tuple[Any, str]:
-        """Run a program; gives its value and the text that the model gets.
+        """Run a program that has to come to its end; gives its value and the text.
 
         Raises:
-            ProgramFailed: it did not come to its end.
+            ProgramFailed: it did not.
         """
-        result = await self.client.call_tool("execute_code", {"code": code}, read_timeout_seconds=120)
-        text = "\n".join(getattr(block, "text", "") for block in result.content)
-        content = result.structured_content or {}
+        content, text = await self.execute(code)
         if content.get("status") != "succeeded":
             raise ProgramFailed(text)
         return content.get("value"), text
 
 
 @asynccontextmanager
-async def product(folder: Path) -> AsyncIterator[Product]:
-    """The product on a new world in `folder`.
+async def product(folder: Path, *, learns: bool = True) -> AsyncIterator[Product]:
+    """The product on a new world in `folder`; it learns types unless told not to.
 
     Raises:
         scripts.npm.Unavailable: the servers can't be installed here.
     """
     world = make_world(folder)
-    async with App.open(load(configuration(world))) as app, Client(app.front) as client:
+    async with App.open(load(configuration(world, learns=learns))) as app, Client(app.front) as client:
         await client.list_tools()
         app.connect()
         await app.pool.wait_settled(_SETTLE_SECONDS)

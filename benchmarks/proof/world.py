@@ -100,14 +100,15 @@ def servers(world: World) -> dict[str, Any]:
     }
 
 
-def configuration(world: World) -> Path:
-    """Write the upstream.yaml of this world, with a state of its own that keeps no payloads."""
+def configuration(world: World, *, learns: bool) -> Path:
+    """Write the upstream.yaml of this world, with a state of its own."""
     path = world.folder / "upstream.yaml"
     settings = {
         "servers": servers(world),
         "state": {"dir": str(world.folder / "state")},
         "sandbox": {"backend": "wasm"},
         "permissions": {"default": "allow"},
+        "types": {"learn": learns},
     }
     path.write_text(json.dumps(settings, indent=2))
     return path

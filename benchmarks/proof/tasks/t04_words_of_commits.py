@@ -5,7 +5,7 @@ import re
 
 from servers.git import git_log, git_show
 
-log = git_log(repo_path="{repository}", max_count=20)
+log = await git_log(repo_path="{repository}", max_count=20)
 commits = re.findall(r"^Commit: (\w+)", log, re.M)
 shown = await asyncio.gather(*[git_show(repo_path="{repository}", revision=commit) for commit in commits])
 added = {}

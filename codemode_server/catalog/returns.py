@@ -25,7 +25,7 @@ _MOST_SHOWN = 160
 _MOST_CASES = 8
 _LEAST_FOR_LITERALS = 5
 """Calls after which strings that recur are taken for all there are."""
-_SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any\]*(?: \| None)?")
+_SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,10 @@ def is_vague(definition: ToolDefinition) -> bool:
     """Whether the declared result says nothing that a program could use: anything, a dict of anything, or the lone
     text into which SDKs put whatever a function returns."""
     schema, is_lone = declared_result(definition)
-    writer = TypeWriter(definition.output_schema)
-    declared = writer.type_of(schema, "result")
-    return _SAYS_NOTHING.fullmatch(str(declared)) is not None or (is_lone and set(declared.names) == {"str"})
+    declared = TypeWriter(definition.output_schema).type_of(schema, "result")
+    return not declared.literals and all(
+        _SAYS_NOTHING.fullmatch(name) or (is_lone and name == "str") for name in declared.names
+    )
 
 
 def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:

@@ -156,7 +156,7 @@ def _imports(code: list[str]) -> str:
 
 
 _COMMENT = re.compile(r"  # .*")
-_FILE = re.compile(r"\bFile\b")
+_FILE = re.compile(r'(?<!")\bFile\b(?!")')
 _TYPING = {
     "Any": re.compile(r"\bAny\b"),
     "Literal": re.compile(r"\bLiteral\["),

@@ -49,6 +49,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[list[tuple[An
 
         servers = types.ModuleType("servers")
         servers.tool = tool  # type: ignore[attr-defined]
+        servers.File = object  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "servers", servers)
         names: dict[str, Any] = {"__name__": "stub"}
         exec(compile(source, "stub.py", "exec"), names)

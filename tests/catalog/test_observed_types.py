@@ -1,0 +1,403 @@
+"""What calls gave, as a stub shows it: a TypedDict, how often it was seen, and which argument decides what comes.
+
+The calls are values, observed as the gateway does; what is made of them is whole text, runs, and passes mypy --strict
+with the very values as the results.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.observed import MOST_BYTES, Observed, ToolKey, observe
+from codemode_server.catalog.search import LexicalRanker, search_tools
+from codemode_server.catalog.sync import sync
+from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from tests.catalog.test_shapes import MARK, Chance
+
+Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
+REPO = {"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo"]}
+MODES = {
+    "type": "object",
+    "properties": {
+        "repo": {"type": "string"},
+        "mode": {"type": "string", "enum": ["log", "status"], "default": "log"},
+        "deep": {"type": "boolean"},
+    },
+    "required": ["repo"],
+}
+
+
+def catalog(name: str = "list_issues", schema: Any = REPO, output: Any = None) -> Catalog:
+    definition = ToolDefinition(name, input_schema=schema, output_schema=output)
+    return Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, (definition,))])
+
+
+def seen(
+    values: Iterable[Any], known: Catalog | None = None, arguments: dict[str, Any] | None = None, **options: Any
+) -> Observed:
+    """What is known after calls that gave these values."""
+    tool = next((known or catalog()).tools())
+    calls = [observe(tool.telling, arguments or {}, value, "json", **options) for value in values]
+    return reduce(Observed.merged, calls)
+
+
+def after(observed: Observed, known: Catalog | None = None) -> Tool:
+    """The tool in the catalog that knows of it."""
+    before = known or catalog()
+    tool = next(before.tools())
+    key = ToolKey("git-hub", tool.raw_name, tool.schemas_digest)
+    return next(before.with_observed({key: observed}).tools())
+
+
+def returned(*values: Any, **options: Any) -> str:
+    tool = after(seen(values, **options))
+    return str(tool.returned.type)
+
+
+class TestTheWholeText:
+    def test_of_a_tool_that_gave_records(self) -> None:
+        issue = {"number": 1, "title": "x", "user": {"login": "a"}, "labels": [{"name": "b"}], "milestone": None}
+        pull = {"number": 2, "title": "y", "user": {"login": "c"}, "labels": [], "milestone": None, "draft": True}
+        tool = after(seen([[issue, pull]] * 14))
+        assert tool.stub.source == (
+            "from servers import tool\n"
+            "from typing import Any, NotRequired, TypedDict\n"
+            "\n"
+            "class User(TypedDict):\n"
+            "    login: str\n"
+            "\n"
+            "class Label(TypedDict):\n"
+            "    name: str\n"
+            "\n"
+            "class ListIssuesResult(TypedDict):\n"
+            "    number: int\n"
+            "    title: str\n"
+            "    user: User\n"
+            "    labels: list[Label]\n"
+            "    milestone: Any  # None so far\n"
+            "    draft: NotRequired[bool]\n"
+            "\n"
+            '@tool("git_hub", "list_issues")\n'
+            "def list_issues(repo: str) -> list[ListIssuesResult]:  # observed in 14 calls\n"
+            "    ...\n"
+        )
+        assert (tool.returned.origin, tool.returned.calls) == ("observed", 14)
+
+    def test_of_a_tool_whose_argument_decides_what_comes(self) -> None:
+        known = catalog("history", MODES)
+        log, status = [{"sha": "a", "by": "b"}], {"branch": "main", "clean": True}
+        observed = seen([log], known).merged(seen([status], known, {"mode": "status"}))
+        tool = after(observed, known)
+        assert tool.stub.source == (
+            "from servers import tool\n"
+            "from typing import Literal, TypedDict\n"
+            "\n"
+            "class HistoryResult(TypedDict):\n"
+            "    sha: str\n"
+            "    by: str\n"
+            "\n"
+            "class HistoryResult2(TypedDict):\n"
+            "    branch: str\n"
+            "    clean: bool\n"
+            "\n"
+            '@tool("git_hub", "history")\n'
+            'def history(repo: str, mode: Literal["log", "status"] = "log", deep: bool = ...)'
+            " -> list[HistoryResult] | HistoryResult2:  # observed in 2 calls\n"
+            '    # mode="log": list[HistoryResult]\n'
+            '    # mode="status": HistoryResult2\n'
+            "    ...\n"
+        )
+        assert [(case.parameter, case.value, str(case.type)) for case in tool.returned.by_argument] == [
+            ("mode", '"log"', "list[HistoryResult]"),
+            ("mode", '"status"', "HistoryResult2"),
+        ]
+
+    def test_of_a_tool_that_was_never_called_is_as_ever(self) -> None:
+        tool = next(catalog().tools())
+        assert (tool.returned.origin, tool.returned.calls) == ("unknown", 0)
+        assert "def list_issues(repo: str) -> Any:\n" in tool.stub.source
+
+
+class TestTheTypeOfTheResult:
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            (["x"], "str"),
+            ([1, 2.5], "float"),
+            ([1, 2], "int"),
+            ([True], "bool"),
+            ([None], "Any"),
+            (["x", None], "str | None"),
+            (["x", 1], "str | int"),
+            ([[]], "list[Any]"),
+            ([[], ["x"]], "list[str]"),
+            ([{}], "dict[str, Any]"),
+            ([{"a@b.c": 1, "d@e.f": 2}], "dict[str, int]"),
+            ([{"a@b.c": 1, "d@e.f": "x"}], "dict[str, Any]"),
+            ([{"a@b.c": [1]}, {}], "dict[str, list[int]]"),
+            ([["x", 1, None]], "list[str | int | None]"),
+            ([{"id": 1}], "ListIssuesResult"),
+            ([{"id": 1}, "gone"], "ListIssuesResult | str"),
+            (
+                [[[[[[[[[[[[[[1]]]]]]]]]]]]]],
+                "list[list[list[list[list[list[list[list[list[list[list[list[Any]]]]]]]]]]]]",
+            ),
+        ],
+    )
+    def test_is_the_union_of_what_came(self, values: list[Any], expected: str) -> None:
+        assert returned(*values) == expected
+
+    def test_is_a_file_where_one_came(self) -> None:
+        block = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
+        tool = after(observe((), {}, [block], "blocks"))
+        assert str(tool.returned.type) == "File"
+        assert tool.stub.source.startswith("from servers import File, tool\n")
+
+    def test_spells_out_a_few_strings_only_where_they_are_kept_and_only_after_some_calls(self) -> None:
+        rows = [{"state": state} for state in ("open", "closed") * 5]
+        assert 'state: Literal["closed", "open"]' in after(seen([rows] * 5, keep_words=True)).stub.source
+        assert "state: str" in after(seen([rows] * 4, keep_words=True)).stub.source
+        assert "state: str" in after(seen([rows] * 5)).stub.source
+
+    def test_says_how_often_it_was_seen(self) -> None:
+        assert "# observed in 1 call\n" in after(seen([{"a": 1}])).stub.source
+        assert "# None so far, observed in 2 calls\n" in after(seen([None, None])).stub.source
+
+    def test_shows_no_more_than_a_model_can_be_made_to_read(self) -> None:
+        part = {f"field_{inner}": {"a": 1} for inner in "abcdefghij"} | {"note": "x"}
+        big = {f"part_{name}": part for name in "abcdefghijklmnop"} | {"note": "x"}
+        source = after(seen([big])).stub.source
+        assert "part_p: " in source
+        assert len(source) < 6_000
+
+
+class TestADeclaredResult:
+    @pytest.mark.parametrize(
+        "output",
+        [
+            None,
+            {},
+            {"type": "object"},
+            {"type": "object", "additionalProperties": True},
+            {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]},
+            {"type": "object", "properties": {"result": {}}},
+            {"type": "object", "properties": {"result": {"type": "array", "items": {"type": "object"}}}},
+            {"type": "object", "properties": {"result": {"anyOf": [{"type": "object"}, {"type": "string"}]}}},
+        ],
+    )
+    def test_that_says_nothing_gives_way_to_what_was_observed(self, output: Any) -> None:
+        known = catalog(output=output)
+        assert str(after(seen([{"id": 1}], known), known).returned.type) == "ListIssuesResult"
+
+    @pytest.mark.parametrize(
+        ("result", "expected"),
+        [
+            ({"type": "object", "properties": {"id": {"type": "string"}}}, "ListIssuesResult"),
+            ({"type": "array", "items": {"type": "string"}}, "list[str]"),
+            ({"type": "integer"}, "int"),
+            ({"enum": ["a", "b"]}, 'Literal["a", "b"]'),
+        ],
+    )
+    def test_that_says_something_stays(self, result: Any, expected: str) -> None:
+        output = {"type": "object", "properties": {"result": result}, "required": ["result"]}
+        known = catalog(output=output)
+        tool = after(seen([{"other": 1}], known), known)
+        assert (str(tool.returned.type), tool.returned.origin) == (expected, "declared")
+        assert "observed" not in tool.stub.source
+
+
+class TestAnArgument:
+    def test_that_was_not_given_counts_as_its_default(self) -> None:
+        known = catalog("history", MODES)
+        assert list(seen(["x"], known).by_argument["mode"]) == ['"log"']
+        assert list(seen(["x"], known).by_argument["deep"]) == [""]
+
+    def test_that_is_no_constant_of_the_schema_is_not_kept(self) -> None:
+        known = catalog("history", MODES)
+        told = seen(["x"], known, {"repo": MARK, "mode": MARK, "deep": MARK}).to_json()
+        assert MARK not in told
+
+    def test_that_changes_nothing_is_not_mentioned(self) -> None:
+        known = catalog("history", MODES)
+        observed = seen([[{"id": 1}]], known, {"mode": "log"}).merged(seen([[{"id": 2}]], known, {"mode": "status"}))
+        assert after(observed, known).returned.by_argument == ()
+
+    def test_that_alone_does_not_explain_it_leaves_a_union(self) -> None:
+        known = catalog("history", MODES)
+        observed = seen(["x", {"id": 1}], known, {"mode": "log"}).merged(seen([[1]], known, {"mode": "status"}))
+        tool = after(observed, known)
+        assert tool.returned.by_argument == ()
+        assert str(tool.returned.type) == "HistoryResult | list[int] | str"
+
+    def test_that_changes_the_fields_is_told_after_a_second_look(self) -> None:
+        known = catalog("history", MODES)
+        short, long = {"id": 1}, {"text": "x", "at": "y", "by": "z"}
+        once = seen([short], known, {"deep": False}).merged(seen([long], known, {"deep": True}))
+        assert after(once, known).returned.by_argument == ()
+        cases = after(once.merged(once), known).returned.by_argument
+        assert [case.text for case in cases] == ["deep=False: HistoryResult", "deep=True: HistoryResult2"]
+
+
+class TestWhatIsKept:
+    def test_comes_back_from_its_json(self) -> None:
+        known = catalog("history", MODES)
+        observed = seen([{"id": 1}], known).merged(seen([[1]], known, {"mode": "status", "deep": True}))
+        assert Observed.from_json(observed.to_json()) == observed
+
+    def test_is_bounded_and_what_lies_deepest_is_left_out_first(self) -> None:
+        def tree(depth: int) -> Any:
+            inner = {f"some_longer_name_{name}": tree(depth - 1) for name in "abcdefgh"} if depth else {}
+            return inner | {"leaf": "x"}
+
+        text = seen([tree(4)]).to_json()
+        assert len(text) <= MOST_BYTES
+        kept = Observed.from_json(text)
+        assert kept is not None
+        assert list(kept.shape.keys) == [*(f"some_longer_name_{name}" for name in "abcdefgh"), "leaf"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "null",
+            "[]",
+            "{}",
+            '{"format": 99, "calls": 1, "shape": {}}',
+            '{"format": 1, "calls": -1, "shape": {}}',
+            '{"format": 1, "calls": 1, "shape": {"k": 1}}',
+            '{"format": 1, "calls": 1, "shape": {}, "by_argument": {"a": {"b": []}}}',
+            '{"format": 1, "calls": 1, "shape": {}, "by_argument": []}',
+            "[" * 100_000,
+            '{"format": 1, "calls": 1, "shape": {}, "x": "' + "x" * MOST_BYTES + '"}',
+        ],
+        ids=lambda text: text[:40],
+    )
+    def test_that_is_damaged_is_as_if_nothing_had_been_kept(self, text: str) -> None:
+        assert Observed.from_json(text) is None
+
+
+class TestTheCatalog:
+    def test_that_knows_more_keeps_all_else_and_is_searched_without_being_indexed_again(self) -> None:
+        definitions = (ToolDefinition("list_issues"), ToolDefinition("create_issue"))
+        before = Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, definitions)])
+        ranker = LexicalRanker()
+        ranker.index(before)
+        tool = before.tool("git_hub", "list_issues")
+        now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})
+        assert now.tool("git_hub", "create_issue") is before.tool("git_hub", "create_issue")
+        assert now.version == before.version
+        segments = dict(ranker._index.segments)
+        ranker.index(now)
+        assert dict(ranker._index.segments) == segments
+        (found,) = search_tools(now, ranker, "list issues", "full", limit=1).results
+        assert "observed in 1 call" in found.tool.stub.source
+
+    def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:
+        old = ToolDefinition("list_issues", input_schema={"type": "object"})
+        tool = next(Catalog.build([UpstreamListing("s", UpstreamState.READY, (old,))]).tools())
+        news = {ToolKey("s", "list_issues", tool.schemas_digest): seen([{"id": 1}])}
+        new = ToolDefinition("list_issues", input_schema=REPO)
+        changed = Catalog.build([UpstreamListing("s", UpstreamState.READY, (new,))]).with_observed(news)
+        assert next(changed.tools()).observed is None
+
+
+HOSTILE = [
+    *(
+        '"""',
+        "'",
+        "\\",
+        "\n",
+        "\x00",
+        "\u202e",
+        "\ud800",
+        "#",
+        "x: int = 1",
+        "__import__",
+        "__class__",
+        "class",
+        "None",
+    ),
+    *(
+        "Any",
+        "TypedDict",
+        "str",
+        "tool",
+        "File",
+        "ﬁ",
+        "𝓪",
+        "{",
+        "}",
+        "\r",
+        "a" * 10_000,
+        "import os",
+        "self",
+        "list_issues",
+    ),
+]
+
+
+class TestHostileKeys:
+    @pytest.mark.parametrize("seed", range(0, 200, 20))
+    def test_become_nothing_but_classes_and_one_function(self, seed: int, load: Load) -> None:
+        for chance in map(Chance, range(seed, seed + 20)):
+            keys = chance.shuffled(HOSTILE)[:6]
+            value = [{key: chance.value(2) for key in keys} | {"id": 1, "Order ID": {keys[0]: 1}}] * 3
+            tool = after(seen([value, chance.value()]))
+            body = ast.parse(tool.stub.source).body
+            assert {type(statement) for statement in body} <= {
+                ast.Expr,
+                ast.ImportFrom,
+                ast.ClassDef,
+                ast.Assign,
+                ast.FunctionDef,
+            }
+            calls, names = load(tool.stub.source)
+            assert calls == [("git_hub", "list_issues")]
+            assert callable(names["list_issues"])
+            assert all(line.isprintable() for line in tool.stub.source.split("\n"))
+
+
+@pytest.mark.slow
+def test_every_value_that_was_observed_passes_the_strict_type_checker_as_the_result(tmp_path: Path) -> None:
+    """And one that contradicts does not: the control."""
+    names = [f"tool_{number}" for number in range(60)]
+    definitions = tuple(ToolDefinition(name, input_schema=REPO) for name in names)
+    before = Catalog.build([UpstreamListing("s", UpstreamState.READY, definitions)])
+    news, lines = {}, []
+    for number, tool in enumerate(before.tools()):
+        chance = Chance(number)
+        # Not the keys that are no fields: a TypedDict has no word for them.
+        values = [_without(chance.value(), ("+1", "@example.com", "Order ID")) for _ in range(3)]
+        news[ToolKey("s", tool.raw_name, tool.schemas_digest)] = seen(values)
+        lines += [f"from servers.s import {tool.name}", f"value_{number} = {tool.name}(repo='a')"]
+        lines += [f"value_{number} = {value!r}" for value in values]
+    sync(before.with_observed(news), tmp_path / "servers")
+    (tmp_path / "claims.py").write_text("\n".join(lines))
+    wrong = after(seen([{"id": 1}]))
+    (tmp_path / "wrong.py").write_text(f"{wrong.stub.source}\nvalue: {wrong.returned.type} = {{'id': 'x'}}\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=empty-body", "--no-color-output"]
+    checked = subprocess.run(
+        [*command, "--cache-dir", str(tmp_path / "cache"), "--config-file=", "servers", "claims.py", "wrong.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    errors = [line for line in checked.stdout.splitlines() if ": error:" in line]
+    assert [line.split(":")[0] for line in errors] == ["wrong.py"], errors[:5]
+
+
+def _without(value: Any, marks: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if not any(mark in key for mark in marks)}
+        return {key: _without(item, marks) for key, item in kept.items()}
+    return [_without(item, marks) for item in value] if isinstance(value, list) else value

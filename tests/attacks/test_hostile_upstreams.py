@@ -125,7 +125,8 @@ async def test_a_schema_cannot_hold_up_the_host(tmp_path: Path) -> None:
 async def test_a_harmless_schema_of_the_same_upstream_is_checked(tmp_path: Path) -> None:
     """The positive control of the test above."""
     async with in_memory(with_github(tmp_path, "heavy")) as host:
-        answer = await host.run("from servers.heavy import checked\nchecked(n='x')")
+        answer = await host.run("from servers.heavy import checked\nchecked(n=str('x'))")
+        assert answer.error["type"] == "ToolError", "the gateway's own check, not the one before the program"
         assert "must be integer" in answer.error["message"]
     assert arrived(tmp_path, "heavy") == []
 
@@ -138,7 +139,8 @@ async def test_ten_thousand_tools_are_found_and_called(tmp_path: Path) -> None:
         answer = await host.run("from servers.many import tool_number_7777\ntool_number_7777()")
         assert answer.value == "pong"
         answer = await host.run("from servers.many import tool_number_77777")
-        assert answer.error["type"] == "ImportError"
+        assert answer.error["type"] == "CheckFailed"
+        assert "nearest: tool_number_7777" in answer.error["message"]
         await others_work(host)
 
 

@@ -189,8 +189,9 @@ class _Server:
         answer = await self._request("textDocument/diagnostic", {"textDocument": {"uri": address}})
         await self._notify("textDocument/didClose", {"textDocument": {"uri": address}})
         try:
-            return [_diagnostic(item) for item in answer["items"][:_MOST_DIAGNOSTICS]]
-        except (KeyError, TypeError, ValueError) as error:
+            # What has no code is a hint for an editor: to show a name as unused.
+            return [_diagnostic(item) for item in answer["items"][:_MOST_DIAGNOSTICS] if item.get("code")]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _Broken(f"its answer has another form: {error!r}") from error
 
     async def kill(self) -> None:

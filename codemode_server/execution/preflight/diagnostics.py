@@ -197,7 +197,7 @@ class Reader:
                 tests = [parent.test]
             elif isinstance(parent, ast.BoolOp):
                 tests = [value for value in parent.values if value is not child]
-            elif isinstance(parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            elif hasattr(parent, "generators") and not isinstance(child, ast.comprehension):
                 tests = [test for generator in parent.generators for test in generator.ifs]
             if any(isinstance(it, ast.Constant) and it.value == key for test in tests for it in ast.walk(test)):
                 return True

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
@@ -26,6 +27,7 @@ from codemode_server.gateway.arguments import check_arguments, known_problems
 _MAX_SCHEMA_SECONDS = 0.2
 """For all calls of one program; schemas are the upstreams', and may be slow on purpose."""
 _MOST_FINDINGS = 50
+_MOST_LOOKED_AT = 300
 _GIVEN = frozenset(dir(builtins)) | {
     *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__", "__builtins__"),
     *("__annotations__", "__qualname__", "__module__", "__class__", "__dict__", "__path__", "__cached__"),
@@ -61,7 +63,7 @@ class Findings:
     def all(self) -> list[Finding]:
         """What is wrong, in the order of the lines."""
         found: dict[tuple[int, str], Finding] = {}
-        for finding in self._each():
+        for finding in islice(self._each(), _MOST_LOOKED_AT):
             known = found.setdefault((finding.line, finding.message), finding)
             if finding.is_sure and not known.is_sure:
                 found[finding.line, finding.message] = finding

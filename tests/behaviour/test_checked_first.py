@@ -1,0 +1,111 @@
+"""A program that would surely fail is refused before anything of it runs: the upstream sees nothing, the record says
+so, and the model learns what is right."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from .product import configuration, in_memory, over_stdio
+
+FIRST = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='first')\n"
+"""A call that would have happened."""
+MISTAKES = {
+    "a tool": (
+        "from servers.github import crate_issue",
+        'no tool "crate_issue" in servers.github; nearest: create_issue',
+    ),
+    "a server": ("import servers.githb", 'no server "githb"; nearest: github'),
+    "a parameter": ("create_issue(owner='o', repo='r', titel='x')", "has no argument 'titel'; did you mean 'title'?"),
+    "a missing argument": ("create_issue(owner='o', repo='r')", "create_issue() misses 'title'."),
+    "a constant": ("create_issue(owner='o', repo='r', title=5)", "'title' must be string, not 5"),
+    "a name": ("create_issue(owner='o', repo='r', title=titel)", "name 'titel' is not defined"),
+    "an await": ("async def more(): pass\nmore()\n1", "more() is async and nobody awaits it"),
+}
+
+
+def recorded(folder: Path) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(next((folder / "state").glob("*.db*"))) as database:
+        return database.execute("select status, error, calls from executions order by rowid").fetchall()
+
+
+@pytest.mark.parametrize(("mistake", "told"), MISTAKES.values(), ids=MISTAKES)
+async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
+    tmp_path: Path, mistake: str, told: str
+) -> None:
+    async with in_memory(configuration(tmp_path)) as host:
+        answer = await host.run(FIRST + mistake)
+        assert answer.error["type"] == "CheckFailed"
+        assert answer.error["message"].startswith("nothing was run; no call was made.\nline ")
+        assert told in answer.error["message"]
+        assert answer.content["calls"] == []
+        assert host.reached() == []
+        assert (await host.run(FIRST)).content["status"] == "succeeded", "the positive control"
+        assert len(host.reached("create_issue")) == 1
+
+
+async def test_the_record_says_that_it_was_refused_before_it_ran(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path)) as host:
+        await host.run(FIRST + MISTAKES["a parameter"][0])
+        await host.run(FIRST)
+    assert recorded(tmp_path) == [("failed", "CheckFailed", 0), ("succeeded", None, 1)]
+
+
+async def test_what_is_doubtful_is_told_beside_the_result_and_the_program_runs(tmp_path: Path) -> None:
+    code = FIRST + "try:\n    create_issue(titel='x')\nexcept TypeError as error:\n    print('caught')"
+    async with in_memory(configuration(tmp_path)) as host:
+        answer = await host.run(code)
+    assert answer.content["status"] == "succeeded"
+    assert answer.content["stdout"] == "caught\n"
+    (warning,) = answer.content["warnings"]
+    assert warning.startswith("line 4: create_issue() has no argument 'titel'; did you mean 'title'?")
+    assert f"[warning: {warning}]" in answer.text
+
+
+async def test_the_check_can_be_turned_off(tmp_path: Path) -> None:
+    code = FIRST + MISTAKES["a parameter"][0]
+    for check, kind in (("warnings", "TypeError"), ("none", "TypeError"), ("errors", "CheckFailed")):
+        folder = tmp_path / check
+        folder.mkdir()
+        async with in_memory(configuration(folder, types={"check": check})) as host:
+            answer = await host.run(code)
+            assert answer.error["type"] == kind
+            assert bool(answer.content.get("warnings")) is (check == "warnings")
+            assert len(host.reached("create_issue")) == (0 if check == "errors" else 1)
+
+
+async def test_a_program_without_tools_starts_no_type_checker(tmp_path: Path) -> None:
+    from codemode_server.app import App
+    from codemode_server.config import load
+
+    async with App.open(load(configuration(tmp_path))) as app:
+        assert (await app._preflight.check("1 + 1")).errors == ()
+        assert app._preflight._checker is None
+
+
+async def test_programs_of_two_sessions_are_checked_each_for_itself(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path)) as host:
+        answers: dict[int, str] = {}
+
+        async def run(number: int) -> None:
+            code = f"from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title_{number}='x')"
+            answers[number] = (await host.run(code)).error["message"]
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(6):
+                tasks.start_soon(run, number)
+        assert all(f"no argument 'title_{number}'" in message for number, message in answers.items())
+        assert host.reached() == []
+
+
+async def test_over_stdio_a_refused_program_is_an_answer_like_any_other(tmp_path: Path) -> None:
+    async with over_stdio(configuration(tmp_path)) as host:
+        answer = await host.run(FIRST + MISTAKES["a tool"][0])
+        assert answer.error["type"] == "CheckFailed"
+        assert answer.error["line"] == 3
+        assert answer.result.is_error
+        assert (await host.run("1 + 1")).value == 2

@@ -1,0 +1,202 @@
+"""What the type checker adds: wrong keys and attributes of results, arguments whose type only follows from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog import shapes
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.observed import Observed
+from codemode_server.execution.preflight.checker import TypeChecker
+
+from .kit import DRIVE, GITHUB, OFFICE, checked, errors, lines, listing, warnings
+
+HEAD = "from servers.github import *\n"
+ISSUE_HAS = "It has number, title, labels."
+
+WORDS = """
+from typing import TypedDict
+class T(TypedDict):
+    title: str
+class Tool:
+    def __call__(self, limit: int) -> T: raise NotImplementedError
+tool = Tool()
+one = tool(1)
+one["titel"]
+one.title
+tool(limit="5")
+[one]["a"]
+one + 1
+await one
+"""
+
+
+async def test_the_type_checker_says_things_in_the_words_that_we_read() -> None:
+    """`ty` is not at 1.0: if this fails after an update, `diagnostics.py` has to learn its words, or the pin stays."""
+    checker = TypeChecker()
+    found = await checker.diagnostics(WORDS)
+    await checker.aclose()
+    assert found is not None, "the type checker did not answer: see what checker.py asks of it"
+    said = {one.start: one.message.split("\n")[0] for one in found}
+    assert said[9, 4].startswith('Unknown key "titel" for TypedDict `T`')
+    assert said[10, 0] == "Object of type `T` has no attribute `title`"
+    assert said[11, 5] == (
+        'Argument to bound method `Tool.__call__` is incorrect: Expected `int`, found `Literal["5"]`'
+    )
+    assert "Method `__getitem__` of type " in said[12, 0]
+    assert said[12, 0].endswith('cannot be called with key of type `Literal["a"]` on object of type `list[T]`')
+    assert said[13, 0] == "Operator `+` is not supported between objects of type `T` and `Literal[1]`"
+    codes = {one.start: one.code for one in found}
+    assert codes[13, 0] == "unsupported-operator"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (
+            "get_issue('a', 1)['titel']",
+            f"'titel' is no key of what get_issue() gives; did you mean 'title'? {ISSUE_HAS}",
+        ),
+        (
+            "for issue in list_issues('a'): print(issue['nummer'])",
+            f"'nummer' is no key of what list_issues() gives; did you mean 'number'? {ISSUE_HAS}",
+        ),
+        ("f\"{get_issue('a', 1)['xyz']}\"", f"'xyz' is no key of what get_issue() gives. {ISSUE_HAS}"),
+        (
+            "x = get_issue('a', 1)\nprint(x.title)".replace("\n", "; "),
+            f"what get_issue() gives is a dict without attribute 'title'; write ['title']. {ISSUE_HAS}",
+        ),
+        (
+            "wanted = '5'; list_issues('a', limit=wanted)",
+            "list_issues(): 'limit' must be integer, not \"5\". It takes repo, [state], [labels], [limit].",
+        ),
+        (
+            "state = 'done'; list_issues({'repo': 'a', 'state': state})",
+            'list_issues(): \'state\' must be one of "open", "closed", "all", not "done". '
+            "It takes repo, [state], [labels], [limit].",
+        ),
+    ],
+)
+async def test_what_a_declared_type_rules_out_stops_the_program(code: str, expected: str) -> None:
+    assert await errors(HEAD + code) == [f"2: {expected}"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def main():\n    issue = await get_issue('a', 1)\n    print(issue['titel'])\nawait main()",
+        "async def main():\n    issue = get_issue('a', 1)['titel']\nawait main()",
+        "import asyncio\nasync def main():\n    issues = await asyncio.gather(*[get_issue(r, 1) for r in 'ab'])\n"
+        "    print(issues[0]['titel'])\nasyncio.run(main())",
+        "import asyncio\nasync def main():\n    one, more = await asyncio.gather(get_issue('a', 1), list_issues('a'))\n"
+        "    print(one['titel'])\nasyncio.run(main())",
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n"
+        "    rows = list(pool.map(lambda n: n, [1]))\nx = get_issue('a', rows[0])\nx['titel']",
+        "def pick():\n    return [i for i in list_issues('a') if i['titel']]\npick()",
+        "best = max(list_issues('a'), key=lambda i: i['titel'])",
+    ],
+)
+async def test_a_wrong_key_is_seen_however_the_result_came(code: str) -> None:
+    found = await checked(HEAD + code)
+    assert any("did you mean 'title'?" in line for line in lines((*found.errors, *found.warnings)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "issue = get_issue('a', 1)\nissue['age'] = 3\nprint(issue['age'])",
+        "issue = get_issue('a', 1)\nissue.update(age=3)\nprint(issue['age'])",
+        "issue = get_issue('a', 1)\nif 'age' in issue:\n    print(issue['age'])",
+        "issue = get_issue('a', 1)\nprint(issue['age'] if issue.get('age') else 0)",
+        "issue = get_issue('a', 1)\nprint(issue.get('age', 0) + 1)",
+        "issue = dict(get_issue('a', 1))\nissue['age'] = 1\nprint(issue['age'], issue.pop('age'))",
+        "issue = {**get_issue('a', 1), 'age': 5}\nprint(issue['age'])",
+        "rows = [{**i, 'n': len(i['title'])} for i in list_issues('a')]\nprint(rows[0]['n'])",
+        "from collections import defaultdict\nby = defaultdict(list)\nfor i in list_issues('a'):\n"
+        "    by[i['title']].append(i)",
+        "import json\nissue = json.loads(json.dumps(get_issue('a', 1)))\nprint(issue['any'])",
+        "text = search('a')\nprint(text.upper() if text else text)",
+        "import asyncio\nasync def main():\n    calls = {'a': get_issue('a', 1)}\n"
+        "    print(calls['a']['title'])\nawait main()",
+        "import asyncio\nasync def main():\n    tasks = []\n    for r in 'ab': tasks.append(get_issue(r, 1))\n"
+        "    for x in await asyncio.gather(*tasks): print(x['title'])\nawait main()",
+        "import asyncio\nasync def main():\n    async with asyncio.TaskGroup() as g:\n"
+        "        t = g.create_task(get_issue('a', 1))\n    print(t.result()['title'])\nawait main()",
+        "import requests\nrequests.get('http://x')\nget_issue('a', 1)",
+        "x = get_issue('a', 1)\nreturn x['title']",
+        "from datetime import date\nsearch(date.today())",
+        "from pathlib import Path\nsearch(Path('a') / 'b')",
+        "labels = {'a', 'b'}\nlist_issues('a', labels=labels)",
+        "labels = ('a', 'b')\nlist_issues('a', labels=labels)",
+        "data = {'a': 1}\nupdate(data)",
+        "args = {'repo': 'a', 'number': 1}\nget_issue(**args)['title']",
+        "args = {'repo': 'a', 'number': 1}\nget_issue(args)['title']",
+        "list = [1]\nstr = 'a'\nget_issue(str, list[0])['title']",
+        "n = '5'\nfor _ in range(2):\n    n = int(n) + 1\nget_issue('a', n)",
+        "n = '5'\ndef change():\n    global n\n    n = 5\nchange()\nget_issue('a', n)",
+        "import os\nget_issue(os.environ.get('REPO'), 1)",
+        "cursor = None\nwhile True:\n    page = echo(cursor=cursor)\n    cursor = page.get('next')\n"
+        "    if not cursor: break",
+        "for name in ('a', 'b'):\n    try:\n        print(get_issue(name, 1)['nothing'])\n"
+        "    except KeyError:\n        pass",
+    ],
+)
+async def test_what_works_at_run_time_is_not_stopped(code: str) -> None:
+    assert (await checked(HEAD + code)).errors == ()
+
+
+async def test_a_type_that_does_not_fit_for_sure_is_a_warning_where_it_is_inferred() -> None:
+    assert await warnings(HEAD + "def f(rows: list[str]):\n    get_issue(len(rows), 1)\nf([])") == [
+        "3: get_issue(): 'repo' takes str, not int. It takes repo, number."
+    ]
+    assert await warnings(HEAD + "list_issues('a')['items']") == [
+        "2: list[ListIssuesResult] can't be indexed by 'items' (from list_issues())"
+    ]
+    (line,) = await warnings(HEAD + "import json\njson.loads(list_issues('a'))")
+    assert line.startswith("3: Argument to function `loads` is incorrect: ")
+    assert "found `list[ListIssuesResult]` (from list_issues())" in line
+
+
+async def test_a_key_that_an_open_type_lacks_is_a_warning() -> None:
+    assert await warnings(HEAD + "create_issue('a', 'b')['nummer']") == [
+        "2: 'nummer' is no key of what create_issue() gives; did you mean 'number'? It has number, url."
+    ]
+
+
+def observed(result: Any, calls: int) -> Observed:
+    seen = Observed(1, shapes.of(result))
+    for _ in range(calls - 1):
+        seen = seen.merged(Observed(1, shapes.of(result)))
+    return seen
+
+
+async def test_a_key_that_was_never_observed_is_a_warning_that_says_how_often_was_looked() -> None:
+    document = observed({"content": "text", "owner": "me"}, 14)
+    catalog = Catalog.build(
+        [listing("github", *GITHUB), listing("google_drive", *DRIVE)],
+        observed=lambda _server, definition: document if definition.name == "get_document" else None,
+    )
+    code = "from servers.google_drive import get_document\nprint(get_document('x')['contents'])"
+    assert await warnings(code, catalog) == [
+        "2: 'contents' was not in what get_document() gave in 14 calls; did you mean 'content'? It has content, owner."
+    ]
+
+
+async def test_comments_in_a_program_switch_nothing_off() -> None:
+    code = HEAD + "get_issue('a', 1)['titel']  # type: ignore  # ty: ignore"
+    assert len(await errors("# ty: ignore\n# type: ignore\n" + code)) == 1
+
+
+async def test_names_of_the_check_itself_mean_nothing_in_a_program() -> None:
+    assert await errors(HEAD + "_cm_any = 1\n_CmStr = 2\nget_issue('a', 1)['title']\nprint(_cm_pending)") == [
+        "5: name '_cm_pending' is not defined"
+    ]
+
+
+async def test_without_the_type_checker_our_own_part_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    checker = TypeChecker(seconds=1)
+    checker._executable = None
+    found = await checked(HEAD + "get_issue('a', nummer=1)\nget_issue('a', 1)['titel']", OFFICE, checker=checker)
+    assert [finding.line for finding in found.errors] == [2]

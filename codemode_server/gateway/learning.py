@@ -161,10 +161,10 @@ def contradiction(tool: Tool, shape: Shape) -> str | None:
 
 
 def _is_round_between(before: int, now: int) -> bool:
-    """Whether 1, 2, 5, 10, 20, 50 … was reached."""
+    """Whether 1, 2, 3, 5, 10, 20, 30, 50 … was reached."""
     return _round(now) != _round(before)
 
 
 def _round(calls: int) -> int:
     power = int("1".ljust(len(str(calls)), "0"))
-    return max(step * power for step in (1, 2, 5) if step * power <= calls)
+    return max(step * power for step in (1, 2, 3, 5) if step * power <= calls)

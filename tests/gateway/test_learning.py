@@ -1,0 +1,400 @@
+"""What the gateway learns from calls: what stubs show of it, what is kept on disk, and what is told of a result that is
+not what its stub said.
+
+A real gateway and real SQLite; the upstream is the test's own. The stubs are read from the catalog as the product's is
+kept: with the news of what was learned.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.errors import CallError, ToolFailed
+from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.learning import Learning
+from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.redaction import Payloads, Redactor
+from codemode_server.sandbox.backend import Reply
+from codemode_server.settings import PermissionSettings
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.shape_store import MOST_TOOLS, ShapeStore
+
+SECRET = "ghp_0123456789abcdef"
+ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
+DECLARED = ToolDefinition(
+    "get_issue",
+    output_schema={
+        "type": "object",
+        "required": ["id", "labels"],
+        "properties": {
+            "id": {"type": "integer"},
+            "labels": {"type": "array", "items": {"$ref": "#/$defs/Label"}},
+            "state": {"enum": ["open", "closed", None]},
+        },
+        "$defs": {"Label": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}},
+    },
+)
+TOOLS = (ISSUES, DECLARED)
+_NUMBERS = count(1)
+
+
+@dataclass
+class Answering:
+    """An upstream that answers with what the test put there."""
+
+    answer: Any = None
+
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
+
+    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [], "structuredContent": self.answer}
+
+    async def read_resource(self, server: str, uri: str) -> Reply:
+        raise NotImplementedError
+
+
+@dataclass
+class Product:
+    """A gateway with what it learned, and the catalog that shows it."""
+
+    folder: Path
+    payloads: Payloads = "shapes"
+    tools: tuple[ToolDefinition, ...] = TOOLS
+    is_learning: bool = True
+    keeps: bool = True
+    upstream: Answering = field(default_factory=Answering)
+
+    def __post_init__(self) -> None:
+        self.database = Database(self.folder)
+        self.learning = Learning(
+            ShapeStore(self.database) if self.keeps else None,
+            is_on=lambda: self.is_learning,
+            keep_words=self.payloads == "all",
+        )
+        self._catalog = Catalog.build(
+            [UpstreamListing("git-hub", UpstreamState.READY, self.tools)], observed=self.learning.known
+        )
+        self._ledger = ledger = LedgerStore(self.database)
+        self.gateway = Gateway(
+            catalog=self.catalog,
+            upstreams=self.upstream,
+            permissions=PermissionSettings,
+            ledger=ledger,
+            redactor=lambda: Redactor([SECRET]),
+            payloads=self.payloads,
+            learning=self.learning,
+        )
+
+    def catalog(self) -> Catalog:
+        self._catalog = self._catalog.with_observed(self.learning.take_news())
+        return self._catalog
+
+    def program(self) -> Caller:
+        caller = Caller(ExecutionId(f"x{next(_NUMBERS)}"))
+        self._ledger.record_execution_started(ExecutionStart(caller.execution_id, "s", "default", "wasm", None))
+        return caller
+
+    async def call(self, answer: Any, tool: str = "list_issues", caller: Caller | None = None) -> Caller:
+        self.upstream.answer = answer
+        caller = caller or self.program()
+        await self.gateway.call(caller, "git-hub", tool, {})
+        return caller
+
+    def tool(self, name: str = "list_issues") -> Tool:
+        return self.catalog().tool("git_hub", name)
+
+    def close(self) -> None:
+        self.learning.save()
+        self.database.close()
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Callable[..., Product]:
+    return lambda **options: Product(tmp_path / "state", **options)
+
+
+Make = Callable[..., Product]
+
+
+def rows(folder: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        return connection.execute("SELECT upstream, tool, observed FROM shapes").fetchall()
+
+
+def on_disk(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+class TestASuccessfulCall:
+    async def test_shows_in_the_stub_what_came(self, product: Make) -> None:
+        it = product()
+        assert it.tool().returned.origin == "unknown"
+        await it.call([{"id": 1, "title": "x"}])
+        assert "class ListIssuesResult(TypedDict):\n    id: int\n    title: str\n" in it.tool().stub.source
+        assert "-> list[ListIssuesResult]:  # observed in 1 call\n" in it.tool().stub.source
+
+    async def test_renews_the_stub_only_for_another_type_or_a_round_number_of_calls(self, product: Make) -> None:
+        it = product()
+        tools = []
+        for _ in range(20):
+            await it.call({"id": 1})
+            tools.append(it.tool())
+        assert [tool.returned.calls for tool in tools] == [1, 2, 3, 3, *[5] * 5, *[10] * 10, 20]
+        await it.call({"id": 1, "new": True})
+        assert it.tool().returned.calls == 21
+
+    async def test_of_a_tool_that_declares_its_result_changes_nothing_there(self, product: Make) -> None:
+        it = product()
+        before = it.tool("get_issue").stub.source
+        await it.call({"id": 1, "labels": []}, "get_issue")
+        assert it.tool("get_issue").stub.source == before
+
+    async def test_that_asked_for_the_raw_result_teaches_nothing(self, product: Make) -> None:
+        it = product()
+        it.upstream.answer = {"id": 1}
+        await it.gateway.call(it.program(), "git-hub", "list_issues", {}, raw=True)
+        assert it.tool().observed is None
+        await it.call({"id": 1})
+        assert it.tool().observed is not None, "control"
+
+    async def test_with_a_secret_in_a_key_does_not_teach_it(self, product: Make) -> None:
+        it = product()
+        await it.call({"id": 1, "name": 2, "kind": 3, "size": 4, SECRET: 5})
+        source = it.tool().stub.source
+        assert "size: int" in source
+        assert SECRET not in source
+
+    async def test_that_gave_a_file_says_so(self, product: Make) -> None:
+        it = product()
+        block = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
+        await it.call(Reply([block], "blocks"))
+        assert "-> File:  # observed in 1 call" in it.tool().stub.source
+
+
+class TestACallThatFailed:
+    async def test_teaches_nothing(self, product: Make) -> None:
+        it = product()
+        with pytest.raises(CallError):
+            await it.call(ToolFailed("boom"))
+        assert it.tool().observed is None
+
+
+class TestWhatWasLearned:
+    async def test_is_there_after_a_restart(self, product: Make) -> None:
+        first = product()
+        for _ in range(14):
+            await first.call([{"id": 1}])
+        first.close()
+        again = product()
+        assert "-> list[ListIssuesResult]:  # observed in 14 calls" in again.tool().stub.source
+        await again.call([{"id": 1}] * 2)
+        again.close()
+        assert product().tool().returned.calls == 15
+
+    async def test_is_forgotten_with_other_schemas(self, product: Make) -> None:
+        first = product()
+        await first.call([{"id": 1}])
+        first.close()
+        changed = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {}})
+        assert product(tools=(changed,)).tool().observed is None
+        assert product().tool().observed is not None, "control"
+
+    async def test_by_two_products_at_once_is_added_up(self, product: Make) -> None:
+        one, other = product(), product()
+        for _ in range(3):
+            await one.call({"id": 1, "a": 1})
+            await other.call({"id": 1, "b": 1})
+            one.learning.save()
+            other.learning.save()
+        assert "a: NotRequired[int]" in other.tool().stub.source, "what the other one wrote is taken over"
+        one.close()
+        other.close()
+        source = product().tool().stub.source
+        assert "observed in 6 calls" in source
+        assert "a: NotRequired[int]" in source
+        assert "b: NotRequired[int]" in source
+
+    async def test_that_can_not_be_kept_fails_no_call_and_is_kept_later(
+        self, product: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        it = product()
+        await it.call({"id": 1})
+        with closing(sqlite3.connect(it.database.path, isolation_level=None)) as connection:
+            connection.execute("ALTER TABLE shapes RENAME TO gone")
+            assert it.learning.save() is False
+            await it.call({"id": 1})
+            connection.execute("ALTER TABLE gone RENAME TO shapes")
+        assert "can't be kept for next time" in caplog.text
+        it.close()
+        assert product().tool().returned.calls == 2
+
+    async def test_that_is_damaged_on_disk_is_learned_anew(self, product: Make) -> None:
+        first = product()
+        await first.call({"id": 1})
+        first.close()
+        with closing(sqlite3.connect(first.database.path)) as connection, connection:
+            connection.execute("UPDATE shapes SET observed = 'no json'")
+        again = product()
+        assert again.tool().observed is None
+        await again.call({"id": 1})
+        again.close()
+        assert product().tool().returned.calls == 1
+
+    async def test_is_no_more_than_so_many_tools(self, product: Make) -> None:
+        it = product()
+        with closing(sqlite3.connect(it.database.path)) as connection, connection:
+            connection.executemany(
+                "INSERT INTO shapes VALUES ('s', ?, 'd', '{}', 1.0)", [(str(n),) for n in range(MOST_TOOLS + 50)]
+            )
+        await it.call({"id": 1})
+        it.close()
+        kept = rows(it.folder)
+        assert len(kept) == MOST_TOOLS
+        assert ("git-hub", "list-issues") in {row[:2] for row in kept}, "the newest is not what goes"
+
+    async def test_is_nothing_where_learning_is_off(self, product: Make) -> None:
+        it = product(is_learning=False)
+        await it.call({"id": 1})
+        it.close()
+        assert rows(it.folder) == []
+        assert it.tool().observed is None
+
+    async def test_stays_in_memory_where_nothing_may_be_stored(self, product: Make) -> None:
+        it = product(keeps=False)
+        await it.call({"id": 1})
+        assert it.tool().returned.calls == 1
+        it.close()
+        assert rows(it.folder) == []
+
+
+class TestOnDisk:
+    async def test_there_is_no_value_and_no_key_that_is_one(self, product: Make) -> None:
+        it = product()
+        result = {"users": {f"user{n}@example.com": {"name": "Ann Example", "visits": 4711} for n in range(5)}}
+        await it.call(result)
+        it.learning.save()
+        content = on_disk(it.folder)
+        assert b"visits" in content, "control: names of fields are there"
+        for value in (b"example.com", b"Ann Example", b"4711"):
+            assert value not in content
+
+    async def test_words_are_there_only_if_payloads_are_kept_and_go_when_they_no_longer_are(
+        self, product: Make
+    ) -> None:
+        def kept(folder: Path) -> str:
+            return "".join(row[2] for row in rows(folder))
+
+        plain = product()
+        await plain.call({"state": "merged"})
+        plain.close()
+        assert "merged" not in kept(plain.folder)
+        with closing(sqlite3.connect(plain.database.path)) as connection, connection:
+            connection.execute("DELETE FROM shapes")
+        every = product(payloads="all")
+        await every.call({"state": "merged"})
+        every.close()
+        assert "merged" in kept(every.folder), "control"
+        again = product()
+        await again.call({"state": "merged"})
+        again.close()
+        assert again.tool().returned.calls == 2
+        assert "merged" not in kept(again.folder)
+
+
+class TestAResultThatIsNotWhatItsStubSaid:
+    async def test_is_handed_on_and_told_to_the_author_and_the_log(
+        self, product: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        it = product()
+        for _ in range(14):
+            await it.call([{"id": 1, "labels": ["x"], "title": "x"}])
+        with caplog.at_level(logging.WARNING):
+            caller = await it.call([{"id": "Ann Example", "title": None}])
+        (report,) = caller.reports
+        assert report.status == "succeeded"
+        note = (
+            "git_hub.list_issues: result differs from its type: "
+            "[].labels is missing; [].id is str, not int; [].title is None, not str (observed in 10 calls)"
+        )
+        assert caller.notes == [note]
+        assert note in caplog.text
+        assert "Ann Example" not in caplog.text
+
+    async def test_is_told_once_for_each_tool_of_a_program(self, product: Make) -> None:
+        it = product()
+        for _ in range(3):
+            await it.call({"id": 1})
+        caller = await it.call("x")
+        await it.call(["x"], caller=caller)
+        assert len(caller.notes) == 1
+
+    async def test_is_measured_by_what_the_program_could_have_read(self, product: Make) -> None:
+        """Not by what its own calls taught meanwhile."""
+        it = product()
+        caller = it.program()
+        for answer in (*[{"id": 1}] * 5, {"other": 2}):
+            await it.call(answer, caller=caller)
+        assert caller.notes == []
+
+    async def test_is_nothing_to_tell_before_the_third_call(self, product: Make) -> None:
+        it = product()
+        await it.call({"id": 1})
+        await it.call({"id": 1})
+        assert (await it.call("x")).notes == []
+
+    @pytest.mark.parametrize(
+        ("before", "now"),
+        [
+            ({"id": 1}, {"id": 1, "new": True}),
+            ({"price": 1}, {"price": 1.5}),
+            ({"a": None}, {"a": {"b": 1}}),
+            ([], [1]),
+            ({"a@b.c": 1}, {"d@e.f": 1}),
+            ({"tags": []}, {"tags": ["x"]}),
+        ],
+    )
+    async def test_is_none_that_says_more_where_nothing_was_said(self, product: Make, before: Any, now: Any) -> None:
+        it = product()
+        for _ in range(5):
+            await it.call(before)
+        assert (await it.call(now)).notes == []
+
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ({"id": 1, "labels": [{"name": "x"}], "state": None}, None),
+            ({"id": 1, "labels": [], "more": 1}, None),
+            ({"id": "1", "labels": []}, ".id is str, not int"),
+            ({"labels": []}, ".id is missing"),
+            ({"id": 1, "labels": [{"name": "x"}, {}]}, ".labels[].name is missing"),
+            ({"id": 1, "labels": [], "state": 3}, ".state is int, not str | None"),
+            ("none", "it is str, not dict"),
+        ],
+    )
+    async def test_of_a_declared_type_is_told_at_once(self, product: Make, result: Any, told: str | None) -> None:
+        note = f"git_hub.get_issue: result differs from its type: {told} (declared)"
+        caller = await product().call(result, "get_issue")
+        assert caller.notes == ([note] if told else [])
+
+    async def test_names_no_field_in_the_log_where_no_payloads_are_kept(
+        self, product: Make, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caller = await product(payloads="none").call({"id": "x", "labels": []}, "get_issue")
+        assert ".id is str" in caller.notes[0]
+        assert "git_hub.get_issue: result differs from its type" in caplog.text
+        assert ".id" not in caplog.text

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -28,7 +29,7 @@ SECONDS = 1.0
 """For one text, the start of a process included; then the program runs without this part of the check."""
 IDLE_SECONDS = 300.0
 MOST_TEXTS = 256
-"""Read by one process; some of each text stays in its memory."""
+"""Read by one process."""
 MOST_RESIDENT_BYTES = 256 * 2**20
 _MOST_TEXT_BYTES = 512 * 1024
 _MOST_ANSWER_BYTES = 4 * 2**20
@@ -69,6 +70,11 @@ class TypeChecker:
     def pid(self) -> int | None:
         """Of the process that is warm now."""
         return self._server.pid if self._server else None
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of that process; 0 for none, or where that can't be told."""
+        return self._server.resident_bytes if self._server else 0
 
     async def aclose(self) -> None:
         """End the process."""
@@ -173,17 +179,19 @@ class _Server:
 
     @property
     def is_used_up(self) -> bool:
-        if self._texts >= MOST_TEXTS:
-            return True
+        return self._texts >= MOST_TEXTS or self.resident_bytes > MOST_RESIDENT_BYTES
+
+    @property
+    def resident_bytes(self) -> int:
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         except (OSError, ValueError, IndexError):  # no such thing here: then the number of texts is the bound
-            return False
-        return pages * 4096 > MOST_RESIDENT_BYTES
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     async def check(self, text: str) -> list[Diagnostic]:
         self._texts += 1
-        address = (self._folder / "source" / f"program{self._texts}.py").as_uri()  # open, and never written
+        address = (self._folder / "source" / f"program.py").as_uri()  # open, and never written
         document = {"uri": address, "languageId": "python", "version": 1, "text": text}
         await self._notify("textDocument/didOpen", {"textDocument": document})
         answer = await self._request("textDocument/diagnostic", {"textDocument": {"uri": address}})

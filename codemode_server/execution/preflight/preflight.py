@@ -77,6 +77,11 @@ class Preflight:
                 if self._checker is not None:
                     await self._checker.aclose()
 
+    @property
+    def resident_bytes(self) -> int:
+        """What the type checker's process takes of memory now; 0 where there is none, or that can't be told."""
+        return self._checker.resident_bytes if self._checker is not None else 0
+
     async def check(self, code: str) -> Checked:
         """Never raises for anything that the program or an upstream does."""
         strictness = self._strictness()

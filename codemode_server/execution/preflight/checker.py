@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 SECONDS = 1.0
 """For one text, the start of a process included; then the program runs without this part of the check."""
 IDLE_SECONDS = 300.0
-MOST_TEXTS = 256
+MOST_TEXTS = 1_000
 """Read by one process."""
 MOST_RESIDENT_BYTES = 256 * 2**20
 _MOST_TEXT_BYTES = 512 * 1024
@@ -191,7 +191,8 @@ class _Server:
 
     async def check(self, text: str) -> list[Diagnostic]:
         self._texts += 1
-        address = (self._folder / "source" / f"program.py").as_uri()  # open, and never written
+        # Open, and never written. Always the same: each name that it has once known it keeps something of.
+        address = (self._folder / "source" / "program.py").as_uri()
         document = {"uri": address, "languageId": "python", "version": 1, "text": text}
         await self._notify("textDocument/didOpen", {"textDocument": document})
         answer = await self._request("textDocument/diagnostic", {"textDocument": {"uri": address}})

@@ -1,0 +1,139 @@
+"""What calls gave is in the stub from then on, also after a restart, and a result that differs from it is told.
+
+The whole product with a real upstream and a real sandbox; what is on disk is read as bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .product import Host, configuration, in_memory, over_stdio
+
+UPSTREAM = '''\
+import os
+from typing import Any, Literal
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("desk")
+
+@server.tool()
+def visits(day: str) -> dict[str, Any]:
+    """Who came."""
+    people = {f"guest{n}@example.com": {"badge": n, "host": "Ann Example"} for n in range(3)}
+    return {"day": "a day", "guests": people, "open": True}
+
+@server.tool()
+def history(mode: Literal["log", "summary"] = "log") -> Any:
+    """What happened."""
+    return [{"at": "now", "by": "Ann Example"}] * 2 if mode == "log" else {"entries": 1, "first": "now"}
+
+@server.tool()
+def changing() -> dict[str, Any]:
+    """Gives less once the file is there."""
+    return {"id": "x"} if os.path.exists(os.environ["CHANGED"]) else {"id": 1, "labels": ["a"]}
+
+server.run()
+'''
+
+
+def desk(folder: Path, **sections: Any) -> Path:
+    place = folder / "desk.py"
+    place.write_text(UPSTREAM)
+    server = {"command": sys.executable, "args": [str(place)], "env": {"CHANGED": str(folder / "changed")}}
+    return configuration(folder, {"desk": server}, **sections)
+
+
+async def stub(host: Host, tool: str) -> str:
+    return (await host.call("read_tool", path=f"/servers/desk/{tool}.py")).text
+
+
+async def test_the_stub_shows_what_calls_gave_also_after_a_restart(tmp_path: Path) -> None:
+    path = desk(tmp_path)
+    async with over_stdio(path) as host:
+        assert "def visits(day: str) -> dict[str, Any]:\n" in await stub(host, "visits")
+        await host.run("from servers.desk import visits\n[visits(day=d) for d in 'ab']\nNone")
+        before = await stub(host, "visits")
+    assert before == (
+        "# /servers/desk/visits.py\n"
+        "from servers import tool\n"
+        "from typing import TypedDict\n"
+        "\n"
+        "class Guest(TypedDict):\n"
+        "    badge: int\n"
+        "    host: str\n"
+        "\n"
+        "class VisitsResult(TypedDict):\n"
+        "    day: str\n"
+        "    guests: dict[str, Guest]\n"
+        "    open: bool\n"
+        "\n"
+        '@tool("desk", "visits")\n'
+        "def visits(day: str) -> VisitsResult:  # observed in 2 calls\n"
+        '    """Who came."""'
+    )
+    async with over_stdio(path) as host:
+        assert await stub(host, "visits") == before
+        assert (await host.run("from servers.desk import visits\nvisits(day='c')['open']")).value is True
+
+
+async def test_no_value_of_a_result_is_on_disk_nor_a_key_that_is_one(tmp_path: Path) -> None:
+    path = desk(tmp_path)
+    async with over_stdio(path) as host:
+        assert (await host.run("from servers.desk import visits\nlen(visits(day='a')['guests'])")).value == 3
+    content = b"".join(file.read_bytes() for file in (tmp_path / "state").glob("codemode.db*"))
+    assert b"badge" in content, "control: names of fields are there"
+    assert b"example.com" not in content
+    assert b"Ann Example" not in content
+
+
+async def test_nothing_of_it_is_on_disk_where_no_payloads_are_kept(tmp_path: Path) -> None:
+    path = desk(tmp_path, state={"dir": str(tmp_path / "state"), "payloads": "none"})
+    async with over_stdio(path) as host:
+        await host.run("from servers.desk import visits\nvisits(day='a')")
+        assert "observed in 1 call" in await stub(host, "visits")
+    async with over_stdio(path) as host:
+        assert "observed" not in await stub(host, "visits")
+    content = b"".join(file.read_bytes() for file in (tmp_path / "state").glob("codemode.db*"))
+    assert b"visits" in content, "control"
+    assert b"badge" not in content
+
+
+async def test_an_argument_that_decides_what_comes_is_told_case_by_case(tmp_path: Path) -> None:
+    async with in_memory(desk(tmp_path)) as host:
+        await host.run("from servers.desk import history\nhistory()\nhistory(mode='summary')")
+        text = await stub(host, "history")
+        assert '    # mode="log": list[HistoryResult]\n    # mode="summary": HistoryResult2\n' in text
+        assert (await host.run("from servers.desk import history\nhistory(mode='summary')['entries']")).value == 1
+
+
+async def test_a_result_that_differs_from_its_stub_is_handed_on_and_told(tmp_path: Path) -> None:
+    async with in_memory(desk(tmp_path)) as host:
+        first = await host.run("from servers.desk import changing\n[changing() for _ in range(4)][0]['labels']")
+        assert first.value == ["a"]
+        assert "notes" not in first.content, "control"
+        (tmp_path / "changed").touch()
+        answer = await host.run("from servers.desk import changing\nchanging()['id']")
+        note = (
+            "desk.changing: result differs from its type: .labels is missing; .id is str, not int (observed in 3 calls)"
+        )
+        assert answer.value == "x"
+        assert answer.content["notes"] == [note]
+        assert f"[note: {note}]" in answer.text
+
+
+@pytest.mark.parametrize("learn", [True, False])
+async def test_types_learn_false_turns_it_off(tmp_path: Path, learn: bool) -> None:
+    async with in_memory(desk(tmp_path, types={"learn": learn})) as host:
+        await host.run("from servers.desk import visits\nvisits(day='a')\nNone")
+        assert ("observed in 1 call" in await stub(host, "visits")) is learn
+
+
+async def test_a_program_sees_at_once_what_the_calls_of_the_one_before_it_gave(tmp_path: Path) -> None:
+    async with in_memory(desk(tmp_path)) as host:
+        await host.run("from servers.desk import visits\nvisits(day='a')\nNone")
+        found = await host.run("from codemode import search_tools\nsearch_tools('who came', 'full')[0]['source']")
+        assert "observed in 1 call" in found.value

@@ -34,6 +34,7 @@ writes them, and each was run in the sandbox.
 
 - A *key* is one that a program asks a result for by name, at one place of it: found by running the program with results
   that note what they are asked. What the program's own SQL names (`SELECT name …`) needs no type and is counted apart.
+  Keys of dicts that are said to have any keys are data and not counted.
 - *none*: stubs without types of results. *declared*: types from `outputSchema` alone. *one call*: after one earlier
   call of each tool. *learned*: after a few of each (the learning half of `proof/calls.py`; where an argument such as
   `action` chooses what comes, each choice that matters is among them).
@@ -63,8 +64,17 @@ class Row:
     def in_query(self) -> int:
         return len(self.run.tracked.uses) - len(self.uses)
 
+    @property
+    def present(self) -> list[Use]:
+        """All keys that it might have used, by the same rule; keys that are data apart."""
+        learned = self.stubs["learned"]
+        return [it for it in self.run.tracked.present if not it.is_in_query and not learned.is_data(it)]
+
     def known(self, style: Style) -> int:
         return sum(self.stubs[style].tells(use) for use in self.uses)
+
+    def known_present(self, style: Style) -> int:
+        return sum(self.stubs[style].tells(key) for key in self.present)
 
     def read(self, style: Style) -> int:
         return tokens(self.stubs[style].text(self.run.task.tools))
@@ -141,21 +151,24 @@ def _tasks(rows: list[Row]) -> list[str]:
 
 def _totals(rows: list[Row]) -> list[str]:
     keys = sum(len(row.uses) for row in rows)
+    present = sum(len(row.present) for row in rows)
     lines = [
-        f"## All {len(rows)} tasks, {keys} keys",
+        f"## All {len(rows)} tasks: {keys} keys used, {present} that there were to use",
         "",
-        "| style | keys known | tasks in which a model has to look | tokens read | read and looked |",
-        "|---|---|---|---|---|",
+        "| style | known of the used | known of all | tasks that need a look | tokens read | read and looked |",
+        "|---|---|---|---|---|---|",
     ]
     for style in STYLES:
         known = sum(row.known(style) for row in rows)
         looks = sum(row.has_to_look(style) for row in rows)
         read = sum(row.read(style) for row in rows)
         spent = sum(row.spent(style) for row in rows)
-        lines.append(f"| {style} | {known} of {keys} ({known / keys:.0%}) | {looks} | {read:,} | {spent:,} |")
-    untold = [str(use) for row in rows for use in row.uses if not row.stubs["learned"].tells(use)]
-    lines += ["", f"Not told by the learned stubs: {', '.join(f'`{use}`' for use in untold) or 'none'}.", ""]
-    return lines
+        known_present = sum(row.known_present(style) for row in rows)
+        cells = [f"{known} ({known / keys:.0%})", f"{known_present} ({known_present / present:.0%})", looks]
+        lines.append("| " + " | ".join(map(str, [style, *cells, f"{read:,}", f"{spent:,}"])) + " |")
+    untold = [key for row in rows for key in row.present if not row.stubs["learned"].tells(key)]
+    names = ", ".join(f"`{key}`" for key in dict.fromkeys(untold))
+    return [*lines, "", f"Not told by the learned stubs: {names or 'none'}.", ""]
 
 
 def _mistakes(fates: dict[Style, Counter[Fate]]) -> list[str]:

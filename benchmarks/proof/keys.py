@@ -14,7 +14,7 @@ _EACH = "[]"
 
 @dataclass(frozen=True)
 class Use:
-    """A program asks a dict in a tool's result for a key that it names itself."""
+    """A key of a dict in a tool's result: one that a program asks for by name, or might ask for."""
 
     tool: str
     """As in `server.tool`, by Python names."""
@@ -33,6 +33,8 @@ class Tracked:
     """What was seen of one program."""
 
     uses: tuple[Use, ...]
+    present: tuple[Use, ...]
+    """All keys that were there."""
     first_calls: dict[str, dict[str, Any]]
     """Tool → the arguments of its first call."""
 
@@ -58,20 +60,22 @@ def tracking_program(code: str) -> str:
                 # By the namespace, so that a checker of types takes the name for what the stub says.
                 replace = f"globals()[{alias.name!r}] = tracked_tool({alias.name}, {f'{server}.{alias.name}'!r})"
                 body.extend(ast.parse(replace).body)
-    seen = "{'uses': tracked_uses, 'calls': tracked_calls}"
+    seen = "{'uses': tracked_uses, 'present': tracked_present, 'calls': tracked_calls}"
     return "\n".join([_TRACKING, *(ast.unparse(node) for node in body), seen])
 
 
 def tracked(code: str, seen: dict[str, Any]) -> Tracked:
     """What `tracking_program` gave. Keys that the program did not spell are data, not names of fields."""
     spelt = {node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)}
-    found = dict.fromkeys(
-        Use(tool, tuple(path), key, is_in_query) for tool, path, key, is_in_query in seen["uses"] if key in spelt
-    )
+    uses = [use for use in _as_uses(seen["uses"]) if use.key in spelt]
     first_calls: dict[str, dict[str, Any]] = {}
     for tool, arguments in seen["calls"]:
         first_calls.setdefault(tool, arguments)
-    return Tracked(tuple(found), first_calls)
+    return Tracked(tuple(uses), tuple(_as_uses(seen["present"])), first_calls)
+
+
+def _as_uses(noted: list[tuple[str, list[str], str, bool]]) -> list[Use]:
+    return list(dict.fromkeys(Use(tool, tuple(path), key, in_query) for tool, path, key, in_query in noted))
 
 
 class StubTypes:
@@ -91,6 +95,17 @@ class StubTypes:
     def tells(self, path: tuple[str, ...], key: str) -> bool:
         """Whether there is a dict at `path` that is said to have this key, always or at times."""
         return any(key in self._fields(found) for found in self._at(path))
+
+    def is_data(self, path: tuple[str, ...], key: str) -> bool:
+        """Whether the key, or one on the way to it, is the name of no field: of a dict with any keys."""
+        steps = [*path, key]
+        return any(
+            step != _EACH and self._is_map(tuple(steps[:depth])) and not self.tells(tuple(steps[:depth]), step)
+            for depth, step in enumerate(steps)
+        )
+
+    def _is_map(self, path: tuple[str, ...]) -> bool:
+        return any(isinstance(it, ast.Subscript) and ast.unparse(it.value) == "dict" for it in self._at(path))
 
     def required_at(self, path: tuple[str, ...]) -> dict[str, str]:
         """The keys that a dict at `path` always has, and their types."""

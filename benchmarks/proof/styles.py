@@ -32,6 +32,10 @@ class Stubs:
         """Whether the types in the stub say that there is this key."""
         return self._types(use.tool).tells(use.path, use.key)
 
+    def is_data(self, use: Use) -> bool:
+        """Whether the key is data: in a dict with any keys."""
+        return self._types(use.tool).is_data(use.path, use.key)
+
     def tells_form(self, tool: str) -> bool:
         """Whether the stub says what the result is at all: a text, a list, a dict …"""
         return self._types(tool).tells_form

@@ -7,6 +7,8 @@ from typing import Any
 
 tracked_uses: list[tuple[str, list[str], str, bool]] = []
 """Tool, path of the dict in its result, key, and whether the tool's own arguments name it, in SQL."""
+tracked_present: list[tuple[str, list[str], str, bool]] = []
+"""The same of all keys that there are."""
 tracked_calls: list[tuple[str, dict[str, Any]]] = []
 
 
@@ -28,16 +30,21 @@ class TrackedDict(dict[str, Any]):
         return super().__contains__(key)
 
     def _note(self, key: str) -> None:
-        tool, path, sql = self.place
-        use = (tool, path, key, re.search(rf"\b{re.escape(key)}\b", sql) is not None)
-        if use not in tracked_uses:
-            tracked_uses.append(use)
+        note_key(tracked_uses, key, *self.place)
+
+
+def note_key(noted: list[tuple[str, list[str], str, bool]], key: str, tool: str, path: list[str], sql: str) -> None:
+    one = (tool, path, key, re.search(rf"\b{re.escape(key)}\b", sql) is not None)
+    if one not in noted:
+        noted.append(one)
 
 
 def tracked_value(value: Any, tool: str, path: list[str], sql: str) -> Any:
     if isinstance(value, dict):
         tracked = TrackedDict({key: tracked_value(item, tool, [*path, key], sql) for key, item in value.items()})
         tracked.place = (tool, path, sql)
+        for key in value:
+            note_key(tracked_present, key, *tracked.place)
         return tracked
     if isinstance(value, list):
         return [tracked_value(item, tool, [*path, "[]"], sql) for item in value]

@@ -18,6 +18,11 @@ from benchmarks.proof.styles import STYLES, Stubs, Style, learned_in_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 TASKS = all_tasks()
+SURPRISE = """
+from servers.calc import regex
+regex(pattern="a", text="banana", action="replace", flags="g", replacement="o")
+"""
+"""So far `regex` has given objects; for a replacement it gives a text."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Outcomes:
     runs: dict[str, Run]
     mistaken: dict[str, Fate]
     """Task → what became of it with the last of its keys misspelt."""
+    surprised: dict[str, Any]
+    """What came of `SURPRISE`."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +47,8 @@ def outcomes(real_servers: None, tmp_path_factory: pytest.TempPathFactory) -> Ou
             runs = {task.name: await run_task(running, task) for task in TASKS}
             wrong = {name: misspelt(run) for name, run in runs.items()}
             mistaken = {name: await fate_of(running, codes[-1]) for name, codes in wrong.items() if codes}
-            return Outcomes(stubs, answers, runs, mistaken)
+            surprised, _ = await running.execute(SURPRISE)
+            return Outcomes(stubs, answers, runs, mistaken, surprised)
 
     return anyio.run(partial(made, tmp_path_factory.mktemp("tasks")))
 
@@ -81,3 +89,10 @@ def test_a_misspelt_key_is_nearly_always_told(outcomes: Outcomes) -> None:
     fates = list(outcomes.mistaken.values())
     assert fates.count("unseen") <= 0.2 * len(fates), outcomes.mistaken
     assert outcomes.mistaken["t02_since_the_last_release"] == "refused"
+
+
+def test_a_result_of_another_kind_is_told_beside_the_value_and_fails_nothing(outcomes: Outcomes) -> None:
+    assert outcomes.surprised["status"] == "succeeded"
+    assert outcomes.surprised["value"] == "bonono"
+    (note,) = outcomes.surprised["notes"]
+    assert note.startswith("calc.regex: result differs from its type: it is str, not dict")

@@ -92,6 +92,14 @@ async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wr
     assert await errors(code) == [f"3: list_issues(): {wrong}. It takes repo, [state], [labels], [limit]."]
 
 
+@pytest.mark.parametrize("form", ["raw('a', labl=1)", "pages('a', labl=1)", "map(['a'], concurrency=2, labl=1)"])
+async def test_the_other_forms_of_a_tool_take_its_parameters_and_no_others(form: str) -> None:
+    code = f"from servers.github import list_issues\nlist_issues.{form}"
+    wrong = "has no argument 'labl'; did you mean 'labels'?"
+    assert await errors(code) == [f"2: {LIST.format(wrong)}"]
+    assert await errors(code.replace("labl=1", "limit=1")) == []
+
+
 async def test_a_raw_name_is_as_good_as_the_python_name() -> None:
     head = "from servers.github import create_issue\n"
     for call in ("{'owner': 'a', 'title': 'b', 'auth-method': 'c'}", "'a', 'b', auth_method='c'"):
@@ -123,6 +131,9 @@ async def test_a_raw_name_is_as_good_as_the_python_name() -> None:
         "list_issues.raw('a')",
         "list_issues.map(['a', 'b'], state='open')",
         "list_issues.pages(repo='a')",
+        "list_issues.pages()",
+        "list_issues.map([{'repo': 'a'}])",
+        "list_issues.raw(x)",
     ],
 )
 async def test_every_way_of_calling_is_let_through(call: str) -> None:

@@ -80,7 +80,17 @@ def _signature(source: str) -> Signature:
     )
 
 
-def bind(tool: Tool, call: ast.Call) -> Bound:
+def bind_form(tool: Tool, form: str, call: ast.Call) -> Bound:
+    """The same of `tool.raw(…)`, of `tool.pages(…)`, which adds arguments, of `tool.map(…)`, whose items are some."""
+    if form == "raw":
+        return bind(tool, call)
+    if form == "map":
+        common = [keyword for keyword in call.keywords if keyword.arg != "concurrency"]
+        call = ast.copy_location(ast.Call(call.func, [], common), call)
+    return bind(tool, call, needs_all=False)
+
+
+def bind(tool: Tool, call: ast.Call, *, needs_all: bool = True) -> Bound:
     """What a call gives, by the rules of the guest's `Stub._bind`."""
     bound = Bound(tool, call)
     signature = signature_of(tool)
@@ -103,7 +113,7 @@ def bind(tool: Tool, call: ast.Call) -> Bound:
         bound.given[name] = value
     bound.given = {name: value for name, value in bound.given.items() if not _is_not_given(value)}
     missing = [name for name in signature.required if name not in bound.given]
-    if missing and bound.is_whole:
+    if missing and bound.is_whole and needs_all:
         return _refused(bound, f"misses {', '.join(map(repr, missing))}")
     return bound
 

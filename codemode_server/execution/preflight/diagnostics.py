@@ -22,7 +22,10 @@ from codemode_server.gateway.arguments import known_problems
 
 _KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`(?P<union> \(subscripted)?')
 _ATTRIBUTE = re.compile(r"Object of type `(?P<type>[^`]+)` has no attribute `(?P<name>\w+)`")
-_ARGUMENT = re.compile(r"Argument to .* is incorrect: Expected `(?P<expected>[^`]+)`, found `(?P<found>[^`]+)`")
+_ARGUMENT = re.compile(
+    # json.loads of the guest takes what was read already.
+    r"Argument to (?!function `loads`).* is incorrect: Expected `(?P<expected>[^`]+)`, found `(?P<found>[^`]+)`"
+)
 _ITEM = re.compile(
     r"Method `__getitem__` of type .* with key of type `(?P<key>[^`]+)` on object of type `(?P<type>[^`]+)`"
 )

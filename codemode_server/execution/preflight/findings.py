@@ -18,9 +18,9 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.errors import InvalidArguments, UnknownTool
-from codemode_server.execution.preflight.calling import Bound, bind, constant_of, usage
+from codemode_server.execution.preflight.calling import Bound, bind, bind_form, constant_of, usage
 from codemode_server.execution.preflight.fates import Fates
-from codemode_server.execution.preflight.naming import Caller, Names
+from codemode_server.execution.preflight.naming import Caller, Form, Names
 from codemode_server.execution.preflight.reading import Reading, line_of
 from codemode_server.gateway.arguments import check_arguments, known_problems
 
@@ -93,10 +93,16 @@ class Findings:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
             if isinstance(node, ast.Call):
+                yield from self._called_in_another_form(node)
                 yield from self._called_by_text(node)
         if self.names.imports_tools:
             yield from self._forgotten_awaits()
         yield from self._undefined_names()
+
+    def _called_in_another_form(self, node: ast.Call) -> Iterator[Finding]:
+        target = self.names.target(node.func)
+        if isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
+            yield self.finding(node, problem, "TypeError")
 
     def _refused_by_schema(self, call: Bound) -> Iterator[Finding]:
         constants = call.constants

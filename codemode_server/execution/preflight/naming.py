@@ -36,13 +36,22 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """Another way to call a tool."""
+
+    tool: Tool
+    name: str
+    """`raw`, `pages` or `map`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """`codemode` or `client`."""
 
     name: str
 
 
-Target = Package | Tool | Caller | Module
+Target = Package | Tool | Form | Caller | Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,8 @@ class Names:
                 return found if found is not None and found.name == name else None
             case Tool(name=own) if own == name:  # `import servers.github.create_issue as ci; ci.create_issue(…)`
                 return owner
+            case Tool() if name in ("raw", "pages", "map"):
+                return Form(owner, name)
             case Module(name="codemode") if name == "call":
                 return Caller("call")
             case Module(name="client") if name == "call_mcp_tool":

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from types import FrameType
@@ -30,6 +31,7 @@ from .values import NotJson, to_argument
 
 MAX_URI = 8_192
 """Characters of a URI that the host reads."""
+_MOST_NOTES = 5
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
 
@@ -174,6 +176,8 @@ class Calls:
     def __init__(self, link: Link) -> None:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
+        self.failures: list[Any] = []
+        """Those of each `map`: what the program never looks at is told at its end."""
 
     def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
         """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
@@ -231,6 +235,8 @@ class Calls:
         """
         while self.unclaimed:
             resolve(next(iter(self.unclaimed.values())))
+        for note in [note for failures in self.failures if (note := failures.note())][:_MOST_NOTES]:
+            sys.stderr.write(f"{note}\n")
 
 
 class _Origin:

@@ -7,6 +7,7 @@ always the function, also after its module was imported.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -164,6 +165,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
     _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)
     _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)
     json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
+    json.loads = _lenient(json.loads)
     sys.meta_path.insert(0, HostModules(link))
     sys.meta_path.append(MissingModules(advice))
 
@@ -178,6 +180,19 @@ def _caller(calls: Calls) -> Callable[..., Any]:
         return calls.give(future, tool, frame)
 
     return call
+
+
+def _lenient(loads: Callable[..., Any]) -> Callable[..., Any]:
+    """`json.loads` that leaves alone what is no text: results come read already, which not every program knows."""
+
+    @functools.wraps(loads)
+    def lenient(s: Any, **options: Any) -> Any:
+        s = resolve(s)
+        if isinstance(s, File):
+            s = s.text()
+        return s if isinstance(s, dict | list | int | float | None) else loads(s, **options)
+
+    return lenient
 
 
 def _json_default(self: json.JSONEncoder, value: object) -> object:

@@ -1,6 +1,8 @@
 """Stubs: what a program imports from `servers` and calls. A stub's source says its name, parameters and documentation;
 its body is never run.
 
+Every stub has three more forms: `raw` gives results whole, `map` calls it for many items, `pages` turns pages.
+
 How a stub is called: by keyword under Python-safe names (the tool's own names pass too), by position in order, or with
 one dict of arguments. Whether it blocks or gives something to await depends on who calls it: see `calls`.
 """
@@ -12,11 +14,13 @@ import difflib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from .calls import Calls
+from .calls import Calls, called_from_async, resolve
+from .mapping import PendingMap
+from .paging import Pages, Ways
 
 _TAKES_OBJECTS = {"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"}
 _MOST_NAMES = 30
@@ -36,30 +40,75 @@ class Stub:
         self._python = {raw: python for python, raw in self._raw.items()}
         parameters = inspect.signature(function).parameters.values()
         self._names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        self._required = [p.name for p in parameters if p.name in self._names and p.default is p.empty]
+        self._defaults = {p.name: p.default for p in parameters}
+        self._required = [name for name in self._names if self._defaults[name] is inspect.Parameter.empty]
         self._open = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         self._function = function
-        setattr(self, name, self)  # `import servers.github.create_issue as ci; ci.create_issue(…)`
+        self._is_raw = False
+        if not hasattr(type(self), name):
+            setattr(self, name, self)  # `import servers.github.create_issue as ci; ci.create_issue(…)`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._calls.give(self.begin(*args, **kwargs), self._name, sys._getframe(1))
 
     def begin(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Send the call and give its future; what thread pools and `asyncio.to_thread` use."""
-        return self._calls.begin(self._server, self._name, self._bind(args, kwargs), self._name)
+        return self._send(self._bind(args, kwargs, self._names))
+
+    @functools.cached_property
+    def raw(self) -> Stub:
+        """The same tool, giving its results whole, as the upstream sends them."""
+        raw = Stub.__new__(Stub)
+        raw.__dict__.update(self.__dict__, _is_raw=True)
+        return raw
+
+    def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Any:
+        """A call for each item, some at a time: see `mapping`."""
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise ValueError(f"concurrency={concurrency!r} is no number of calls")
+        shared = self._bind((), common, self._names)
+        free = [name for name in self._names if name not in shared]
+
+        def begin(item: Any) -> Future[Any]:
+            args = item if isinstance(item, tuple) else (item,)
+            return self._send(shared | self._bind(args, {}, free))
+
+        mapping = PendingMap(self._calls, self._name, begin, items, concurrency)
+        if not called_from_async(sys._getframe(1)):
+            return resolve(mapping)
+        mapping.step()
+        return self._calls.pending(mapping)
+
+    def pages(self, *args: Any, **kwargs: Any) -> Pages:
+        """The items of all pages: see `paging`."""
+        kinds = _annotations(self._function)
+        parameters = {name: (kinds.get(name, "Any"), self._defaults[name]) for name in self._names}
+        ways = Ways(self._name, parameters, self._function.__doc__ or "")
+        bound = self._bind(args, kwargs, self._names)
+        for name, first in ((ways.number, ways.first_number), (ways.offset, int)):
+            if name in self._required and name not in bound:
+                bound[name] = first()
+        self._check_required([name for name in self._required if name not in bound and name != ways.cursor])
+        return Pages(ways, self._send, self._calls.link, bound)
 
     def __repr__(self) -> str:
-        return f"<tool servers.{self._server}.{self._name}>"
+        return f"<tool servers.{self._server}.{self._name}{'.raw' if self._is_raw else ''}>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Stub:
         return self  # kept in a class it stays a plain function, without self
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        if len(args) == 1 and not kwargs and isinstance(args[0], Mapping) and self._is_all_arguments(args[0]):
+    def _send(self, bound: dict[str, Any]) -> Future[Any]:
+        self._check_required([name for name in self._required if name not in bound])
+        arguments = {self._raw.get(name, name): value for name, value in bound.items()}
+        return self._calls.begin(self._server, self._name, arguments, self._name, raw=self._is_raw)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str]) -> dict[str, Any]:
+        """What is given, under the parameters' names; `names` are those that positions stand for."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], Mapping) and self._is_all_arguments(args[0], names):
             kwargs, args = dict(args[0]), ()
-        if len(args) > len(self._names):
-            raise TypeError(f"{self._name}() takes {len(self._names)} arguments, not {len(args)}. {self._usage()}")
-        bound = dict(zip(self._names, args, strict=False))
+        if len(args) > len(names):
+            raise TypeError(f"{self._name}() takes {len(names)} arguments, not {len(args)}. {self._usage()}")
+        bound = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             name = self._python.get(key, key)
             if name in bound:
@@ -67,21 +116,21 @@ class Stub:
             if name not in self._names and not self._open:
                 raise TypeError(f"{self._name}() has no argument {key!r}{self._nearest(key)} {self._usage()}")
             bound[name] = value
-        bound = {name: value for name, value in bound.items() if value is not ...}
-        missing = [name for name in self._required if name not in bound]
+        return {name: value for name, value in bound.items() if value is not ...}
+
+    def _check_required(self, missing: list[str]) -> None:
         if missing:
             raise TypeError(f"{self._name}() misses {', '.join(map(repr, missing))}. {self._usage()}")
-        return {self._raw.get(name, name): value for name, value in bound.items()}
 
-    def _is_all_arguments(self, given: Mapping[Any, Any]) -> bool:
+    def _is_all_arguments(self, given: Mapping[Any, Any], names: list[str]) -> bool:
         """Whether one dict is all the arguments, rather than the first of them."""
-        if not self._names:
+        if not names:
             return True
         known = {*self._names, *self._python}
-        return not self._first_takes_objects() or (bool(given) and all(key in known for key in given))
+        return not self._takes_objects(names[0]) or (bool(given) and all(key in known for key in given))
 
-    def _first_takes_objects(self) -> bool:
-        annotation = _annotations(self._function).get(self._names[0], "Any")
+    def _takes_objects(self, name: str) -> bool:
+        annotation = _annotations(self._function).get(name, "Any")
         return _takes_objects(ast.parse(annotation, mode="eval").body, self._function.__globals__)
 
     def _nearest(self, name: str) -> str:

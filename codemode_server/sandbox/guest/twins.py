@@ -136,6 +136,8 @@ class _Awaiting(ast.NodeTransformer):
             return self._known.get(node.id, getattr(builtins, node.id, None))
         if isinstance(node, ast.Attribute):
             owner = self._resolve(node.value)
+            if isinstance(owner, Stub):
+                return owner.raw if node.attr == "raw" else None
             return getattr(owner, node.attr, None) if isinstance(owner, types.ModuleType) else None
         return None
 

@@ -1,0 +1,161 @@
+"""`tool.map(items)`: one call for each item, some at a time, the results in the order of the items.
+
+Items are taken as they are needed, by whoever waits, so they may come from a generator that calls tools itself. One
+that fails leaves None in its place and its error in `errors`; only what no item can change (the tool is not permitted,
+or is gone) is raised, as is what the items themselves raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+from .calls import Calls, PendingCall, ToolError
+
+_FOR_ALL = frozenset({"refused", "unknown_tool"})
+"""Kinds of errors that every other item would meet as well."""
+
+
+class Failures:
+    """What went wrong in one map, and whether the program asked."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.calls = 0
+        self.errors: dict[int, Exception] = {}
+        self.is_seen = False
+
+    def note(self) -> str | None:
+        """What to say of errors that the program never looked at."""
+        if self.is_seen or not self.errors:
+            return None
+        index, error = min(self.errors.items(), key=lambda it: it[0])
+        return (
+            f"{self.title}.map(): {len(self.errors)} of {self.calls} calls failed, and .errors was not looked at; "
+            f"item {index}: {type(error).__name__}: {str(error)[:300]}"
+        )
+
+
+class Mapped(list[Any]):
+    """The results in the order of the items; None for those in `errors`."""
+
+    def __init__(self, failures: Failures) -> None:
+        super().__init__()
+        self._failures = failures
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """What went wrong, by the index of the item."""
+        self._failures.is_seen = True
+        return self._failures.errors
+
+    @property
+    def ok(self) -> list[Any]:
+        """The results of those that succeeded."""
+        return [value for index, value in enumerate(self) if index not in self.errors]
+
+
+class PendingMap(PendingCall):
+    """A map on its way; begun at once, and taken further by whoever waits for it."""
+
+    __slots__ = ("_begin", "_concurrency", "_done", "_failures", "_in_flight", "_is_driven", "_items", "_results")
+
+    def __init__(
+        self,
+        calls: Calls,
+        title: str,
+        begin: Callable[[Any], Future[Any]],
+        items: Iterable[Any],
+        concurrency: int,
+    ) -> None:
+        super().__init__(calls, Future(), title)
+        self._begin = begin
+        self._items: Iterator[Any] | None = iter(items)
+        self._concurrency = concurrency
+        self._failures = Failures(title)
+        self._results = Mapped(self._failures)
+        self._in_flight: dict[int, Future[Any]] = {}
+        self._done: collections.deque[int] = collections.deque()
+        self._is_driven = False
+
+    async def _wait(self) -> Any:
+        if self._is_driven:
+            return await asyncio.wrap_future(self._future)
+        self._is_driven = True
+        try:
+            while (signal := self.step()) is not None:
+                await asyncio.wrap_future(signal)
+        finally:
+            self._is_driven = False  # whoever is cancelled leaves the rest to others
+        return self._future.result()
+
+    def _value(self) -> Any:
+        self._calls.unclaimed.pop(id(self), None)
+        if self._is_driven:
+            return self._calls.link.wait(self._future)
+        self._is_driven = True
+        try:
+            while (signal := self.step()) is not None:
+                self._calls.link.wait(signal)
+        finally:
+            self._is_driven = False
+        return self._future.result()
+
+    def step(self) -> Future[Any] | None:
+        """Begin as many calls as may be on their way; gives what settles when one is done, or None at the end."""
+        try:
+            self._take_in()
+            while self._items is not None and len(self._in_flight) < self._concurrency:
+                self._begin_next(self._items)
+            if self._in_flight:
+                return self._signal()
+        except BaseException as error:
+            self._items = None
+            if not self._future.done():
+                self._future.set_exception(error)
+            raise
+        if not self._future.done():
+            self._failures.calls = len(self._results)
+            self._calls.failures.append(self._failures)
+            self._future.set_result(self._results)
+        return None
+
+    def _begin_next(self, items: Iterator[Any]) -> None:
+        try:
+            item = next(items)
+        except StopIteration:
+            self._items = None
+            return
+        index = len(self._results)
+        self._results.append(None)
+        try:
+            self._in_flight[index] = self._begin(item)
+        except (TypeError, ToolError) as error:
+            self._failures.errors[index] = error
+        else:
+            self._in_flight[index].add_done_callback(lambda _: self._done.append(index))
+
+    def _take_in(self) -> None:
+        while self._done:
+            index = self._done.popleft()
+            try:
+                self._results[index] = self._in_flight.pop(index).result()
+            except ToolError as error:
+                if error.kind in _FOR_ALL:
+                    raise
+                self._failures.errors[index] = error
+
+    def _signal(self) -> Future[Any]:
+        signal: Future[Any] = Future()
+
+        def settle(_: Future[Any]) -> None:
+            with contextlib.suppress(InvalidStateError):  # another call was faster
+                signal.set_result(None)
+
+        for future in list(self._in_flight.values()):
+            future.add_done_callback(settle)
+        return signal

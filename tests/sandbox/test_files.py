@@ -1,0 +1,106 @@
+"""What a tool gives that is no plain JSON, as a program has it: files, links, what is beside an object, raw results."""
+
+# ruff: noqa: E501 - short programs read best on one line
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sandbox.lab import Lab
+from tests.sandbox.shop import Shop
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+HEAD = "from servers.shop import *\n"
+
+
+async def test_texts_and_files_come_in_order(lab: Lab) -> None:
+    code = f"{HEAD}text, image = picture()\n[text, image.data == b'hi', image.mime_type, image.size, image.is_link]"
+    assert await lab.value(code, Shop()) == ["here", True, "image/png", 2, False]
+
+
+async def test_an_embedded_text_is_a_file_with_its_uri_and_type(lab: Lab) -> None:
+    code = f"{HEAD}_, e = documents()\n[e.text(), e.json(), e.data.decode(), e.uri, e.mime_type, e.is_link]"
+    text = '{"a": 1}'
+    assert await lab.value(code, Shop()) == [text, {"a": 1}, text, "doc://e", "application/json", False]
+
+
+async def test_a_link_says_what_is_known_and_costs_no_call(lab: Lab) -> None:
+    tools = Shop()
+    code = f"{HEAD}link, _ = documents()\nbool(link), repr(link)\n[link.is_link, link.uri, link.name, link.size, link.description]"
+    assert await lab.value(code, tools) == [True, "doc://a", "a", 8, "the first"]
+    assert len(tools.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "documents()[0].fetch().text()",
+        "documents()[0].text()",
+        "documents()[0].data.decode()",
+        "found = await documents()\nfile = await found[0].fetch()\nfile.text()",
+        "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text()",
+        "found = await documents()\nfound[0].fetch().text()",
+    ],
+)
+async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code: str) -> None:
+    tools = Shop()
+    assert await lab.value(HEAD + code, tools) == "in doc://a"
+    assert ("shop", "read_resource", {"uri": "doc://a"}) in tools.calls
+
+
+async def test_a_fetched_link_is_not_fetched_again(lab: Lab) -> None:
+    tools = Shop()
+    code = f"{HEAD}link, other = documents()\n[len(link), link.text(), link.size, other.fetch() is other]"
+    assert await lab.value(code, tools) == [10, "in doc://a", 10, True]
+    assert len(tools.calls) == 2
+
+
+async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
+    kind, message = await lab.error(f"{HEAD}from codemode import File\nFile(None, uri='x').text()", Shop())
+    assert (kind, "nowhere to fetch it from" in message) == ("ValueError", True)
+    code = f"{HEAD}link = documents()[0]\nlink.uri = 'x' * 9_000\nlink.fetch()"
+    assert (await lab.error(code, Shop()))[0] == "ToolError"
+
+
+async def test_files_reach_the_model_as_what_they_are(lab: Lab) -> None:
+    link = {"mime_type": "text/plain", "size": 8, "name": "a", "uri": "doc://a", "is_link": True}
+    embedded = {"mime_type": "application/json", "size": 8, "name": "e", "uri": "doc://e", "text": '{"a": 1}'}
+    assert await lab.value(f"{HEAD}documents()", Shop()) == [link, embedded]
+
+
+async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
+    code = f"{HEAD}c = chart()\n[c['width'], c.files[0].data == b'hi', c.text, c['text'], list(c), dict(c) == {{'width': 3}}]"
+    assert await lab.value(code, Shop()) == [3, True, "a chart", "a chart", ["width"], True]
+    image = {"mime_type": "image/png", "size": 2, "name": None}
+    assert await lab.value(f"{HEAD}chart()", Shop()) == {"width": 3, "files": [image], "text": "a chart"}
+    tools = Shop()
+    await lab.value(f"{HEAD}from servers.github import echo\necho(chart=chart())", tools)
+    assert tools.asked[-1] == {"chart": {"width": 3}}, "a tool gets the object alone"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "get_item.raw('a', 1)",
+        "get_item.raw({'owner': 'a', 'item_id': 1})",
+        "import asyncio\nawait asyncio.sleep(0)\nx = await get_item.raw(owner='a', item_id=1)\nx",
+        "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(get_item.raw, 'a', 1).result()",
+        "import asyncio\nawait asyncio.to_thread(get_item.raw, 'a', 1)",
+        "get_item.raw.map([1], owner='a')[0]",
+    ],
+)
+async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) -> None:
+    expected = {"content": [], "structuredContent": {"owner": "a", "item_id": 1}}
+    assert await lab.value(HEAD + code, Shop()) == expected
+
+
+async def test_json_loads_leaves_alone_what_is_read_already(lab: Lab) -> None:
+    """Programs that know MCP expect text; what they get is the value."""
+    code = f"""
+import json
+{HEAD}
+item = get_item("a", 1)
+[json.loads(item) == item, json.loads('[1]'), json.loads(b"2"), json.loads(documents()[1]), json.loads(5)]
+"""
+    assert await lab.value(code, Shop()) == [True, [1], 2, {"a": 1}, 5]
+    assert (await lab.error("import json\njson.loads('{')", Shop()))[0] == "JSONDecodeError"

@@ -1,0 +1,146 @@
+"""`tool.map(items)`: a call for each item, some at a time, results in the order of the items, errors collected."""
+
+# ruff: noqa: E501 - short programs read best on one line
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sandbox.lab import Lab
+from tests.sandbox.shop import Shop
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+HEAD = "from servers.shop import *\nfrom servers.github import meet, echo\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "get_item.map([('a', 1), ('a', 2)])",
+        "get_item.map([{'owner': 'a', 'item_id': 1}, {'item_id': 2, 'owner': 'a'}])",
+        "get_item.map([1, 2], owner='a')",
+        "get_item.map(({'item_id': n} for n in (1, 2)), owner='a', concurrency=1)",
+        "get_item.map(zip('aa', (1, 2)))",
+    ],
+)
+async def test_items_are_arguments_by_name_by_position_or_alone(lab: Lab, call: str) -> None:
+    expected = [{"owner": "a", "item_id": 1}, {"owner": "a", "item_id": 2}]
+    assert await lab.value(f"{HEAD}{call}", Shop()) == expected
+    assert await lab.value(f"{HEAD}import asyncio\nawait asyncio.sleep(0)\nx = await {call}\nx", Shop()) == expected
+
+
+async def test_an_object_is_the_first_argument_where_that_takes_objects(lab: Lab) -> None:
+    """The rule of a plain call holds for each item."""
+    tools = Shop()
+    await lab.value(f"{HEAD}update.map([{{'a': 1}}, {{'data': {{'b': 2}}, 'key': 'k'}}])", tools)
+    assert tools.asked == [{"data": {"a": 1}}, {"data": {"b": 2}, "key": "k"}]
+
+
+async def test_one_that_fails_leaves_none_and_its_error(lab: Lab) -> None:
+    code = f"""
+from codemode import ToolError
+{HEAD}
+found = get_item.map([1, -2, 4, {{"colour": 1}}], owner="a")
+[[v and v["item_id"] for v in found], [v["item_id"] for v in found.ok], sorted(found.errors),
+ isinstance(found.errors[1], ToolError), str(found.errors[1]), str(found.errors[3])]
+"""
+    *value, wrong = await lab.value(code, Shop())
+    assert value == [[1, None, 4, None], [1, 4], [1, 3], True, "no item -2"]
+    assert wrong.startswith("get_item() has no argument 'colour'")
+
+
+async def test_errors_that_the_program_never_looked_at_are_told(lab: Lab) -> None:
+    """A list with None in it is easily summed up without a thought."""
+    outcome = await lab.run(f"{HEAD}len(get_item.map([1, -2, -3], owner='a'))", Shop())
+    assert "get_item.map(): 2 of 3 calls failed" in outcome.stderr
+    assert "item 1: ToolError: no item -2" in outcome.stderr
+    outcome = await lab.run(f"{HEAD}len(get_item.map([1, -2], owner='a').errors)", Shop())
+    assert (outcome.value, outcome.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("style", ["plain", "async", "thread"])
+async def test_calls_overlap_up_to_the_given_number(lab: Lab, style: str) -> None:
+    """`meet` answers once three calls of it are here at the same time."""
+    call = "meet.map([1, 2, 3, 4, 5, 6], company=3, concurrency=3)"
+    code = {
+        "plain": f"{call}",
+        "async": f"import asyncio\nawait asyncio.sleep(0)\nx = {call}\nx",
+        "thread": f"from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor(1).submit(lambda: {call}).result()",
+    }
+    tools = Shop()
+    assert await lab.value(f"{HEAD}{code[style]}", tools) == [{"n": n} for n in range(1, 7)]
+    assert tools.most_here == 3
+
+
+async def test_several_at_once_in_async_code_overlap_with_each_other(lab: Lab) -> None:
+    code = f"""
+import asyncio
+{HEAD}
+a, b = await asyncio.gather(meet.map([1], company=2), meet.map([2], company=2))
+task = asyncio.create_task(meet.map([3, 4], company=2))
+[a, b, await task]
+"""
+    assert await lab.value(code, Shop()) == [[{"n": 1}], [{"n": 2}], [{"n": 3}, {"n": 4}]]
+
+
+async def test_one_that_is_not_awaited_is_its_value_when_it_is_used(lab: Lab) -> None:
+    code = f"""
+{HEAD}
+async def main():
+    found = get_item.map([1, 2], owner="a")
+    calls = {{"a": get_item.map([3], owner="a")}}
+    return [len(found), found.errors, calls["a"][0]["item_id"]]
+await main()
+"""
+    assert await lab.value(code, Shop()) == [2, {}, 3]
+
+
+async def test_items_are_taken_as_they_are_needed(lab: Lab) -> None:
+    code = f"""
+{HEAD}
+taken = []
+def numbers():
+    for n in range(20):
+        taken.append(len(calls))
+        yield n
+calls = []
+import builtins
+found = echo.map(({{"n": n}} for n in numbers()), concurrency=2)
+[len(found), len(taken)]
+"""
+    tools = Shop()
+    assert await lab.value(code, tools) == [20, 20]
+    assert tools.most_here <= 2
+
+
+async def test_items_may_come_from_calls_themselves(lab: Lab) -> None:
+    code = f"""
+{HEAD}
+found = get_item.map((item["id"] for item in by_cursor.pages("x")), owner="a")
+[it["item_id"] for it in found]
+"""
+    assert await lab.value(code, Shop()) == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_what_no_item_could_change_is_raised_at_once(lab: Lab) -> None:
+    tools = Shop()
+    kind, message = await lab.error(f"{HEAD}forbidden.map(range(500), concurrency=2)", tools)
+    assert (kind, "not permitted" in message) == ("ToolError", True)
+    assert len(tools.calls) <= 4
+    kind, message = await lab.error(f"{HEAD}get_item.map([1], ownr='a')", tools)
+    assert (kind, "did you mean 'owner'" in message) == ("TypeError", True)
+
+
+async def test_what_the_items_raise_is_raised(lab: Lab) -> None:
+    kind, _ = await lab.error(f"{HEAD}get_item.map((1 // n for n in (1, 0)), owner='a')", Shop())
+    assert kind == "ZeroDivisionError"
+
+
+async def test_a_limit_ends_all(lab: Lab) -> None:
+    assert await lab.limit(f"{HEAD}get_item.map(range(100), owner='a')", Shop(), calls=20) == "limits.calls"
+
+
+async def test_results_are_plain_json_for_the_model_and_for_tools(lab: Lab) -> None:
+    code = f"{HEAD}import json\nfound = get_item.map([1], owner='a')\n[json.dumps(found), echo(all=found)]"
+    one = {"owner": "a", "item_id": 1}
+    assert await lab.value(code, Shop()) == ['[{"owner": "a", "item_id": 1}]', {"all": [one]}]

@@ -1,0 +1,140 @@
+"""`tool.pages(…)`: all items of a tool that gives them page by page, whatever words its service has for it.
+
+Driven through programs in a sandbox; the tools' side is `shop`. Each kind of paging is checked by what was asked for,
+too: no page twice, none that is not needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.sandbox.backend import Reply
+from tests.sandbox.lab import Lab
+from tests.sandbox.shop import ITEMS, Shop
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ALL = [item["id"] for item in ITEMS]
+HEAD = "from servers.shop import *\n"
+
+WAYS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "cursor": ("by_cursor.pages('x')", [{"query": "x", **more} for more in ({}, {"cursor": "3"}, {"cursor": "6"})]),
+    "token of another name": ("by_token.pages(page_size=5)", [{"page_size": 5}, {"page_size": 5, "next_token": "5"}]),
+    "GraphQL": ("by_graph.pages()", [{}, {"after": "3"}, {"after": "6"}]),
+    "URL of the next page": (
+        "by_url.pages()",
+        [{}, {"PageToken": "PA3", "page": 1}, {"PageToken": "PA6", "page": 2}],
+    ),
+    "page number": ("by_number.pages()", [{}, {"page": 2}, {"page": 3}]),
+    "page number that counts from zero": ("by_index.pages()", [{}, {"pageIdx": 1}, {"pageIdx": 2}]),
+    "offset and total": ("by_offset.pages()", [{}, {"start_at": 3}, {"start_at": 6}]),
+    "id of the last item": ("by_last.pages()", [{}, {"starting_after": 3}, {"starting_after": 6}]),
+    "offset that is required": ("required.pages()", [{"offset": 0}, {"offset": 3}, {"offset": 6}]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_items_of_all_pages_come_in_order(lab: Lab, way: str) -> None:
+    call, asked = WAYS[way]
+    tools = Shop()
+    assert await lab.value(f"{HEAD}[item['id'] for item in {call}]", tools) == ALL
+    assert tools.asked == asked
+
+
+async def test_in_async_code_they_are_iterated_over_asynchronously_or_awaited_as_a_list(lab: Lab) -> None:
+    code = f"""
+{HEAD}
+async def main():
+    found = [item["id"] async for item in by_cursor.pages(query="x")]
+    async for item in by_number.pages():
+        found.append(item["id"])
+    return [found, len(await by_offset.pages()), [i["id"] for i in by_graph.pages()], sum(1 for i in by_index.pages())]
+await main()
+"""
+    assert await lab.value(code, Shop()) == [ALL + ALL, 7, ALL, 7]
+
+
+class Meeting(Shop):
+    """Answers nothing until two calls are here at the same time."""
+
+    async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        if self.here == 2:
+            self._met.set()
+        await self._met.wait()
+        return await super()._answer(server, tool, arguments)
+
+
+async def test_walks_in_async_code_overlap(lab: Lab) -> None:
+    code = f"""
+import asyncio
+{HEAD}
+a, b = await asyncio.gather(by_cursor.pages("a"), by_cursor.pages("b"))
+[len(a), len(b)]
+"""
+    assert await lab.value(code, Meeting()) == [7, 7]
+
+
+async def test_no_page_is_asked_for_that_is_not_needed(lab: Lab) -> None:
+    tools = Shop()
+    code = f"""{HEAD}
+first = [item["id"] for item in by_cursor.pages("x").first(3)]
+for item in by_number.pages():
+    break
+none = list(by_offset.pages().first(0))
+[first, item["id"], none]"""
+    assert await lab.value(code, tools) == [[1, 2, 3], 1, []]
+    assert len(tools.calls) == 2
+
+
+async def test_whole_pages_are_given_on_request(lab: Lab) -> None:
+    code = f"{HEAD}[page['query'] for page in by_cursor.pages('q').by_page().first(2)]"
+    assert await lab.value(code, Shop()) == ["q", "q"]
+    assert len(await lab.value(f"{HEAD}list(two_lists.pages().by_page())", Shop())) == 1
+
+
+async def test_a_walk_starts_where_the_program_says(lab: Lab) -> None:
+    code = f"{HEAD}[[i['id'] for i in by_number.pages(page=2)], [i['id'] for i in by_offset.pages(start_at=5)]]"
+    assert await lab.value(code, Shop()) == [ALL[3:], ALL[5:]]
+
+
+async def test_pages_as_a_value_are_the_list_of_items(lab: Lab) -> None:
+    assert await lab.value(f"{HEAD}by_number.pages()", Shop()) == ITEMS
+    assert await lab.value(f"{HEAD}{{'all': by_number.pages()}}", Shop()) == {"all": ITEMS}
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        ("same_cursor.pages()", "ToolError", "page 2 gave the same cursor twice: 'A'"),
+        ("same_page.pages()", "ToolError", "page 2 gave the same page twice: 'page' does not turn it"),
+        ("text.pages()", "ToolError", "page 1 gave no list of items but str"),
+        ("two_lists.pages()", "ToolError", "gave several lists (apples, pears); take them from .by_page()"),
+        ("says_more.pages()", "ToolError", "says that there are more, but not how to ask for them"),
+        ("get_item.pages('o', 1)", "TypeError", "get_item() has no parameter that turns pages"),
+        ("by_cursor.pages()", "TypeError", "by_cursor() misses 'query'"),
+        ("by_cursor.pages('x', sort=1)", "TypeError", "by_cursor() has no argument 'sort'"),
+    ],
+)
+async def test_what_can_not_be_walked_is_an_error_that_says_why(lab: Lab, call: str, kind: str, message: str) -> None:
+    """Never a list that is silently short."""
+    assert (await lab.error(f"{HEAD}list({call})", Shop()))[0] == kind
+    assert message in (await lab.error(f"{HEAD}list({call})", Shop()))[1]
+
+
+async def test_a_walk_without_end_is_ended(lab: Lab) -> None:
+    tools = Shop()
+    _, message = await lab.error(f"{HEAD}list(endless.pages())", tools, calls=2_000)
+    assert "did not end after 1,000 pages" in message
+    assert len(tools.calls) == 1_000
+
+
+async def test_pages_in_threads_each_walk_their_own(lab: Lab) -> None:
+    code = f"""
+from concurrent.futures import ThreadPoolExecutor
+{HEAD}
+with ThreadPoolExecutor(4) as pool:
+    sizes = list(pool.map(lambda q: len(list(by_cursor.pages(q))), "abc"))
+sizes
+"""
+    assert await lab.value(code, Shop()) == [7, 7, 7]

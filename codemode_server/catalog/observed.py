@@ -58,13 +58,18 @@ class Observed:
 
     def merged(self, other: Observed) -> Observed:
         """Both as one, within bounds."""
+        shape = shapes.settled(shapes.merge(self.shape, other.shape))
         by_argument = {name: dict(cases) for name, cases in self.by_argument.items()}
         for name, cases in other.by_argument.items():
             mine = by_argument.setdefault(name, {})
             for value, case in cases.items():
-                both = mine[value].merged(case) if value in mine else case
-                mine[value] = Case(both.calls, shapes.settled(both.shape, _MOST_CASE_NODES))
-        return Observed(self.calls + other.calls, shapes.settled(shapes.merge(self.shape, other.shape)), by_argument)
+                known = mine.get(value)
+                if known and known.shape is self.shape and case.shape is other.shape:  # no other value came so far
+                    mine[value] = Case(known.calls + case.calls, shape)
+                else:
+                    both = known.merged(case) if known else case
+                    mine[value] = Case(both.calls, shapes.settled(both.shape, _MOST_CASE_NODES))
+        return Observed(self.calls + other.calls, shape, by_argument)
 
     def outline(self) -> tuple[object, ...]:
         """Equal for what gives the same type."""

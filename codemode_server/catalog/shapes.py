@@ -22,7 +22,7 @@ from codemode_server.redaction import is_field_name, is_label
 
 MOST_KEYS = 200
 """Different keys of one dict; a dict that has more is a map."""
-MOST_NODES = 1_500
+MOST_NODES = 800
 """Places of a settled shape; the deepest are forgotten first."""
 MOST_WORDS = 8
 """Different strings of a closed set."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import anyio
@@ -28,8 +28,11 @@ logger = logging.getLogger(__name__)
 
 LEAST_CALLS = 3
 """Calls before which an observed type is no claim that a result could contradict."""
-MOST_TOOLS = 2_000
+MOST_TOOLS = 1_000
 """Tools known at once; of more, those that were not called for the longest are forgotten."""
+_MOST_APART = 64
+"""Calls to one tool that are kept apart until they are written; mostly nobody else wrote, and they need not be merged
+a second time."""
 _SAVE_AFTER_SECONDS = 1.0
 _RETRY_AFTER_SECONDS = 30.0
 
@@ -49,7 +52,10 @@ class Learning:
         """What is on disk and was not asked for yet: upstream and tool → digest → text."""
         self._known: dict[ToolKey, Observed] = {}
         self._learned: set[tuple[str, str]] = set()
-        self._unsaved: dict[ToolKey, Observed] = {}
+        self._outlines: dict[ToolKey, tuple[object, ...]] = {}
+        self._unsaved: dict[ToolKey, list[Observed]] = {}
+        self._saved: dict[ToolKey, int] = {}
+        """Hash of the text that was written last: while it is that, nobody else wrote."""
         self._news: dict[ToolKey, Observed] = {}
         self._is_unsaved = anyio.Event()
 
@@ -69,8 +75,10 @@ class Learning:
             before = self._of(key)
             self._adopt(key, before, before.merged(seen) if before else seen)
             if self._kept is not None:
-                unsaved = self._unsaved.get(key)
-                self._unsaved[key] = unsaved.merged(seen) if unsaved else seen
+                unsaved = self._unsaved.setdefault(key, [])
+                unsaved.append(seen)
+                if len(unsaved) > _MOST_APART:
+                    unsaved[:] = [reduce(Observed.merged, unsaved)]
                 self._is_unsaved.set()
         return seen.shape
 
@@ -91,14 +99,20 @@ class Learning:
         """Write what was learned since the last time; False if that was not possible."""
         if self._kept is None or not self._unsaved:
             return True
-        unsaved, totals = self._unsaved, dict[ToolKey, Observed]()
+        totals = dict[ToolKey, Observed]()
 
         def merged(key: ToolKey, text: str | None) -> str:
-            stored = self._read(text) if text else None
-            totals[key] = stored.merged(unsaved[key]) if stored else unsaved[key]
-            return totals[key].to_json()
+            known = self._known.get(key)
+            if known is None or text is None or hash(text) != self._saved.get(key):
+                stored = self._read(text) if text else None
+                new = reduce(Observed.merged, self._unsaved[key])
+                known = totals[key] = stored.merged(new) if stored else new
+            text = known.to_json()
+            self._saved[key] = hash(text)
+            return text
 
-        if not self._kept.update({key: partial(merged, key) for key in unsaved}):
+        if not self._kept.update({key: partial(merged, key) for key in self._unsaved}):
+            self._saved = {}
             return False
         self._unsaved, self._is_unsaved = {}, anyio.Event()
         for key, total in totals.items():
@@ -120,9 +134,13 @@ class Learning:
         self._known[key] = now
         self._learned.add((key.upstream, key.tool))
         if len(self._known) > MOST_TOOLS:
-            del self._known[next(iter(self._known))]
-        if before is None or _is_round_between(before.calls, now.calls) or before.outline() != now.outline():
+            oldest = next(iter(self._known))
+            for known in (self._known, self._outlines, self._saved):
+                known.pop(oldest, None)
+        outline = now.outline()
+        if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != outline:
             self._news[key] = now
+        self._outlines[key] = outline
 
     def _on_disk(self) -> dict[tuple[str, str], dict[str, str]]:
         if self._stored is None:

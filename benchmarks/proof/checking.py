@@ -20,11 +20,13 @@ _MYPY = ("mypy", "--strict", "--disable-error-code=empty-body", "--no-error-summ
 
 @dataclass(frozen=True)
 class Claim:
-    """A value, said to be of the type that a tool's stub gives to its results."""
+    """A value, said to be of a type in a tool's stub."""
 
     tool: Tool
     value: str
     """As Python source."""
+    type: str = ""
+    """As Python source; empty for the type that the stub gives to results."""
 
 
 def as_source(reply: Reply) -> str:
@@ -46,7 +48,7 @@ def refused(claims: Iterable[Claim]) -> dict[Claim, str]:
     for number, claim in enumerate(claims):
         module = f"{claim.tool.server}_{claim.tool.name}_claims.py"
         lines = modules.setdefault(module, [*claim.tool.stub.source.splitlines(), "from servers import File"])
-        lines.append(f"value_{number}: {claim.tool.returned.type} = {claim.value}")
+        lines.append(f"value_{number}: {claim.type or claim.tool.returned.type} = {claim.value}")
         places[module, len(lines)] = claim
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "servers"

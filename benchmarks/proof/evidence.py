@@ -12,6 +12,7 @@ from benchmarks.proof.calls import Arguments, Half, corpus
 from benchmarks.proof.checking import Claim, as_source
 from benchmarks.proof.product import Product
 from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.untrusted import literal
 from codemode_server.sandbox.backend import Reply
 
 
@@ -29,6 +30,16 @@ class Evidence:
     def claim(self) -> Claim:
         """That it is of the type that the stub gives."""
         return Claim(self.tool, as_source(self.reply))
+
+    @property
+    def narrow_claim(self) -> Claim | None:
+        """That it is of the type that the stub gives to results of calls with one of these arguments, if it does."""
+        names = {parameter.name: parameter.raw_name for parameter in self.tool.parameters}
+        for case in self.tool.returned.by_argument:
+            given = self.arguments.get(names[case.parameter])
+            if (literal(given) if given is not None else "") == case.value:
+                return Claim(self.tool, as_source(self.reply), str(case.type))
+        return None
 
     @property
     def place(self) -> str:

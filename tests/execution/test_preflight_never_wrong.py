@@ -96,6 +96,161 @@ async def test_programs_of_the_sandbox_s_tests_run() -> None:
     assert count > 25
 
 
+LANGUAGE = {
+    "classes": """
+from dataclasses import dataclass, field
+from servers.github import get_issue, list_issues
+
+@dataclass
+class Report:
+    repo: str
+    rows: list = field(default_factory=list)
+    total: "int | None" = None
+
+    def __post_init__(self):
+        self.rows += [self.row(issue) for issue in list_issues(self.repo, state="open")]
+
+    @staticmethod
+    def row(issue):
+        return {"n": issue["number"], "t": issue["title"].upper(), "l": issue.get("labels", [])}
+
+    @property
+    def first(self):
+        return self.rows[0] if self.rows else None
+
+report = Report("a/b")
+report.total = len(report.rows)
+report.first or get_issue("a/b", 1)["title"]
+""",
+    "closures and generators": """
+import functools, itertools, re
+from servers import github as gh
+
+counter = 0
+def counted(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        global counter
+        counter += 1
+        return function(*args, **kwargs)
+    return inner
+
+@counted
+def titles(repo, *, limit=3):
+    seen = set()
+    def add(title):
+        nonlocal seen
+        seen |= {title}
+        return title
+    for issue in itertools.islice(gh.list_issues(repo), limit):
+        yield add(issue["title"])
+
+words = [w for t in titles("a") if (m := re.match(r"(\\w+)", t)) for w in m.groups()]
+by = {k: list(g) for k, g in itertools.groupby(sorted(words), key=lambda w: w[:1])}
+get = functools.partial(gh.get_issue, "a")
+print(get(1)["title"], *map(lambda n: gh.get_issue("a", n)["number"], range(2)))
+print(f"{by!r:>10} {counter=} {gh.get_issue('a', 2)['title']:{10}}")
+""",
+    "async": """
+import asyncio
+from contextlib import asynccontextmanager
+from servers.github import create_issue, get_issue, list_issues
+
+semaphore = asyncio.Semaphore(3)
+
+@asynccontextmanager
+async def slot():
+    async with semaphore:
+        yield
+
+async def pages(repo):
+    for state in ("open", "closed"):
+        for issue in await list_issues(repo, state=state):
+            yield issue
+
+async def one(number):
+    async with slot():
+        issue = await get_issue("a", number)
+        return issue["title"], issue.get("labels")
+
+async def main():
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(n)) for n in range(3)]
+        direct = group.create_task(get_issue("a", 9))
+    found = [i async for i in pages("a") if i["number"] > 1]
+    pairs = await asyncio.gather(*(one(n) for n in range(2)), return_exceptions=True)
+    done, _ = await asyncio.wait([asyncio.create_task(one(4))], timeout=5)
+    try:
+        late = await asyncio.wait_for(get_issue("a", 5), 3)
+    except* ValueError:
+        late = None
+    forgotten = get_issue("a", 6)
+    print(forgotten["title"], direct.result()["title"], [t.result()[0] for t in tasks], len(found), pairs, done, late)
+    made = await create_issue({"owner": "o", "title": direct.result()["title"]})
+    return made["number"]
+
+if __name__ == "__main__":
+    asyncio.run(main())
+""",
+    "names": """
+from __future__ import annotations
+from typing import TYPE_CHECKING, TypedDict
+import sys as system, os.path
+from servers.github import search as find, update
+if TYPE_CHECKING:
+    from nowhere import Unknown
+class Row(TypedDict, total=False):
+    a: int
+def f(x: Unknown, *rest: Row, **named: "Missing") -> Unknown:
+    id, list, type = x, rest, named
+    del id
+    return find(query=str(type))
+try:
+    import numpy as np
+except ImportError:
+    np = None
+for i, (a, *b) in enumerate([(1, 2)]):
+    pass
+else:
+    print(i, a, b)
+with open("/tmp/x", "w") as out, open(os.path.devnull) as null:
+    print(update({"k": [1]}, key="x"), file=out)
+lines = [line for line in "ab"]
+match lines:
+    case [first, *_]:
+        print(first)
+    case {"x": value} | {"y": value}:
+        print(value)
+    case str() as text:
+        print(text)
+print(f(1), np, system.argv, __name__, __doc__)
+""",
+    "results are changed": """
+from servers.github import get_issue, list_issues
+issues = list_issues("a", labels=["x"], limit=5)
+for issue in issues:
+    issue["age"] = 3
+    issue |= {"kind": "bug"}
+    issue.setdefault("owner", None)
+print(sum(i["age"] for i in issues), issues[0]["kind"], issues[0]["owner"])
+index = {i["number"]: i for i in issues}
+index[1]["seen"] = True
+print(index[1]["seen"], sorted(issues, key=lambda i: (-i["age"], i["title"])))
+one = {**get_issue("a", 1), "extra": 1}
+print(one["extra"], one.pop("extra"), max(issues, key=lambda i: len(i.get("labels") or []))["title"])
+head, *tail = issues
+print(head["title"], [t["title"] for t in tail], issues[-1:], issues + [one], len(issues) * 2)
+""",
+}
+
+
+@pytest.mark.parametrize("code", LANGUAGE.values(), ids=LANGUAGE)
+async def test_what_the_language_can_do_is_no_reason_to_stop_or_to_warn(code: str) -> None:
+    async with preflight() as check:
+        found = await check.check(code)
+    assert lines((*found.errors, *found.warnings)) == []
+
+
 async def test_programs_of_the_documents_are_not_found_wrong_but_for_servers_that_the_reader_has() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     blocks = (

@@ -70,7 +70,7 @@ class Reader:
             return self._wrong_argument(node, original, found, message)
         if found := _ITEM.match(message):
             return self._wrong_index(original, found["type"], found["key"])
-        if diagnostic.code in _OTHERS and classes_in(message):
+        if diagnostic.code in _OTHERS and classes_in(message) and "`|" not in message:  # dicts are joined as they like
             return self._doubt(original, in_words(message) + self._origins(message))
         return None
 
@@ -170,27 +170,17 @@ class Reader:
     @cached_property
     def _own_keys(self) -> set[str]:
         """Keys that the program itself may add to what it got."""
-        keys: set[str] = set()
-        for node in self._findings.reading.nodes:
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                keys |= {str(node.slice.value)} if isinstance(node.slice, ast.Constant) else set()
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr == "setdefault" and node.args and isinstance(node.args[0], ast.Constant):
-                    keys.add(str(node.args[0].value))
-                elif node.func.attr == "update":
-                    keys |= {keyword.arg for keyword in node.keywords if keyword.arg}
-        return keys
+        return {key for keys in self._additions for key in keys or ()}
 
     @cached_property
     def _adds_any_key(self) -> bool:
         """Whether it may add keys that can't be told beforehand."""
-        for node in self._findings.reading.nodes:
-            match node:
-                case ast.Subscript(ctx=ast.Store(), slice=key) if not isinstance(key, ast.Constant):
-                    return True
-                case ast.Attribute(attr="update" | "setdefault" | "__setitem__") | ast.AugAssign(op=ast.BitOr()):
-                    return True
-        return False
+        return any(keys is None for keys in self._additions)
+
+    @cached_property
+    def _additions(self) -> list[set[str] | None]:
+        """The keys that each place adds which adds some; None for keys that are not written out."""
+        return [keys for node in self._findings.reading.nodes for keys in _added_by(node)]
 
     def _is_asked_for(self, node: ast.AST, key: str) -> bool:
         """Whether a condition around it asks for the key first."""
@@ -205,6 +195,28 @@ class Reader:
             if any(isinstance(it, ast.Constant) and it.value == key for test in tests for it in ast.walk(test)):
                 return True
         return False
+
+
+def _added_by(node: ast.AST) -> Iterator[set[str] | None]:
+    match node:
+        case ast.Subscript(ctx=ast.Store(), slice=key):
+            yield {str(key.value)} if isinstance(key, ast.Constant) else None
+        case ast.AugAssign(op=ast.BitOr(), value=more):
+            yield _keys_of(more)
+        case ast.Call(func=ast.Attribute(attr="update"), args=args, keywords=keywords):
+            yield from map(_keys_of, args)
+            yield {keyword.arg for keyword in keywords if keyword.arg}
+            if any(keyword.arg is None for keyword in keywords):
+                yield None
+        case ast.Call(func=ast.Attribute(attr="setdefault" | "__setitem__"), args=[key, *_]):
+            yield {str(key.value)} if isinstance(key, ast.Constant) else None
+
+
+def _keys_of(node: ast.expr) -> set[str] | None:
+    """The keys of a dict that is written out."""
+    if not isinstance(node, ast.Dict) or not all(isinstance(key, ast.Constant) for key in node.keys):
+        return None
+    return {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
 
 
 def _has(known: ResultClass) -> str:

@@ -115,10 +115,8 @@ class Preflight:
         from codemode_server.execution.preflight.diagnostics import Reader
 
         lines = {finding.line for finding in found}
-        return sorted(
-            [*found, *(other for other in Reader(own, document).findings(diagnostics) if other.line not in lines)],
-            key=lambda finding: finding.line,
-        )
+        more = dict.fromkeys(other for other in Reader(own, document).findings(diagnostics) if other.line not in lines)
+        return sorted([*found, *more], key=lambda finding: finding.line)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:

@@ -240,3 +240,108 @@ class TestTheRecord:
         other = sqlite3.connect(it.database.path)
         assert other.execute("SELECT count(*) FROM calls").fetchone() == (1,)
         other.close()
+
+
+LINKED = Reply(
+    [
+        {"type": "text", "text": "two documents"},
+        {"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"},
+        {"type": "file", "mime_type": None, "name": "b", "uri": f"https://docs/b?key={SECRET}"},
+    ],
+    "blocks",
+)
+
+
+class TestALinkedResource:
+    async def test_is_read_as_a_call_of_its_own(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=LINKED)
+        await it.call("create_issue", {"title": "Bug"})
+        reply = await it.gateway.read(it.caller, "github", "doc://a")
+        assert reply.value[0]["text"] == "in doc://a"
+        assert it.upstreams.reached[-1] == ("github", "resources/read", {"uri": "doc://a"})
+        assert it.recorded()[1] == (2, "resources/read", "allow", "succeeded", None)
+        report = it.caller.reports[-1]
+        assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (2, "github", "read_resource", True)
+
+    async def test_beside_an_object_may_be_read_as_well(self, tmp_path: Path) -> None:
+        beside = {"files": [{"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"}]}
+        it = door(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
+        await it.call("create_issue", {"title": "Bug"})
+        await it.gateway.read(it.caller, "github", "doc://a")
+        assert it.recorded()[1][3] == "succeeded"
+
+    @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
+    async def test_that_no_result_links_to_is_never_asked_for(self, tmp_path: Path, uri: str) -> None:
+        """A program can't look through an upstream's resources at will."""
+        it = door(tmp_path, answer=LINKED)
+        await it.call("create_issue", {"title": "Bug"})
+        with pytest.raises(InvalidArguments, match="only a link that a call gave can be fetched"):
+            await it.gateway.read(it.caller, "github", uri)
+        assert len(it.upstreams.reached) == 1
+        assert it.recorded()[1][1:4] == ("resources/read", "allow", "invalid")
+
+    async def test_of_another_execution_or_server_is_never_asked_for(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=LINKED)
+        await it.call("create_issue", {"title": "Bug"})
+        with pytest.raises(UnknownTool, match="gitlab"):
+            await it.gateway.read(it.caller, "gitlab", "doc://a")
+        it.caller = Caller(it.caller.execution_id, started=10)
+        with pytest.raises(InvalidArguments):
+            await it.gateway.read(it.caller, "github", "doc://a")
+        assert len(it.upstreams.reached) == 1
+
+    async def test_that_a_raw_result_or_a_text_names_is_not_a_link(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"content": [{"type": "resource_link", "uri": "doc://a"}], "uri": "doc://a"})
+        await it.call("create_issue", {"title": "Bug"})
+        await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        with pytest.raises(InvalidArguments):
+            await it.gateway.read(it.caller, "github", "doc://a")
+
+    @pytest.mark.parametrize("rule", ["github/read_resource", "github", "*/read_*"])
+    async def test_is_refused_if_a_rule_says_so(self, tmp_path: Path, rule: str) -> None:
+        rules = [{"allow": "github/create*"}, {"deny": rule}]
+        it = door(tmp_path, answer=LINKED, rules=rules)
+        await it.call("create_issue", {"title": "Bug"})
+        with pytest.raises(CallRefused, match=r"github\.read_resource is not permitted"):
+            await it.gateway.read(it.caller, "github", "doc://a")
+        assert len(it.upstreams.reached) == 1
+        assert it.recorded()[1][1:4] == ("resources/read", "deny", "refused")
+
+    async def test_under_a_uri_with_a_secret_is_read_without_the_program_knowing_it(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer=LINKED)
+        uri = (await it.call("create_issue", {"title": "Bug"}))[2]["uri"]
+        assert uri == "https://docs/b?key=***"
+        reply = await it.gateway.read(it.caller, "github", uri)
+        assert it.upstreams.reached[-1][2] == {"uri": f"https://docs/b?key={SECRET}"}
+        assert SECRET not in str(reply)
+        assert SECRET not in it.dump()
+
+    async def test_is_forgotten_past_a_bound(self, tmp_path: Path) -> None:
+        files = [{"type": "file", "mime_type": None, "name": None, "uri": f"doc://{n}"} for n in range(10_050)]
+        it = door(tmp_path, answer=Reply(files, "blocks"), payloads="none")
+        await it.call("create_issue", {"title": "Bug"})
+        assert len(it.caller.links) == 10_000
+
+
+class TestARawCall:
+    async def test_gives_the_whole_result_redacted(self, tmp_path: Path) -> None:
+        result = {"content": [{"type": "text", "text": f"1 {SECRET}"}], "_meta": {"a": 1}, "isError": False}
+        it = door(tmp_path, answer=result)
+        reply = await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        assert reply == Reply(result | {"content": [{"type": "text", "text": "1 ***"}]})
+        assert it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
+
+    async def test_that_gives_an_error_is_recorded_as_failed_and_not_raised(self, tmp_path: Path) -> None:
+        it = door(tmp_path, answer={"isError": True, "content": [{"type": "text", "text": f"no {SECRET}"}]})
+        reply = await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        assert reply.value["isError"] is True
+        assert it.recorded()[0][3:] == ("failed", "no ***")
+        assert (it.caller.reports[0].status, it.caller.reports[0].error) == (CallStatus.FAILED, "no ***")
+
+    async def test_is_judged_and_checked_like_any_other(self, tmp_path: Path) -> None:
+        it = door(tmp_path, rules=[{"deny": "github/delete_*"}])
+        with pytest.raises(CallRefused):
+            await it.gateway.call(it.caller, "github", "delete_repo", {}, raw=True)
+        with pytest.raises(InvalidArguments):
+            await it.gateway.call(it.caller, "github", "create_issue", {}, raw=True)
+        assert it.upstreams.reached == []

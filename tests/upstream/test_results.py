@@ -9,7 +9,7 @@ import pytest
 from codemode_server.errors import ToolFailed
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream._texts import parse_text
-from codemode_server.upstream.results import to_reply
+from codemode_server.upstream.results import resource_reply, to_reply
 
 
 def texts(*blocks: str) -> dict[str, Any]:
@@ -161,3 +161,119 @@ def test_a_request_for_input_is_an_error_that_says_so() -> None:
     """2026-07-28 servers ask in their result; there is nobody to ask yet."""
     with pytest.raises(ToolFailed, match="input from a person"):
         to_reply({"resultType": "input_required", "inputRequests": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": "é"}\r\n\r\n{"b": [1]}', [{"a": "é"}, {"b": [1]}]),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ("```\n[1, 2]\n```\n", [1, 2]),
+    ],
+)
+def test_json_lines_and_fenced_json_are_read(text: str, value: Any) -> None:
+    assert parse_text(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}\nNext cursor: abc',
+        'Found 2 rows:\n[{"a": 1}]',
+        '{"a": 1}\n{"a": 2',
+        '```json\n{"a": 1}\n```\nSee above.',
+        "```python\n[1, 2]\n```",
+        "```\nplain\n```",
+        '```json\n{"a": 1}',
+    ],
+)
+def test_json_with_something_beside_it_stays_a_text(text: str) -> None:
+    """What stands beside it (a cursor, a count) would be lost."""
+    assert parse_text(text) is text
+
+
+def test_json_in_a_string_that_is_declared_is_read() -> None:
+    """Tools that are declared to give a string often give JSON in it; what is no object or array stays as it is."""
+    assert to_reply({"structuredContent": {"result": '[{"a": 1}]'}}) == Reply([{"a": 1}])
+    assert to_reply({"structuredContent": {"result": "00123"}}) == Reply("00123")
+    assert to_reply({"structuredContent": {"result": "8"}}) == Reply("8")
+    assert to_reply({"structuredContent": {"content": "[1]"}}) == Reply({"content": "[1]"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("application/json", "[1]", [1]),
+        ("application/vnd.api+json; charset=utf-8", '{"a": 1}', {"a": 1}),
+        ("text/plain", "[1]", "[1]"),
+        (None, "[1]", [1]),
+    ],
+)
+def test_an_embedded_text_alone_is_the_text_and_read_if_it_is_json(kind: str | None, text: str, value: Any) -> None:
+    resource = {"uri": "file:///x", "text": text, **({"mimeType": kind} if kind else {})}
+    assert to_reply({"content": [{"type": "resource", "resource": resource}]}) == Reply(value)
+
+
+def test_an_embedded_text_beside_others_keeps_its_uri() -> None:
+    """GitHub's server says where a file is from in a text before it; joined, the file would be spoilt."""
+    resource = {"type": "resource", "resource": {"uri": "repo://a/b.py", "text": "x = 1", "mimeType": "text/x-python"}}
+    reply = to_reply({"content": [{"type": "text", "text": "downloaded (SHA: 1)"}, resource]})
+    assert reply.value[1] == {
+        "type": "file",
+        "text": "x = 1",
+        "mime_type": "text/x-python",
+        "name": "b.py",
+        "uri": "repo://a/b.py",
+    }
+
+
+def test_json_text_beside_a_file_is_read() -> None:
+    content = [{"type": "text", "text": '{"width": 3}'}, {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}]
+    assert to_reply({"content": content}).value[0] == {"type": "json", "value": {"width": 3}}
+
+
+def test_a_link_says_what_is_known_of_it() -> None:
+    link = {"type": "resource_link", "uri": "demo://1", "name": "One", "size": 5, "description": "the first"}
+    (file,) = to_reply({"content": [link]}).value
+    assert (file["size"], file["description"], "data" in file, "text" in file) == (5, "the first", False, False)
+    assert "size" not in to_reply({"content": [link | {"size": "big"}]}).value[0]
+
+
+def test_a_text_that_says_more_than_an_undeclared_object_stands_beside_it() -> None:
+    """Some servers put a summary for a view there, and what was asked for in the text."""
+    result = {**texts("line 1\nline 2"), "structuredContent": {"path": "a.txt"}}
+    beside = Reply([{"type": "json", "value": {"path": "a.txt"}, "beside": {"text": "line 1\nline 2"}}], "blocks")
+    assert to_reply(result, declares_output=False) == beside
+    assert to_reply(result) == Reply({"path": "a.txt"}), "a declared object is all there is"
+
+
+def test_a_text_that_says_the_same_is_left_out() -> None:
+    for text in ('{"a": "b", "c": 1}', '{"c": 1,"a": "b"}', "b", " b\n"):
+        result = {**texts(text), "structuredContent": {"a": "b", "c": 1}}
+        assert to_reply(result, declares_output=False) == Reply({"a": "b", "c": 1})
+
+
+def test_an_empty_object_hides_no_text() -> None:
+    assert to_reply({**texts("here"), "structuredContent": {}}) == Reply("here")
+    assert to_reply({"content": [], "structuredContent": {}}) == Reply({})
+
+
+def test_blocks_for_a_person_are_kept() -> None:
+    block = {"type": "text", "text": "for you", "annotations": {"audience": ["user"]}}
+    assert to_reply({"content": [block]}) == Reply("for you")
+
+
+def test_a_resource_is_files_or_a_failure() -> None:
+    contents = [{"uri": "d://a", "text": "x", "mimeType": "text/plain"}, {"blob": "aGk="}, {"uri": "d://c"}, 3]
+    reply = resource_reply("d://", {"contents": contents})
+    assert reply == Reply(
+        [
+            {"type": "file", "text": "x", "mime_type": "text/plain", "name": "a", "uri": "d://a"},
+            {"type": "file", "data": "aGk=", "mime_type": None, "name": "d:", "uri": "d://"},
+        ],
+        "blocks",
+    )
+    for nothing in ({"contents": []}, {}, {"contents": "x"}, [1]):
+        with pytest.raises(ToolFailed, match="without contents"):
+            resource_reply("d://", nothing)

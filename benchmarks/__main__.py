@@ -22,13 +22,15 @@ from mcp import Client, StdioServerParameters
 
 from codemode_server import __version__
 from codemode_server.app import App
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.execution.preflight.preflight import Checked, Preflight
 from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
+from codemode_server.gateway.learning import Learning
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState, definition_text
+from codemode_server.sandbox.backend import Reply
 from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
@@ -52,6 +54,7 @@ def main() -> int:
         *discovery(),
         *anyio.run(execution),
         *anyio.run(checking),
+        learning(),
         *stubs(),
         token_estimate(),
     ]
@@ -274,6 +277,26 @@ async def checking(runs: int = 100) -> list[Row]:
         ),
         Row("check of `1 + 1`, which starts no type checker", f"p50 {statistics.median(small):.2f} ms"),
     ]
+
+
+def learning(runs: int = 200) -> Row:
+    """What a call costs more because its result is learned from: looked at, merged into what is known."""
+    definition = ToolDefinition("rows", input_schema={"type": "object", "properties": {"all": {"type": "boolean"}}})
+    tool = next(Catalog.build([UpstreamListing("s", UpstreamState.READY, (definition,))]).tools())
+    record = {"id": 1, "title": "x", "user": {"login": "a", "id": 1}, "labels": [{"name": "b"}], "at": None, "n": 1.5}
+    told = [_learning_ms(tool, value, runs) for value in (record, [record] * 30, [record] * 10_000)]
+    return Row(
+        "learning from a result: one record, 30 rows, 10,000 rows",
+        ", ".join(f"{p50:.2f}" for p50 in told) + " ms (p50)",
+        "under 1, 2, 10 ms",
+        told[0] < 1 and told[1] < 2 and told[2] < 10,
+    )
+
+
+def _learning_ms(tool: Tool, value: Any, runs: int) -> float:
+    learned, reply = Learning(), Reply(value)
+    p50, _ = _percentiles([_timed(lambda _: learned.learn("s", tool, {}, reply), number) for number in range(runs)])
+    return p50
 
 
 def stubs() -> list[Row]:

@@ -241,6 +241,18 @@ async def test_a_failure_that_is_caught_or_never_reached_is_a_warning_at_most(ar
     assert all("labl" in line for line in await warnings(code))
 
 
+async def test_a_tool_that_is_asked_for_first_is_a_warning_at_most() -> None:
+    code = (
+        "from codemode import search_tools\nnames = [tool['name'] for tool in search_tools('issues')]\n"
+        "if 'close_issue' in names:\n    from servers.github import close_issue\n"
+    )
+    assert len(await warnings(code)) == 1
+
+
+async def test_the_error_of_tools_needs_no_import_from_a_server() -> None:
+    assert await errors("from servers.github import ToolError, boom") == ["1: ToolError is there without an import"]
+
+
 @pytest.mark.parametrize(
     "around",
     [

@@ -140,6 +140,9 @@ async def test_a_wrong_key_is_seen_however_the_result_came(code: str) -> None:
         "n = '5'\nfor _ in range(2):\n    n = int(n) + 1\nget_issue('a', n)",
         "n = '5'\ndef change():\n    global n\n    n = 5\nchange()\nget_issue('a', n)",
         "import json\nprint(json.loads(list_issues('a'))[0]['title'], json.loads(search('a')))",
+        "def f(n='5'):\n    return get_issue('a', n)\nf(5)",
+        "class C:\n    n = '5'\nC.n = 5\nget_issue('a', C.n)",
+        "n = '5' if issues else 5\nget_issue('a', n)".replace("issues", "list_issues('a')"),
         "import os\nget_issue(os.environ.get('REPO'), 1)",
         "cursor = None\nwhile True:\n    page = echo(cursor=cursor)\n    cursor = page.get('next')\n"
         "    if not cursor: break",

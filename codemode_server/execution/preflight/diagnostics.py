@@ -80,7 +80,7 @@ class Reader:
         subscript = self._findings.reading.parents.get(node)
         if known is None or not isinstance(subscript, ast.Subscript) or not isinstance(subscript.ctx, ast.Load):
             return None
-        if key in self._own_keys or self._is_asked_for(node, key):
+        if key in self._own_keys or self._findings.fates.is_asked_for(node, key):
             return None
         near = difflib.get_close_matches(key[:100], known.keys, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -182,20 +182,6 @@ class Reader:
         """The keys that each place adds which adds some; None for keys that are not written out."""
         return [keys for node in self._findings.reading.nodes for keys in _added_by(node)]
 
-    def _is_asked_for(self, node: ast.AST, key: str) -> bool:
-        """Whether a condition around it asks for the key first."""
-        for parent, child in self._findings.reading.above(node):
-            tests: list[Any] = []
-            if isinstance(parent, (ast.If, ast.While, ast.IfExp)) and child is not parent.test:
-                tests = [parent.test]
-            elif isinstance(parent, ast.BoolOp):
-                tests = [value for value in parent.values if value is not child]
-            elif hasattr(parent, "generators") and not isinstance(child, ast.comprehension):
-                tests = [test for generator in parent.generators for test in generator.ifs]
-            if any(isinstance(it, ast.Constant) and it.value == key for test in tests for it in ast.walk(test)):
-                return True
-        return False
-
 
 def _added_by(node: ast.AST) -> Iterator[set[str] | None]:
     match node:
@@ -235,9 +221,10 @@ def _value(kind: str) -> Any:
     if not kind.startswith("Literal[") or not kind.endswith("]"):
         return NOT_CONSTANT
     try:
-        return constant_of(ast.parse(kind[8:-1], mode="eval").body)
+        held = ast.parse(kind[8:-1], mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NOT_CONSTANT
+    return NOT_CONSTANT if isinstance(held, ast.Tuple) else constant_of(held)  # a tuple is a choice of values
 
 
 def _kinds(text: str) -> set[str]:

@@ -43,6 +43,15 @@ class Fates:
             return False
         return all(self._ends(function, catchers) for function in self._named_functions(node))
 
+    def is_asked_for(self, node: ast.AST, name: str) -> bool:
+        """Whether a condition around a place asks for this name first: `if "create_issue" in names`, `x.get("url")`."""
+        return any(
+            isinstance(found, ast.Constant) and found.value == name
+            for parent, child in self._reading.above(node)
+            for test in _tests(parent, child)
+            for found in ast.walk(test)
+        )
+
     def _named_functions(self, node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         found = self._reading.functions(node)
         return [function for function in found if not isinstance(function, ast.Lambda)]
@@ -117,6 +126,19 @@ class Fates:
             if isinstance(child, ast.stmt) and _comes_after_an_end(parent, child):
                 return True
         return False
+
+
+def _tests(parent: ast.AST, child: ast.AST) -> list[ast.expr]:
+    """The conditions under which this child of it is reached."""
+    match parent:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) if child is not test:
+            return [test]
+        case ast.BoolOp(values=values):
+            return [value for value in values if value is not child]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            is_source = isinstance(child, ast.comprehension)
+            return [] if is_source else [test for generator in parent.generators for test in generator.ifs]
+    return []
 
 
 def _is_never(parent: Any, child: ast.AST) -> bool:

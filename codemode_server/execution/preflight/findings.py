@@ -84,8 +84,8 @@ class Findings:
 
     def _each(self) -> Iterator[Finding]:
         for unknown in self.names.unknown:
-            message = unknown.message[:1].lower() + unknown.message[1:]
-            yield self.finding(unknown.node, message, unknown.raises, is_sure=unknown.is_sure)
+            is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
+            yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)
         for call in self.calls:
             if call.problem:
                 yield self.finding(call.call, call.problem, "TypeError")

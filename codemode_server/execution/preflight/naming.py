@@ -59,6 +59,7 @@ class Unknown:
     """A server or tool that is named and does not exist."""
 
     node: ast.AST
+    name: str
     message: str
     raises: str
     is_sure: bool
@@ -138,14 +139,15 @@ class Names:
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
-            self.unknown.append(Unknown(node, str(error), raises, is_sure=True))
+            self.unknown.append(Unknown(node, path[0], str(error), raises, is_sure=True))
             return True
         try:
             if len(path) > 1:
                 server.tool(path[1])
         except UnknownTool as error:
             is_settled = server.state is UpstreamState.READY and bool(server.tools)
-            self.unknown.append(Unknown(node, str(error), raises, is_settled))
+            message = "ToolError is there without an import" if path[1] == "ToolError" else str(error)
+            self.unknown.append(Unknown(node, path[1], message, raises, is_settled))
             return True
         return False
 

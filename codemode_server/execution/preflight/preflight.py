@@ -7,7 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 from codemode_server.catalog.catalog import Catalog
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
-    from codemode_server.execution.preflight.checker import TypeChecker
+    from codemode_server.execution.preflight.checker import Diagnostic, TypeChecker
     from codemode_server.execution.preflight.document import Document
     from codemode_server.execution.preflight.findings import Finding, Findings
     from codemode_server.execution.preflight.reading import Reading
@@ -24,7 +25,9 @@ if TYPE_CHECKING:  # imported with the first program: a host waits for its hands
 logger = logging.getLogger(__name__)
 
 Strictness = Literal["errors", "warnings", "none"]
+_Made = TypeVar("_Made")
 _MOST_TOLD = 5
+_MOST_LOOKED_AT = 100
 _LARGE = 8 * 1024
 """Characters."""
 
@@ -106,17 +109,14 @@ class Preflight:
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         catalog = self._catalog()
-        # What is large is read in a thread, so that other programs go on meanwhile.
-        own, found, document = (
-            await anyio.to_thread.run_sync(_read, reading, catalog) if len(code) > _LARGE else _read(reading, catalog)
-        )
+        is_large = len(code) > _LARGE
+        own, found, document = await _worked(is_large, _read, reading, catalog)
         if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
             return found
-        from codemode_server.execution.preflight.diagnostics import Reader
-
+        more = await _worked(is_large, _told, own, document, diagnostics)
         lines = {finding.line for finding in found}
-        more = dict.fromkeys(other for other in Reader(own, document).findings(diagnostics) if other.line not in lines)
-        return sorted([*found, *more], key=lambda finding: finding.line)
+        more = [finding for finding in more if finding.line not in lines]
+        return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:
@@ -126,6 +126,17 @@ class Preflight:
             if self._tasks is not None:
                 self._tasks.start_soon(self._checker.tend)
         return self._checker
+
+
+async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
+    """What is large is worked on in a thread, so that other programs go on meanwhile."""
+    return await anyio.to_thread.run_sync(work, *arguments) if is_large else work(*arguments)
+
+
+def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:
+    from codemode_server.execution.preflight.diagnostics import Reader
+
+    return list(islice(Reader(own, document).findings(diagnostics), _MOST_LOOKED_AT))
 
 
 def _read(reading: Reading, catalog: Catalog) -> tuple[Findings, list[Finding], Document | None]:

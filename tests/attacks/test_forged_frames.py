@@ -6,6 +6,7 @@ what is refused never reaches an upstream, whose own log is the proof, and the r
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,88 @@ receive()["kind"]
     assert arrived(tmp_path, "main") == []
 
 
+ARCHIVE = Path(__file__).parent.parent / "upstreams" / "archive.py"
+GET_LINKS = (
+    RAW
+    + """
+def read(id, server, uri):
+    send(op="read", id=id, server=server, uri=uri)
+    return receive()
+links = call(1, "archive", "find_letters", count=2)["value"]
+"""
+)
+URIS = {
+    "of which no result told": "archive://private",
+    "one further": "archive://letters/3",
+    "with a slash more": "archive://letters/1/",
+    "with dots": "archive://letters/../private",
+    "percent": "archive://letters/%31",
+    "a file": "file:///etc/passwd",
+    "a template": "archive://letters/{number}",
+    "nothing": "",
+    "a NUL": "archive://letters/1\0",
+}
+
+
+def archive(folder: Path) -> dict[str, Any]:
+    log = str(folder / "archive.log")
+    return {"archive": {"command": sys.executable, "args": [str(ARCHIVE), log]}, **two_servers(folder)}
+
+
+def read(folder: Path) -> list[str]:
+    log = folder / "archive.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+async def test_a_forged_read_of_what_a_result_linked_to_arrives(tmp_path: Path) -> None:
+    """The positive control of the next ones."""
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        answer = await host.run(GET_LINKS + "read(2, 'archive', links[1]['uri'])['value'][0]['text']")
+        assert answer.value == "Letter 1: all is well."
+    assert read(tmp_path) == ["letters/1"]
+
+
+async def test_a_forged_read_of_anything_else_is_refused_and_recorded(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        for title, uri in URIS.items():
+            answer = await host.run(GET_LINKS + f"r = read(2, 'archive', {uri!r})\n[r['ok'], r.get('kind')]")
+            assert answer.value == [False, "invalid_arguments"], title
+        for server in ("main", "off", "ARCHIVE", "archive/x", "*", ""):
+            answer = await host.run(GET_LINKS + f"read(2, {server!r}, links[1]['uri'])['ok']")
+            assert answer.value is False, server
+        await is_well(host)
+    assert read(tmp_path) == []
+    assert {row[3] for row in recorded(tmp_path) if row[1] == "resources/read"} == {"invalid"}
+
+
+async def test_links_of_another_execution_are_not_this_ones(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        assert (await host.run(GET_LINKS + "len(links)")).value == 3
+        forged = GET_LINKS.replace("links =", "# links =") + "read(2, 'archive', 'archive://letters/1')['kind']"
+        assert (await host.run(forged)).value == "invalid_arguments"
+    assert read(tmp_path) == []
+
+
+async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp_path: Path) -> None:
+    rules = {"default": "deny", "rules": [{"allow": "archive/find_*"}]}
+    async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules, limits={"calls": 20})) as host:
+        answer = await host.run(GET_LINKS + "read(2, 'archive', links[1]['uri'])['kind']")
+        assert answer.value == "refused"
+        answer = await host.run(GET_LINKS + "for n in range(2, 40): read(n, 'archive', 'x')")
+        assert answer.error["setting"] == "limits.calls"
+    assert read(tmp_path) == []
+
+
+async def test_a_forged_raw_call_is_judged_like_any_other(tmp_path: Path) -> None:
+    forged = "send(op='call', id=1, server='main', tool={!r}, arguments={{'how': 'ping'}}, raw=True)\nr = receive()\n"
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
+        answer = await host.run(RAW + forged.format("act") + "r['value']['content'][0]['text']")
+        assert answer.value == "pong", "control"
+        answer = await host.run(RAW + forged.format("hidden_act") + "r['kind']")
+        assert answer.value == "refused"
+    assert arrived(tmp_path, "main") == ["act"]
+
+
 async def test_calls_after_a_forged_end_go_nowhere(tmp_path: Path) -> None:
     """The program finds its own id, says that it is done, and calls on."""
     forged = """
@@ -111,6 +194,9 @@ NO_FRAMES = {
         """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":' + '9' * 5000 + '}}')"""
     ),
     "huge id, no arguments": "send(op='call', id=10**400, server='main', tool='act', arguments=[])",
+    "raw that is no boolean": "send(op='call', id=1, server='main', tool='act', arguments={}, raw='yes')",
+    "a read of no text": "send(op='read', id=1, server='main', uri=5)",
+    "a read without end": "send(op='read', id=1, server='main', uri='x' * 9000)",
     "the host's own frame": "send(op='run', id='x', code='1', limits={})",
     "a forged reply": "send(op='reply', id=1, ok=True, value=1, encoding='json')",
 }

@@ -12,6 +12,7 @@ from codemode_server.sandbox.backend import Limits, ProgramError
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
 CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
+READ: dict[str, Any] = {"op": "read", "id": 1, "server": "s", "uri": "d://x"}
 WRONG: list[Any] = [None, 1.5, [], True]
 WRONG_ERRORS: list[Any] = ["x", {}, {"type": 1, "message": "", "traceback": ""}]
 
@@ -22,6 +23,8 @@ def parsed(frame: Any) -> frames.GuestFrame:
 
 def test_each_frame_becomes_its_record() -> None:
     assert parsed(CALL | {"more": 1}) == frames.Call(1, "s", "t", {}, len(json.dumps(CALL | {"more": 1})))
+    assert parsed(CALL | {"raw": True}) == frames.Call(1, "s", "t", {}, len(json.dumps(CALL | {"raw": True})), True)
+    assert parsed(READ) == frames.Read(1, "s", "d://x", len(json.dumps(READ)))
     assert parsed({"op": "load", "id": 2, "module": "m"}) == frames.Load(2, "m")
     assert parsed({"op": "output", "stream": "stderr", "text": "x"}) == frames.Output("stderr", "x")
     assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")
@@ -41,6 +44,9 @@ def test_an_error_is_bounded() -> None:
     "frame",
     [
         *[CALL | {key: value} for key in ("id", "server", "tool", "arguments") for value in WRONG],
+        *[READ | {key: value} for key in ("id", "server", "uri") for value in WRONG],
+        *[CALL | {"raw": value} for value in (None, 1, "true")],
+        READ | {"uri": "x" * (frames.MAX_URI + 1)},
         *[DONE | {"error": error} for error in WRONG_ERRORS],
         DONE | {"error": {"type": "", "message": "", "traceback": "", "line": "3"}},
         DONE | {"value_form": "bytes"},

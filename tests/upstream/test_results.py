@@ -274,6 +274,7 @@ def test_a_resource_is_files_or_a_failure() -> None:
         ],
         "blocks",
     )
-    for nothing in ({"contents": []}, {}, {"contents": "x"}, [1]):
+    nothings: list[Any] = [{"contents": []}, {}, {"contents": "x"}, [1]]
+    for nothing in nothings:
         with pytest.raises(ToolFailed, match="without contents"):
             resource_reply("d://", nothing)

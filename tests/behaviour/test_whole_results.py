@@ -1,0 +1,108 @@
+"""Links, files, pages and many calls, through the real product with a real upstream behind it, as a host sees them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.kit import recorded
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+
+
+def archive(folder: Path, **settings: Any) -> dict[str, Any]:
+    args = [str(UPSTREAMS / "archive.py"), str(folder / "archive.log")]
+    return {"archive": {"command": sys.executable, "args": args, **settings}}
+
+
+def read(folder: Path) -> list[str]:
+    """The resources that the upstream was asked for."""
+    log = folder / "archive.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_linked_document_is_fetched_when_the_program_wants_it(tmp_path: Path, protocol: str) -> None:
+    code = """
+from servers.archive import find_letters
+said, first, *others = find_letters(count=3)
+text = first.fetch().text()
+[said, first.name, text, [it.is_link for it in others]]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path, protocol=protocol))) as host:
+        answer = await host.run(code)
+    assert answer.value == ["3 letters", "letter-1.txt", "Letter 1: all is well.", [True, True]]
+    assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
+        ("archive.find_letters", "succeeded"),
+        ("archive.read_resource", "succeeded"),
+    ]
+    assert read(tmp_path) == ["letters/1"]
+    assert recorded(tmp_path)[1] == ("archive", "resources/read", "allow", "succeeded")
+
+
+async def test_linked_documents_are_fetched_at_the_same_time(tmp_path: Path) -> None:
+    code = """
+import asyncio
+from servers.archive import find_letters
+_, *letters = await find_letters(count=5)
+files = await asyncio.gather(*[letter.fetch() for letter in letters])
+[file.text()[:8] for file in files]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        assert (await host.run(code)).value == [f"Letter {number}" for number in range(1, 6)]
+    assert sorted(read(tmp_path)) == [f"letters/{number}" for number in range(1, 6)]
+
+
+async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        answer = await host.run(
+            "from servers.archive import lost_letter\ntry: lost_letter().text()\nexcept ToolError as e: r = e.kind\nr"
+        )
+    assert answer.value == "tool_failed"
+    assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
+
+
+async def test_a_rule_keeps_documents_from_being_fetched(tmp_path: Path) -> None:
+    rules = {"rules": [{"deny": "archive/read_resource", "reason": "letters are private"}]}
+    async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules)) as host:
+        answer = await host.run("from servers.archive import find_letters\nfind_letters(count=1)[1].text()")
+    assert "letters are private" in answer.error["message"]
+    assert read(tmp_path) == []
+
+
+async def test_images_and_documents_are_objects_in_the_program(tmp_path: Path) -> None:
+    code = """
+from servers.archive import scan
+said, image, facts = scan()
+[said, image.mime_type, image.data[:4] == b"\\x89PNG", facts.json()["words"], facts.uri]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        assert (await host.run(code)).value == ["page 1", "image/png", True, 3, "archive://pages/1"]
+
+
+async def test_pages_and_many_calls_in_one_program(tmp_path: Path) -> None:
+    code = """
+from servers.archive import list_boxes, weigh
+weights = weigh.map(list_boxes.pages(), concurrency=2)
+[[w["grams"] for w in weights.ok], {n: str(e) for n, e in weights.errors.items()}]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        grams, errors = (await host.run(code)).value
+    assert grams == [0, 100, 200, 400]
+    assert list(errors) == ["3"]
+    assert "box 3 is too heavy" in errors["3"]
+    assert [tool for _, tool, _, _ in recorded(tmp_path)].count("weigh") == 5
+
+
+async def test_raw_results_are_whole_and_their_errors_are_for_the_program_to_see(tmp_path: Path) -> None:
+    code = """
+from servers.archive import weigh
+good, bad = weigh.raw(box=1), weigh.raw(box=3)
+[good["structuredContent"], good["content"][0]["type"], bad["isError"], "too heavy" in bad["content"][0]["text"]]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        answer = await host.run(code)
+    assert answer.value == [{"box": 1, "grams": 100}, "text", True, True]
+    assert [call["status"] for call in answer.content["calls"]] == ["succeeded", "failed"]

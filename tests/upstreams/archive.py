@@ -1,0 +1,100 @@
+"""An upstream that answers with links, embedded documents, images and pages; over stdio: `archive.py [LOG]`.
+
+What was read of its resources is appended to LOG, a line each.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import (
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
+
+LOG = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+READS = ToolAnnotations(read_only_hint=True)
+server = MCPServer("archive", log_level="CRITICAL")
+
+
+def link(number: int) -> ResourceLink:
+    return ResourceLink(
+        type="resource_link", uri=f"archive://letters/{number}", name=f"letter-{number}.txt", mime_type="text/plain"
+    )
+
+
+@server.resource("archive://letters/{number}", mime_type="text/plain")
+def letter(number: str) -> str:
+    if LOG is not None:
+        with LOG.open("a") as log:
+            log.write(f"letters/{number}\n")
+    if number == "13":
+        raise ValueError("letter 13 is lost")
+    return f"Letter {number}: all is well."
+
+
+@server.resource("archive://private", mime_type="text/plain")
+def private() -> str:
+    if LOG is not None:
+        with LOG.open("a") as log:
+            log.write("private\n")
+    return "nobody was given a link to this"
+
+
+@server.tool(annotations=READS, structured_output=False)
+def find_letters(count: int = 3) -> CallToolResult:
+    """Find letters; gives links to them."""
+    said = TextContent(type="text", text=f"{count} letters")
+    return CallToolResult(content=[said, *[link(number) for number in range(1, count + 1)]])
+
+
+@server.tool(annotations=READS, structured_output=False)
+def lost_letter() -> CallToolResult:
+    """A link to what can't be read."""
+    return CallToolResult(content=[link(13)])
+
+
+@server.tool(annotations=READS, structured_output=False)
+def scan() -> CallToolResult:
+    """A picture of a page, what is on it, and the page's facts."""
+    page = TextResourceContents(uri="archive://pages/1", text='{"words": 3}', mime_type="application/json")
+    return CallToolResult(
+        content=[
+            TextContent(type="text", text="page 1"),
+            ImageContent(type="image", data=PIXEL, mime_type="image/png"),
+            EmbeddedResource(type="resource", resource=page),
+        ]
+    )
+
+
+@server.tool(annotations=READS)
+def list_boxes(cursor: str | None = None) -> dict[str, Any]:
+    """List boxes, two at a time."""
+    start = int(cursor or 0)
+    return {
+        "boxes": [{"box": number} for number in range(start, min(start + 2, 5))],
+        "next_cursor": str(start + 2) if start + 2 < 5 else None,
+    }
+
+
+@server.tool(annotations=READS)
+def weigh(box: int) -> dict[str, int]:
+    """Weigh a box."""
+    if box == 3:
+        raise ToolError("box 3 is too heavy")
+    return {"box": box, "grams": box * 100}
+
+
+if __name__ == "__main__":
+    server.run("stdio")

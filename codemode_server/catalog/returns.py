@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -56,6 +56,8 @@ class ReturnType:
     """How many calls it was observed in."""
     by_argument: tuple[ArgumentCase, ...] = ()
     """If an argument decides what comes: the cases seen. `type` is their union."""
+    open_classes: frozenset[str] = frozenset()
+    """Classes of the stub whose dicts have, or may well have, other keys than those they name."""
 
     @property
     def comment(self) -> str:
@@ -74,22 +76,35 @@ def return_type(
     writer: TypeWriter,
 ) -> ReturnType:
     """The type of the result as programs see it; `name` is what classes are named after."""
+    found = _return_type(name, definition, parameters, observed, writer)
+    return replace(found, open_classes=writer.open_classes)
+
+
+def _return_type(
+    name: str,
+    definition: ToolDefinition,
+    parameters: tuple[Parameter, ...],
+    observed: Observed | None,
+    writer: TypeWriter,
+) -> ReturnType:
     hint = f"{name}_result"
-    if observed is None or not is_vague(definition):
+    if observed is None or (observed.shape.unread and not observed.shape.kinds) or not is_vague(definition):
         writer.read(definition.output_schema)
         declared = writer.type_of(declared_result(definition)[0], hint)
         return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
     writer.read(None)
     for parameter in parameters:
         if cases := _explaining(observed.by_argument.get(parameter.raw_name, {})):
-            told = tuple(
-                ArgumentCase(
-                    parameter.name, _as_python(value), _type_of(case.shape, case.calls, hint, writer), case.calls
-                )
-                for value, case in cases.items()
-            )
+            told = tuple(_told(name, parameter, value, case, writer) for value, case in cases.items())
             return ReturnType(union(*(case.type for case in told)), "observed", observed.calls, told)
     return ReturnType(_type_of(observed.shape, observed.calls, hint, writer), "observed", observed.calls)
+
+
+def _told(name: str, parameter: Parameter, value: str, case: Case, writer: TypeWriter) -> ArgumentCase:
+    given = json.loads(value) if value else False
+    word = given if isinstance(given, str) else parameter.name if given else ""
+    found = _type_of(case.shape, case.calls, f"{name}_{word}_result", writer)
+    return ArgumentCase(parameter.name, literal(given) if value else "", found, case.calls)
 
 
 def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
@@ -140,7 +155,8 @@ def _schema_of(kind: str, shape: Shape) -> dict[str, Any]:
                 "properties": {key: _schema(inner) for key, inner in shape.keys.items()},
                 "required": [key for key in shape.keys if shape.is_required(key)],
             }
-            return record | ({"additionalProperties": _schema_of_others(shape)} if shape.others else {})
+            is_open = shape.others is not None or shape.has_open_keys
+            return record | ({"additionalProperties": _schema_of_others(shape)} if is_open else {})
         case "dict":
             return {"type": "object", "additionalProperties": _schema_of_others(shape)}
         case "str" if words := shape.closed_words:
@@ -190,7 +206,3 @@ class _Face:
         common, every = self.fields & other.fields, self.fields | other.fields
         is_seen_often = min(self.calls, other.calls) >= 2 and bool(self.fields) and bool(other.fields)
         return is_seen_often and 2 * len(common) < len(every)
-
-
-def _as_python(value: str) -> str:
-    return literal(json.loads(value)) if value else ""

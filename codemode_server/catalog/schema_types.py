@@ -128,6 +128,11 @@ class TypeWriter:
     def flat(self, schema: object) -> Flat:
         return self._reader.flat(schema)
 
+    @property
+    def open_classes(self) -> frozenset[str]:
+        """Those of the TypedDicts that are said to have other keys as well."""
+        return frozenset(found.name for found in self._classes if found.comment)
+
     def classes_source(self) -> list[str]:
         """The TypedDicts, each after those it needs wherever that is possible."""
         taken = _TYPE_NAMES | {found.name for found in self._classes}

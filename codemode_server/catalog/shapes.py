@@ -86,6 +86,14 @@ class Shape:
         return key in self.keys and self.keys[key].total >= self.dicts
 
     @property
+    def has_open_keys(self) -> bool:
+        """Whether fields come and go so much that others must be expected: none is in every dict, and most are in
+        few, as in rows of what a query asked for."""
+        fields = [inner.total for inner in self.keys.values()]
+        is_seen_often = self.dicts >= 3 and len(fields) >= 4
+        return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
+
+    @property
     def closed_words(self) -> tuple[str, ...]:
         """The strings that alone occur here, if they were seen often enough to say so: at least two of them, none of
         them only once, for what was seen once tells of others that were not seen yet."""
@@ -171,6 +179,7 @@ def outline(shape: Shape) -> tuple[object, ...]:
         bool(shape.nulls),
         bool(shape.unread),
         shape.is_map,
+        shape.has_open_keys,
         shape.closed_words,
         outline(shape.items) if shape.items else None,
         outline(shape.others) if shape.others else None,

@@ -106,7 +106,7 @@ async def test_an_argument_that_decides_what_comes_is_told_case_by_case(tmp_path
     async with in_memory(desk(tmp_path)) as host:
         await host.run("from servers.desk import history\nhistory()\nhistory(mode='summary')")
         text = await stub(host, "history")
-        assert '    # mode="log": list[HistoryResult]\n    # mode="summary": HistoryResult2\n' in text
+        assert '    # mode="log": list[HistoryLogResult]\n    # mode="summary": HistorySummaryResult\n' in text
         assert (await host.run("from servers.desk import history\nhistory(mode='summary')['entries']")).value == 1
 
 

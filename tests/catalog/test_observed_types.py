@@ -101,24 +101,24 @@ class TestTheWholeText:
             "from servers import tool\n"
             "from typing import Literal, TypedDict\n"
             "\n"
-            "class HistoryResult(TypedDict):\n"
+            "class HistoryLogResult(TypedDict):\n"
             "    sha: str\n"
             "    by: str\n"
             "\n"
-            "class HistoryResult2(TypedDict):\n"
+            "class HistoryStatusResult(TypedDict):\n"
             "    branch: str\n"
             "    clean: bool\n"
             "\n"
             '@tool("git_hub", "history")\n'
             'def history(repo: str, mode: Literal["log", "status"] = "log", deep: bool = ...)'
-            " -> list[HistoryResult] | HistoryResult2:  # observed in 2 calls\n"
-            '    # mode="log": list[HistoryResult]\n'
-            '    # mode="status": HistoryResult2\n'
+            " -> list[HistoryLogResult] | HistoryStatusResult:  # observed in 2 calls\n"
+            '    # mode="log": list[HistoryLogResult]\n'
+            '    # mode="status": HistoryStatusResult\n'
             "    ...\n"
         )
         assert [(case.parameter, case.value, str(case.type)) for case in tool.returned.by_argument] == [
-            ("mode", '"log"', "list[HistoryResult]"),
-            ("mode", '"status"', "HistoryResult2"),
+            ("mode", '"log"', "list[HistoryLogResult]"),
+            ("mode", '"status"', "HistoryStatusResult"),
         ]
 
     def test_of_a_tool_that_was_never_called_is_as_ever(self) -> None:
@@ -178,6 +178,20 @@ class TestTheTypeOfTheResult:
         source = after(seen([big])).stub.source
         assert "part_p: " in source
         assert len(source) < 6_000
+
+
+class TestKeysBesideThoseThatAreNamed:
+    def test_are_told_where_they_are_data_or_depend_on_what_was_asked(self) -> None:
+        """Rows of a query have the columns that the query names."""
+        plain = after(seen([[{"id": 1, "name": "x"}]] * 3))
+        assert plain.returned.open_classes == frozenset()
+        queries = [{"id": 1, "name": "x", "city": "y"}, {"n": 1, "city": "y"}, {"mean": 1.5}, {"latest": "x", "id": 1}]
+        rows = after(seen([[row] * 2 for row in queries]))
+        assert "class ListIssuesResult(TypedDict, total=False):  # other keys are allowed\n" in rows.stub.source
+        assert rows.returned.open_classes == {"ListIssuesResult"}
+        counts = after(seen([{"url": "x", "total": 1, "laugh": 1, "heart": 1, "+1": 1}]))
+        assert "class ListIssuesResult(TypedDict):  # other keys: int\n" in counts.stub.source
+        assert counts.returned.open_classes == {"ListIssuesResult"}
 
 
 class TestADeclaredResult:
@@ -244,7 +258,7 @@ class TestAnArgument:
         once = seen([short], known, {"deep": False}).merged(seen([long], known, {"deep": True}))
         assert after(once, known).returned.by_argument == ()
         cases = after(once.merged(once), known).returned.by_argument
-        assert [case.text for case in cases] == ["deep=False: HistoryResult", "deep=True: HistoryResult2"]
+        assert [case.text for case in cases] == ["deep=False: HistoryResult", "deep=True: HistoryDeepResult"]
 
 
 class TestWhatIsKept:

@@ -191,6 +191,19 @@ async def test_a_key_that_was_never_observed_is_a_warning_that_says_how_often_wa
     ]
 
 
+async def test_a_key_that_was_never_observed_is_no_matter_where_what_was_asked_decides_the_keys() -> None:
+    """Rows have the columns that a query names."""
+    rows = [{"id": 1, "name": "x", "city": "y"}, {"number": 1, "city": "y"}, {"mean": 1.5}, {"latest": "x"}]
+    document = observed(rows, 14)
+    catalog = Catalog.build(
+        [listing("google_drive", *DRIVE)],
+        observed=lambda _server, definition: document if definition.name == "get_document" else None,
+    )
+    head = "from servers.google_drive import get_document\nprint(get_document('x')[0]"
+    assert await warnings(f"{head}['total'])", catalog) == []
+    assert len(await warnings(f"{head}['latests'])", catalog)) == 1, "control: one that is misspelt"
+
+
 async def test_comments_in_a_program_switch_nothing_off() -> None:
     code = HEAD + "get_issue('a', 1)['titel']  # type: ignore  # ty: ignore"
     assert len(await errors("# ty: ignore\n# type: ignore\n" + code)) == 1

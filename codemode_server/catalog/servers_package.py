@@ -32,8 +32,9 @@ argument whose default is `...` is not sent unless given. Every tool has three m
 The items of `map` are values of the first parameter, tuples by position, or dicts of arguments; what all have in
 common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
 
-An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text()` and `save(path)`; a link to
-one has `is_link`, and `fetch()` gives the `File` with its data.
+A call that fails raises `ToolError`, in `map` it leaves None. An image, sound or document is a `File` with `data`,
+`mime_type`, `name`, `uri`, `text()` and `save(path)`; a link to one has `is_link`, and is fetched when its content is
+used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -60,6 +61,7 @@ class File:
     mime_type: str | None
     name: str | None
     uri: str | None
+    description: str | None
     is_link: bool
 
     @property
@@ -67,11 +69,14 @@ class File:
     def text(self, encoding: str = "utf-8") -> str:
         """The content as text."""
 
-    def save(self, path: str) -> Any:
+    def json(self) -> Any:
+        """The content, read as JSON."""
+
+    def save(self, path: Any) -> Any:
         """Write the content to a file, for instance under /workspace."""
 
-    def fetch(self) -> "File":
-        """The file of a link, with its data."""
+    def fetch(self) -> Any:
+        """The file of a link, with its data; in async code awaitable."""
 
 
 class Mapped(list[T]):
@@ -94,6 +99,7 @@ class Pages(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
     def __aiter__(self) -> AsyncIterator[Any]: ...
+    def __await__(self) -> Generator[Any, Any, list[Any]]: ...
     def first(self, count: int) -> "Pages":
         """No more than so many."""
 
@@ -108,8 +114,9 @@ class Tool(Protocol[P, R]):
     def __call__(self, arguments: dict[str, Any], /) -> R: ...
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
-    def raw(self, *args: Any, **kwargs: Any) -> Any:
-        """The same call; the whole result as a dict, also if it says that it is an error."""
+    @property
+    def raw(self) -> "Tool[P, Any]":
+        """The same tool, giving its results whole, as dicts, also those that say that they are an error."""
 
     def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Mapped[R | Any]:
         """A call for each item."""

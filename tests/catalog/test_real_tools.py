@@ -68,6 +68,7 @@ text: str = read_text_file(path="a")["content"]
 length: int = sum(len(found["content"]) for found in read_text_file.map(["a", "b"], concurrency=2, head=5).ok)
 titles = [issue["title"] for issue in list_issues.pages("me", "repo").first(10)]
 is_error: bool = create_issue.raw("me", "repo", "title")["isError"]
+wholes = [whole["content"] for whole in read_text_file.raw.map(["a", "b"]).ok]
 TwilioApiV2010_ListCall("AC1", StartTime_gt="2026-01-01")
 
 

@@ -38,16 +38,16 @@ def is_field_name(key: str) -> bool:
 
     A name that is a value (`{"alice": 3}`) can't be told by its looks.
     """
-    return _FIELD_NAME.fullmatch(key) is not None and _is_chosen(key)
+    return _reads_like(_FIELD_NAME, key)
 
 
 def is_label(key: str) -> bool:
     """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
-    return _LABEL.fullmatch(key) is not None and _is_chosen(key)
+    return _reads_like(_LABEL, key)
 
 
-def _is_chosen(key: str) -> bool:
-    if len(key) > _LONGEST_FIELD_NAME or _ID.fullmatch(key):
+def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
+    if len(key) > _LONGEST_FIELD_NAME or not pattern.fullmatch(key) or _ID.fullmatch(key):
         return False
     digits = sum(letter.isdigit() for letter in key)
     if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):

@@ -105,8 +105,9 @@ class Shape:
 def of(value: JsonValue, *, keep_words: bool = False) -> Shape:
     """The shape of one JSON value; its short strings are in it only with `keep_words`."""
     shape = Shape()
-    _Reading(keep_words).add(shape, value, 0, 0)
-    return _without_doubtful_labels(shape)
+    reading = _Reading(keep_words)
+    reading.add(shape, value, 0, 0)
+    return _without_doubtful_labels(shape) if reading.has_labels else shape
 
 
 def of_reply(value: JsonValue, encoding: str, *, keep_words: bool = False) -> Shape:
@@ -154,10 +155,12 @@ def settled(shape: Shape, most_nodes: int = MOST_NODES) -> Shape:
     """What is kept and shown of a merged shape: dicts whose keys turned out to be data as maps, and no more than
     `most_nodes` places."""
     shape = _with_maps(shape)
-    for deepest in range(_DEEPEST, 0, -1):
-        if _count(shape) <= most_nodes:
-            break
-        shape = _cut(shape, deepest)
+    levels = _levels(shape)
+    places = 0
+    for depth, count in enumerate(levels):
+        places += count
+        if places > most_nodes and depth:
+            return _cut(shape, depth - 1)
     return shape
 
 
@@ -250,6 +253,7 @@ class _Reading:
         self._left = _STEPS
         self._names: set[str] = set()
         """Keys of this value that are names of fields or labels, so that each is checked once."""
+        self.has_labels = False
 
     def add(self, shape: Shape, value: JsonValue, depth: int, lists: int, reserve: int = 0) -> None:
         """Count the value in; `reserve` of the budget is for what comes after it."""
@@ -306,7 +310,11 @@ class _Reading:
         if len(value) > MOST_KEYS:
             return set()
         known = value.keys() & self._names
-        fresh = {key for key in value.keys() - known if is_field_name(key) or is_label(key)}
+        strange = value.keys() - known
+        fresh = set(filter(is_field_name, strange))
+        if labels := set(filter(is_label, strange - fresh)):
+            self.has_labels = True
+            fresh |= labels
         self._names |= fresh
         return known | fresh
 
@@ -422,9 +430,15 @@ def _has_varying_keys(shape: Shape) -> bool:
     return len(inner) >= 8 and len(fields) == len(inner) and len(every) >= 2 and are_alike
 
 
-def _count(shape: Shape) -> int:
-    inner = [*shape.keys.values(), *(one for one in (shape.items, shape.others) if one)]
-    return 1 + sum(map(_count, inner))
+def _levels(shape: Shape) -> list[int]:
+    """How many places there are at each depth."""
+    level, counts = [shape], []
+    while level:
+        counts.append(len(level))
+        level = [
+            inner for outer in level for inner in (*outer.keys.values(), outer.items, outer.others) if inner is not None
+        ]
+    return counts
 
 
 def _cut(shape: Shape, deepest: int) -> Shape:

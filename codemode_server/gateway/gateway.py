@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -23,18 +23,16 @@ from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.errors import (
     CallError,
     CallRefused,
-    CallTimedOut,
     InvalidArguments,
-    ToolFailed,
     UnknownTool,
-    UpstreamUnavailable,
 )
 from codemode_server.gateway import glimpses
 from codemode_server.gateway.arguments import check_arguments
+from codemode_server.gateway.errand import Errand, Sent, no_failure, refusal, status_of, uris
 from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
-from codemode_server.model import Effect, ExecutionId, JsonValue
+from codemode_server.model import Effect, ExecutionId
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
@@ -112,47 +110,6 @@ class Caller:
         return self.started
 
 
-def _none(value: JsonValue) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Errand:
-    """What a call asks of an upstream, whatever its kind."""
-
-    server: Server
-    raw_name: str
-    name: str
-    alone: str
-    """See `policy.Names`."""
-    effect: Effect
-    arguments: dict[str, Any]
-    check: Callable[[], object]
-    """Raises `InvalidArguments` for what can't be sent."""
-    send: Callable[[], Awaitable[Reply]]
-    failure: Callable[[JsonValue], str | None] = _none
-    """The error that an answer tells of, if it is handed on all the same."""
-
-
-@dataclass(slots=True)
-class _Sent:
-    """How far a call got."""
-
-    seq: int
-    errand: _Errand
-    started_at: float
-    is_recorded: bool = False
-
-
-_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
-    (CallRefused, CallStatus.REFUSED),
-    (InvalidArguments, CallStatus.INVALID),
-    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
-    (CallTimedOut, CallStatus.TIMED_OUT),
-    (ToolFailed, CallStatus.FAILED),
-)
-
-
 class Gateway:
     """Built once; holds no state of any call."""
 
@@ -202,7 +159,7 @@ class Gateway:
         alone = name_alone(found.raw_name, Kind.TOOL)
         reply = await self._run(
             caller,
-            _Errand(
+            Errand(
                 found_server,
                 found.raw_name,
                 found.name,
@@ -211,7 +168,7 @@ class Gateway:
                 arguments,
                 check=partial(check_arguments, found, arguments),
                 send=send,
-                failure=failure_of if raw else _none,
+                failure=failure_of if raw else no_failure,
             ),
         )
         if not raw:
@@ -234,7 +191,7 @@ class Gateway:
 
         return await self._run(
             caller,
-            _Errand(
+            Errand(
                 found,
                 _READ_METHOD,
                 READ_RESOURCE,
@@ -252,8 +209,8 @@ class Gateway:
         caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
         return error
 
-    async def _run(self, caller: Caller, errand: _Errand) -> Reply:
-        sent = _Sent(caller.next_seq(), errand, time.perf_counter())
+    async def _run(self, caller: Caller, errand: Errand) -> Reply:
+        sent = Sent(caller.next_seq(), errand, time.perf_counter())
         # Not for OpenTelemetry to record: the traceback of an error holds what it was raised from, unredacted.
         with spans.tracer().start_as_current_span(
             f"call {errand.server.name}.{errand.name}", record_exception=False, set_status_on_exception=False
@@ -273,7 +230,7 @@ class Gateway:
                 reply = await self._forward(caller, errand)
             except CallError as error:
                 message = self._redactor().text(str(error))
-                self._settle(caller, sent, span, _status_of(error), error=message)
+                self._settle(caller, sent, span, status_of(error), error=message)
                 raise type(error)(message) from error
             except anyio.get_cancelled_exc_class():
                 self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
@@ -283,7 +240,7 @@ class Gateway:
             self._settle(caller, sent, span, status, reply=reply, error=failure)
             return reply
 
-    def _admit(self, caller: Caller, sent: _Sent, span: Span) -> None:
+    def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
         errand = sent.errand
         verdict = self._judge(errand)
@@ -303,19 +260,19 @@ class Gateway:
         )
         sent.is_recorded = True
         if not verdict.lets_through:
-            raise CallRefused(_refusal(f"{errand.server.name}.{errand.name}", verdict))
+            raise CallRefused(refusal(f"{errand.server.name}.{errand.name}", verdict))
         errand.check()
 
-    async def _forward(self, caller: Caller, errand: _Errand) -> Reply:
+    async def _forward(self, caller: Caller, errand: Errand) -> Reply:
         reply = await errand.send()
         shown = replace(reply, value=self._redactor().value(reply.value))
         if reply.encoding == "blocks":
-            for given, known in zip(_uris(reply.value), _uris(shown.value), strict=False):
+            for given, known in zip(uris(reply.value), uris(shown.value), strict=False):
                 if len(caller.links) < _MOST_LINKS:
                     caller.links[errand.server.raw_name, known] = given
         return shown
 
-    def _judge(self, errand: _Errand) -> Verdict:
+    def _judge(self, errand: Errand) -> Verdict:
         server = errand.server
         return judge(
             self._permissions(),
@@ -337,7 +294,7 @@ class Gateway:
     def _settle(
         self,
         caller: Caller,
-        sent: _Sent,
+        sent: Sent,
         span: Span,
         status: CallStatus,
         *,
@@ -373,22 +330,3 @@ class Gateway:
             spans.fail(span, status.value, told)
         if sent.is_recorded:
             self._ledger.record_call_settled(caller.execution_id, sent.seq, status, milliseconds, size, kept, told)
-
-
-def _status_of(error: CallError) -> CallStatus:
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
-
-
-def _refusal(called: str, verdict: Verdict) -> str:
-    if verdict.answer == "ask":
-        return (
-            f"{called} needs a person's approval, and asking for it is not possible yet, "
-            f"so the call was refused ({verdict.reason}). Do not try again; tell the user."
-        )
-    return f"{called} is not permitted: {verdict.reason.rstrip('.')}. Do not try again; tell the user."
-
-
-def _uris(blocks: JsonValue) -> list[str]:
-    """The URIs of the links and embedded resources in a reply's blocks, in order."""
-    files = [file for block in blocks for file in (block, *block.get("beside", {}).get("files", ()))]
-    return [file["uri"] for file in files if file["type"] == "file" and isinstance(file["uri"], str)]

@@ -1,0 +1,85 @@
+"""What a call asks of an upstream, whatever its kind, how far it got, and what is told of its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.catalog.catalog import Server
+from codemode_server.errors import (
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    InvalidArguments,
+    ToolFailed,
+    UpstreamUnavailable,
+)
+from codemode_server.gateway.ledger import CallStatus
+from codemode_server.gateway.policy import Verdict
+from codemode_server.model import Effect, JsonValue
+from codemode_server.sandbox.backend import Reply
+
+_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
+    (CallRefused, CallStatus.REFUSED),
+    (InvalidArguments, CallStatus.INVALID),
+    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
+    (CallTimedOut, CallStatus.TIMED_OUT),
+    (ToolFailed, CallStatus.FAILED),
+)
+
+
+def no_failure(value: JsonValue) -> None:
+    """For answers that are never errors: those are raised."""
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One thing to ask of an upstream."""
+
+    server: Server
+    raw_name: str
+    """As the record has it."""
+    name: str
+    """As programs, rules and reports have it."""
+    alone: str
+    """See `policy.Names`."""
+    effect: Effect
+    arguments: dict[str, Any]
+    check: Callable[[], object]
+    """Raises `InvalidArguments` for what can't be sent."""
+    send: Callable[[], Awaitable[Reply]]
+    failure: Callable[[JsonValue], str | None] = no_failure
+    """The error that an answer tells of, if it is handed on all the same."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """How far a call got."""
+
+    seq: int
+    errand: Errand
+    started_at: float
+    is_recorded: bool = False
+
+
+def status_of(error: CallError) -> CallStatus:
+    """How a call ended that raised this."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
+
+
+def refusal(called: str, verdict: Verdict) -> str:
+    """What the program is told of a verdict that lets nothing through."""
+    if verdict.answer == "ask":
+        return (
+            f"{called} needs a person's approval, and asking for it is not possible yet, "
+            f"so the call was refused ({verdict.reason}). Do not try again; tell the user."
+        )
+    return f"{called} is not permitted: {verdict.reason.rstrip('.')}. Do not try again; tell the user."
+
+
+def uris(blocks: JsonValue) -> list[str]:
+    """The URIs of the links and embedded resources in a reply's blocks, in order."""
+    files = [file for block in blocks for file in (block, *block.get("beside", {}).get("files", ()))]
+    return [file["uri"] for file in files if file["type"] == "file" and isinstance(file["uri"], str)]

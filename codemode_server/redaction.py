@@ -20,6 +20,7 @@ _MAX_SHAPE_DEPTH = 6
 Payloads = Literal["all", "shapes", "none"]
 
 _LONGEST_FIELD_NAME = 50
+_MOST_WORDS = 5
 _FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
 _LABEL = re.compile(r"[^\W\d][\w ()%#&/+.:?'-]*")
 _ID = re.compile(
@@ -43,7 +44,7 @@ def is_field_name(key: str) -> bool:
 
 def is_label(key: str) -> bool:
     """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
-    return _reads_like(_LABEL, key)
+    return _reads_like(_LABEL, key) and key.count(" ") < _MOST_WORDS
 
 
 def _reads_like(pattern: re.Pattern[str], key: str) -> bool:

@@ -5,6 +5,10 @@
     json_schema    defensive reading of JSON Schema: references, allOf, kinds
     schema_types   JSON Schema → Python types
     parameters     an input schema → the parameters of a function
+    shapes         what JSON values look like: kinds and names of fields, never a value
+    observed       what is known of a tool's results from its calls
+    returns        the type of a result: declared, else observed
+    drift          where a result is not what its type had said
     stubs          one tool → the source of its module
     catalog        the immutable snapshot of servers and tools
     tree, search   what `list_dir`, `read_tool` and `search_tools` show of it

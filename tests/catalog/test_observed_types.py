@@ -394,6 +394,10 @@ def test_every_value_that_was_observed_passes_the_strict_type_checker_as_the_res
         news[ToolKey("s", tool.raw_name, tool.schemas_digest)] = seen(values)
         lines += [f"from servers.s import {tool.name}", f"value_{number} = {tool.name}(repo='a')"]
         lines += [f"value_{number} = {value!r}" for value in values]
+    picture = next(before.tools())
+    file = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
+    key = ToolKey("s", picture.raw_name, picture.schemas_digest)
+    news[key] = news[key].merged(observe((), {}, [file], "blocks"))
     sync(before.with_observed(news), tmp_path / "servers")
     (tmp_path / "claims.py").write_text("\n".join(lines))
     wrong = after(seen([{"id": 1}]))

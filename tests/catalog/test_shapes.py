@@ -194,7 +194,9 @@ class TestKeysThatAreData:
     def test_names_of_fields_are_known_as_such(self, name: str) -> None:
         assert is_field_name(name)
 
-    @pytest.mark.parametrize("key", ["a1b2c3d4-1111-4222-8333-444455556666", "dQw4w9WgXcQ", "***", "", "x" * 60])
+    @pytest.mark.parametrize(
+        "key", ["a1b2c3d4-1111-4222-8333-444455556666", "dQw4w9WgXcQ", "***", "", "x" * 60, "a b c d e f"]
+    )
     def test_keys_of_all_kinds_are_not(self, key: str) -> None:
         assert not is_field_name(key)
         assert not is_label(key)

@@ -11,17 +11,28 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from codemode_server.catalog.json_schema import SchemaReader, properties_of, required_of
+from codemode_server.catalog.json_schema import (
+    SchemaReader,
+    branches_of,
+    enum_of,
+    kinds_of,
+    properties_of,
+    required_of,
+    tuple_of,
+)
 from codemode_server.catalog.observed import Case, Observed
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.schema_types import FILE, PyType, TypeWriter, union
 from codemode_server.catalog.shapes import Shape, settled, without_words
-from codemode_server.catalog.untrusted import literal
+from codemode_server.catalog.untrusted import literal, one_line
 from codemode_server.model import ToolDefinition
 
 Origin = Literal["declared", "observed", "unknown"]
 _MOST_SHOWN = 160
 """Places of an observed result that are shown; a model pays for each."""
+_MOST_FILLED_IN = 40
+"""Of those, where a declared result leaves something open."""
+_NOTE_CHARACTERS = 250
 _MOST_CASES = 8
 _LEAST_FOR_LITERALS = 5
 """Calls after which strings that recur are taken for all there are."""
@@ -90,7 +101,10 @@ def _return_type(
     hint = f"{name}_result"
     if observed is None or (observed.shape.unread and not observed.shape.kinds) or not is_vague(definition):
         writer.read(definition.output_schema)
-        declared = writer.type_of(declared_result(definition)[0], hint)
+        schema, _ = declared_result(definition)
+        if observed is not None:
+            schema = _filled_in(SchemaReader(definition.output_schema), schema, observed.shape)
+        declared = writer.type_of(schema, hint)
         return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
     writer.read(None)
     for parameter in parameters:
@@ -131,6 +145,39 @@ def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:
     if calls < _LEAST_FOR_LITERALS:  # a call that filters gives few of the strings that there are
         shape = without_words(shape)
     return writer.type_of(_schema(settled(shape, _MOST_SHOWN)), hint)
+
+
+def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
+    """A declared schema with what was observed where it says nothing: as deep as the shape goes, and itself where there
+    is nothing to fill in."""
+    flat = reader.flat(schema)
+    if branches_of(flat) or enum_of(flat):
+        return schema
+    more = flat.get("additionalProperties")
+    match kinds_of(flat):
+        case []:
+            return _observed_in(flat, shape) if shape.kinds else schema
+        case ["object"] if properties_of(flat):
+            filled = {
+                key: _filled_in(reader, inner, shape.keys[key]) if key in shape.keys else inner
+                for key, inner in properties_of(flat).items()
+            }
+            is_same = all(filled[key] is inner for key, inner in properties_of(flat).items())
+            return schema if is_same else {**flat, "properties": filled}
+        case ["object"] if shape.keys and shape.kinds == ("dict",) and more in (None, True, {}):
+            return schema if "patternProperties" in flat else _observed_in(flat, shape)
+        case ["array"] if shape.kinds == ("list",) and shape.items and not tuple_of(flat):
+            items = flat.get("items", {})
+            inner = _filled_in(reader, items, shape.items)
+            return schema if inner is items else {**flat, "items": inner}
+        case _:
+            return schema
+
+
+def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    said = one_line(flat.get("description"), _NOTE_CHARACTERS)
+    found = _schema(settled(shape, _MOST_FILLED_IN))
+    return {**flat, "description": f"{said} (observed)".lstrip(), **found}
 
 
 def _schema(shape: Shape) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def _to_reply(result: Any, declares_output: bool) -> Reply:
 
 
 def _structured(structured: Any, items: list[Any], declares_output: bool) -> Reply:
+    check_depth(structured)  # before anything is compared with it
     value = structured
     if isinstance(structured, dict) and set(structured) == {"result"}:
         value = structured["result"]

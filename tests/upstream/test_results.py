@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -278,3 +279,14 @@ def test_a_resource_is_files_or_a_failure() -> None:
     for nothing in nothings:
         with pytest.raises(ToolFailed, match="without contents"):
             resource_reply("d://", nothing)
+
+
+@pytest.mark.parametrize("declares_output", [True, False])
+@pytest.mark.parametrize("levels", [300, 900])
+def test_what_is_nested_beyond_reason_is_a_failure_wherever_it_stands(levels: int, declares_output: bool) -> None:
+    """Comparing, writing or walking it would break whoever does it later."""
+    text = '{"a":' * levels + "1" + "}" * levels
+    deep = json.loads(text)
+    for result in ({**texts(text), "structuredContent": deep}, texts(text), {"structuredContent": {"result": text}}):
+        with pytest.raises(ToolFailed, match="nested more than"):
+            to_reply(result, declares_output=declares_output)

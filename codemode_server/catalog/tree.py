@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool, nearest, shown
+from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.errors import MetaToolError, UnknownTool
 from codemode_server.model import Effect, UpstreamState
@@ -211,6 +212,8 @@ def _read(
     match parts:
         case [] | ["servers"] | ["skills"]:
             return list_dir(catalog, wanted["path"])
+        case ["servers", "__init__"]:
+            return _file("/servers/__init__.py", servers_package_source(), wanted)
         case ["servers", name] if name in catalog.by_name:
             return list_dir(catalog, wanted["path"])
         case ["skills", name] if skill is not None:

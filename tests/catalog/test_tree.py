@@ -107,6 +107,12 @@ class TestListing:
 class TestReadingWhatIsNoTool:
     """Skills and the workspace are others' to read; here is only where to find them, and the range of lines."""
 
+    @pytest.mark.parametrize("path", ["servers/__init__.py", "/servers/__init__.py:1-3"])
+    def test_what_all_tools_have_in_common_is_a_file_as_well(self, path: str) -> None:
+        text = read_tool(CATALOG, path).text
+        assert "/servers/__init__.py" in text
+        assert "Tools of the upstream MCP servers as Python functions" in text
+
     def test_a_skill_is_found_by_its_path_or_module(self) -> None:
         for path in ("/skills/triage.py", "skills/triage", "skills.triage"):
             assert read_tool(CATALOG, path, skill=lambda name: f"# {name}\n").text == "# /skills/triage.py\n# triage"

@@ -36,6 +36,16 @@ def changing() -> dict[str, Any]:
     """Gives less once the file is there."""
     return {"id": "x"} if os.path.exists(os.environ["CHANGED"]) else {"id": 1, "labels": ["a"]}
 
+@server.tool()
+def poison() -> dict[str, Any]:
+    """Has keys that want to be code."""
+    keys = ['x: int = open("/etc/passwd")', '"""', "\\n", "import os", "__class__", "None", "tool", "str", "a" * 10**6]
+    row = {key: "y" for key in keys} | {f"field_{letter}": 1 for letter in "abcdefghijklmnopqrstuvwxyzabcd"}
+    return {"rows": [row] * 5, "many": {f"k{n}": n for n in range(10**5)}, "deep": deep(80)}
+
+def deep(levels):
+    return [deep(levels - 1)] if levels else {"end": 1}
+
 server.run()
 '''
 
@@ -137,3 +147,15 @@ async def test_a_program_sees_at_once_what_the_calls_of_the_one_before_it_gave(t
         await host.run("from servers.desk import visits\nvisits(day='a')\nNone")
         found = await host.run("from codemode import search_tools\nsearch_tools('who came', 'full')[0]['source']")
         assert "observed in 1 call" in found.value
+
+
+async def test_hostile_keys_leave_a_stub_that_is_read_and_imported_as_before(tmp_path: Path) -> None:
+    code = "from servers.desk import poison\nlen(poison()['many'])"
+    async with in_memory(desk(tmp_path)) as host:
+        assert (await host.run(code)).value == 10**5
+        text = await stub(host, "poison")
+        assert "observed in 1 call" in text, "control: something was learned"
+        assert "field_a: int" in text or '"field_a": int' in text
+        assert len(text) < 5_000
+        assert "etc" not in text
+        assert (await host.run(code)).value == 10**5

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
@@ -28,6 +29,12 @@ READS = ToolAnnotations(read_only_hint=True)
 server = MCPServer("archive", log_level="CRITICAL")
 
 
+def note(line: str) -> None:
+    if LOG is not None:
+        with LOG.open("a") as log:
+            log.write(f"{line}\n")
+
+
 def link(number: int) -> ResourceLink:
     return ResourceLink(
         type="resource_link", uri=f"archive://letters/{number}", name=f"letter-{number}.txt", mime_type="text/plain"
@@ -36,19 +43,25 @@ def link(number: int) -> ResourceLink:
 
 @server.resource("archive://letters/{number}", mime_type="text/plain")
 def letter(number: str) -> str:
-    if LOG is not None:
-        with LOG.open("a") as log:
-            log.write(f"letters/{number}\n")
+    note(f"letters/{number}")
     if number == "13":
         raise ValueError("letter 13 is lost")
     return f"Letter {number}: all is well."
 
 
+@server.resource("archive://slow", mime_type="text/plain")
+async def slow() -> str:
+    note("slow started")
+    try:
+        await anyio.sleep_forever()
+    finally:
+        note("slow ended")
+    return ""
+
+
 @server.resource("archive://private", mime_type="text/plain")
 def private() -> str:
-    if LOG is not None:
-        with LOG.open("a") as log:
-            log.write("private\n")
+    note("private")
     return "nobody was given a link to this"
 
 

@@ -121,8 +121,8 @@ def definitions() -> list[McpTool]:
 Run a Python 3 program in a sandbox without network or host files, and get back what it prints and the value of its \
 last expression. Calls take keyword arguments and give plain values; a failed call raises ToolError. `await` and \
 asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
-servers/__init__.py). /workspace keeps files between runs. from codemode import show, results: show(file) lets you see an image or file; results["x…"] is \
-what an earlier run returned, whole. Example:
+servers/__init__.py). /workspace keeps files between runs. from codemode import show, results: show(file) lets you \
+see an image or file; results["x…"] is what an earlier run returned, whole. Example:
 from servers.github import list_issues
 issues = list_issues(repo="a/b", state="open")
 {"open": len(issues), "bugs": [i["title"] for i in issues if "bug" in i["labels"]][:5]}""",

@@ -7,14 +7,14 @@ cut to `limits.output_tokens`, and never mixed with what we say ourselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.execution.executor import Execution
 from codemode_server.execution.kept import Item
 from codemode_server.execution.showing import ShownFile
 from codemode_server.front import failures
-from codemode_server.front.shortening import Fitted, cleaned, fit_text, fit_value, shares
+from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
 from codemode_server.redaction import Redactor
@@ -67,26 +67,28 @@ class _Parts:
         outcome = execution.outcome
 
         def safe(text: str) -> str:
+            # Cleaned first: a secret with control characters within is one once they are gone.
             return redactor.text(clean(text))
 
         budget = max(_FEWEST_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
-        # Cleaned first: a secret with control characters within is one once they are gone.
-        value = redactor.value(cleaned(outcome.value, safe)) if outcome.value_form != "none" else None
-        whole = {"stdout": safe(outcome.stdout), "stderr": safe(outcome.stderr)}
-        fitted = fit_value(value, budget, _characters(budget)) if outcome.value_form != "none" else None
+        printed = {"stdout": safe(outcome.stdout), "stderr": safe(outcome.stderr)}
+        has_value = outcome.value_form != "none"
+        whole = as_text(outcome.value) if has_value else ""
         wants = [
-            min(fitted.tokens, budget) if fitted else 0,
-            _wanted(whole["stdout"], budget),
-            min(_wanted(whole["stderr"], budget), max(100, budget // 4)),
+            _wanted(whole, budget),
+            _wanted(printed["stdout"], budget),
+            min(_wanted(printed["stderr"], budget), max(100, budget // 4)),
         ]
-        if fitted is None or sum(wants) <= budget:
-            given = shares(wants, budget)
-        else:
-            given = shares(wants, budget)
-            fitted = fit_value(value, given[0], _characters(given[0]))
+        given = shares(wants, budget)
+        fitted = None
+        if has_value:
+            fitted = fit_value(outcome.value, given[0], _characters(given[0]), safe, whole)
+            # A secret of digits may be there as a number.
+            value = redactor.value(fitted.value)
+            fitted = replace(fitted, value=value, text=as_text(value))
         streams = {
             name: fit_text(text, share, _characters(share))
-            for (name, text), share in zip(whole.items(), given[1:], strict=True)
+            for (name, text), share in zip(printed.items(), given[1:], strict=True)
             if text
         }
         content: dict[str, Any] = {}
@@ -98,8 +100,8 @@ class _Parts:
         cut = []
         if fitted is not None and fitted.is_cut:
             cut.append(_kept("value", fitted.tokens, execution.kept.get("value")))
-        if streams.get("stdout", "") != whole["stdout"]:
-            cut.append(_kept("stdout", estimate_tokens(whole["stdout"]), execution.kept.get("stdout")))
+        if streams.get("stdout", "") != printed["stdout"]:
+            cut.append(_kept("stdout", estimate_tokens(printed["stdout"]), execution.kept.get("stdout")))
         if cut:
             content["cut"] = cut
         return cls(fitted, streams, content)

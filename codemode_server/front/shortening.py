@@ -25,6 +25,7 @@ _FEW_ITEMS = 3
 _MARK = 26
 """Characters of `"… 1,234,567 more items"`."""
 _TRIES = 12
+Safe = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +44,27 @@ def as_text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
-def fit_value(value: JsonValue, budget_tokens: int, most_characters: int | None = None) -> Fitted:
-    """`value` within the budget, whole if it can be."""
-    whole = as_text(value)
+def fit_value(
+    value: JsonValue, budget_tokens: int, most_characters: int | None = None, safe: Safe = str, whole: str | None = None
+) -> Fitted:
+    """`value` within the budget, whole if it can be.
+
+    `safe` is applied to each text that is left, and before it is shortened, since what it takes out may be in the
+    midst of it; `whole` is `as_text(value)` where that is known already.
+    """
+    whole = as_text(value) if whole is None else whole
     tokens = estimate_tokens(whole)
     characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
     if tokens <= budget_tokens and len(whole) <= characters:
-        return Fitted(value, whole, False, tokens)
+        value = cleaned(value, safe)
+        return Fitted(value, as_text(value), False, tokens)
     if isinstance(value, str):
-        text = fit_text(value, budget_tokens, characters)
+        text = fit_text(safe(value), budget_tokens, characters)
         return Fitted(text, text, True, tokens)
     room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
     cut, text = value, whole
     for _ in range(_TRIES):  # what is kept may cost more by the character than all of it did
-        cut = _cut(value, room)
+        cut = cleaned(_cut(value, room, safe), safe)
         text = as_text(cut)
         cost = estimate_tokens(text)
         if cost <= budget_tokens and len(text) <= characters:
@@ -106,16 +114,16 @@ def _ends(text: str, room: int) -> str:
     return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens …]\n{text[tail:]}"
 
 
-def _cut(value: JsonValue, room: int) -> JsonValue:
+def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:
     """`value` in about `room` characters of JSON."""
     if _cost(value, room) <= room:
         return value
     if isinstance(value, str):
-        return _cut_string(value, room)
+        return _cut_string(safe(value), room)
     if isinstance(value, list):
-        return _cut_list(value, room) if room > 2 * _MARK else f"[… {len(value):,} items]"
+        return _cut_list(value, room, safe) if room > 2 * _MARK else [_more(len(value), "item")]
     if isinstance(value, dict):
-        return _cut_dict(value, room) if room > 2 * _MARK else f"{{… {len(value):,} keys}}"
+        return _cut_dict(value, room, safe) if room > 2 * _MARK else {"…": _more(len(value), "key")}
     return value
 
 
@@ -125,7 +133,7 @@ def _cut_string(text: str, room: int) -> str:
     return text if kept >= len(text) else text[:kept].rstrip() + mark
 
 
-def _cut_list(items: list[JsonValue], room: int) -> list[JsonValue]:
+def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
     left = room - _MARK
     shown: list[JsonValue] = []
     for item in items:
@@ -137,12 +145,12 @@ def _cut_list(items: list[JsonValue], room: int) -> list[JsonValue]:
     if len(shown) < len(items) and (len(shown) < _FEW_ITEMS or left > room // 2):
         following = items[len(shown) : max(len(shown) + 1, _FEW_ITEMS)]
         wants = [min(_cost(item, left), left) for item in following]
-        shown += [_cut(item, share) for item, share in zip(following, shares(wants, left), strict=True)]
+        shown += [_cut(item, share, safe) for item, share in zip(following, shares(wants, left), strict=True)]
     more = len(items) - len(shown)
-    return [*shown, f"… {more:,} more items"] if more > 1 else [*shown, "… 1 more item"] if more else shown
+    return [*shown, _more(more, "item")] if more else shown
 
 
-def _cut_dict(value: dict[str, JsonValue], room: int) -> dict[str, JsonValue]:
+def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, JsonValue]:
     left = room - _MARK
     reserved = 0
     chosen: list[str] = []
@@ -158,12 +166,16 @@ def _cut_dict(value: dict[str, JsonValue], room: int) -> dict[str, JsonValue]:
     wants = [min(_cost(value[key], left), left) for key in chosen]
     shown: dict[str, JsonValue] = {}
     for key, share in zip(chosen, shares(wants, left), strict=True):
-        name = key if len(key) <= _MOST_KEY else f"{key[:_MOST_KEY]}… ({len(key):,} characters)"
-        shown[_unused(name, shown)] = _cut(value[key], share)
+        name = key if len(key) <= _MOST_KEY else f"{safe(key)[:_MOST_KEY]}… ({len(key):,} characters)"
+        shown[_unused(name, shown)] = _cut(value[key], share, safe)
     more = len(value) - len(chosen)
     if more:
-        shown[_unused("…", value)] = f"{more:,} more key{'s' if more > 1 else ''}"
+        shown[_unused("…", value)] = _more(more, "key")
     return shown
+
+
+def _more(count: int, what: str) -> str:
+    return f"… {count:,} more {what}{'s' if count > 1 else ''}"
 
 
 def _unused(key: str, taken: dict[str, JsonValue]) -> str:
@@ -196,8 +208,8 @@ def _cost(value: JsonValue, most: int) -> int:
     return total
 
 
-def cleaned(value: JsonValue, text: Callable[[str], str]) -> JsonValue:
-    """A value with `text` applied to all its texts, keys too; the very same object where nothing changes."""
+def cleaned(value: JsonValue, text: Safe) -> JsonValue:
+    """A value with `text` applied to all its texts, keys too."""
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):

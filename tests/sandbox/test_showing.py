@@ -1,0 +1,157 @@
+"""`show`, pictures and `results`, as a program has them; what the host makes of them is in `tests/execution`."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.sandbox.lab import PICTURE, Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height) + b"rest"
+
+
+def jpeg(width: int, height: int) -> bytes:
+    app = b"\xff\xe0" + struct.pack(">H", 6) + b"JFIF"
+    return b"\xff\xd8" + app + b"\xff\xff\xc2" + struct.pack(">HBHH", 17, 8, height, width) + b"rest"
+
+
+def webp(kind: bytes, body: bytes) -> bytes:
+    return b"RIFF\0\0\0\0WEBP" + kind + body
+
+
+PICTURES = {
+    "png": png(640, 480),
+    "jpeg": jpeg(640, 480),
+    "gif": b"GIF89a" + struct.pack("<HH", 640, 480),
+    "webp": webp(b"VP8 ", b"\0" * 7 + b"\x9d\x01\x2a" + struct.pack("<HH", 640, 480)),
+    "webp lossless": webp(b"VP8L", b"\0" * 4 + b"\x2f" + struct.pack("<I", 639 | 479 << 14)),
+    "webp extended": webp(b"VP8X", b"\0" * 8 + (639).to_bytes(3, "little") + (479).to_bytes(3, "little")),
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+async def test_a_picture_tells_its_size_from_its_first_bytes(lab: Lab, kind: str) -> None:
+    code = f"from codemode import File\nf = File({PICTURES[kind]!r})\n[f.width, f.height]"
+    assert await lab.value(code) == [640, 480]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd8" + b"\xff" * 9, b"RIFF1234WEBPVP8L"]
+)
+async def test_bytes_that_do_not_tell_have_no_size(lab: Lab, data: bytes) -> None:
+    assert await lab.value(f"from codemode import File\nf = File({data!r})\n[f.width, f.height]") == [None, None]
+
+
+async def test_without_pillow_a_picture_says_what_else_there_is(lab: Lab) -> None:
+    kind, message = await lab.error("from codemode import File\nFile(b'').image()")
+    assert kind == "ImportError"
+    assert "show(file)" in message
+    assert "sandbox.image" in message
+
+
+SHOWN = {
+    "a file of a tool": "from servers.github import picture\nshow(picture())",
+    "a file not yet there": "from servers.github import picture\nasync def main():\n    show(picture())\n"
+    "import asyncio\nasyncio.run(main())",
+    "awaited": "import asyncio\nfrom servers.github import picture\nawait show(await picture())",
+    "in a list": "from servers.github import picture\nshow([picture()])",
+}
+
+
+@pytest.mark.parametrize("how", SHOWN)
+async def test_a_file_of_a_tool_is_shown_byte_for_byte(lab: Lab, how: str) -> None:
+    tools = Tools()
+    outcome = await lab.run(f"from codemode import show\n{SHOWN[how]}", tools)
+    assert outcome.error is None
+    assert tools.shown == [(PICTURE, "image/png", "p.png")]
+    assert outcome.value_form == "none", "what show gives is no value of the program"
+
+
+THINGS = {
+    "bytes": ("show(b'abc', mime_type='text/plain', name='a.txt')", (b"abc", "text/plain", "a.txt")),
+    "bytearray": ("show(bytearray(b'abc'))", (b"abc", None, None)),
+    "stream": ("import io\nshow(io.BytesIO(b'abc'))", (b"abc", None, None)),
+    "path": ("import pathlib\np = pathlib.Path('/tmp/a.txt')\np.write_bytes(b'abc')\nshow(p)", (b"abc", None, "a.txt")),
+    "path as text": ("open('/workspace/a.txt', 'w').write('abc')\nshow('/workspace/a.txt')", (b"abc", None, "a.txt")),
+    "figure": (
+        "class Figure:\n    def savefig(self, file, format): file.write(b'fig ' + format.encode())\nshow(Figure())",
+        (b"fig png", "image/png", None),
+    ),
+    "image": (
+        "class Image:\n    mode, format = 'RGB', None\n"
+        "    def save(self, file, format): file.write(b'im ' + format.encode())\n"
+        "show(Image(), name='x')",
+        (b"im PNG", "image/png", "x"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", THINGS)
+async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
+    code, shown = THINGS[what]
+    tools = Tools()
+    await lab.value(f"from codemode import show\n{code}", tools)
+    assert tools.shown == [shown]
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "told"),
+    [
+        ("show({'a': 1})", "TypeError", "not dict"),
+        ("show()", "TypeError", "nothing to show"),
+        ("show([])", "TypeError", "nothing to show"),
+        ("show('no such file')", "FileNotFoundError", "'no such file' can't be read"),
+        ("show('a' * 10_000)", "FileNotFoundError", "can't be read"),
+        ("show(b'refused')", "ValueError", "no room"),
+        ("show(b'x' * 2_000)", "ValueError", "limits.call_bytes"),
+    ],
+)
+async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: str, error: str, told: str) -> None:
+    tools = Tools()
+    kind, message = await lab.error(f"from codemode import show\n{code}", tools, call_bytes=1_500)
+    assert kind == error
+    assert told in message
+    assert tools.shown == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["picture()", "[picture()]", "{'a': picture()}"],
+)
+async def test_a_file_as_a_value_is_described_and_the_way_to_show_it_is_told(lab: Lab, value: str) -> None:
+    outcome = await lab.run(f"from servers.github import picture\n{value}", Tools())
+    assert "show(file)" in outcome.hint
+    assert "image/png" in str(outcome.value)
+    assert (await lab.run("{'a': 1}")).hint == ""
+
+
+async def test_results_of_earlier_programs_are_read_by_name(lab: Lab) -> None:
+    code = "from codemode import results\nf = results['x1/1']\n[results['x1'], results['x2'], f.data == %r, f.name]"
+    assert await lab.value(code % PICTURE) == [[1, {"a": "b"}], "text", True, "p.png"]
+
+
+async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
+    code = (
+        "from codemode import results\n[list(results), len(results), 'x1' in results, results.get('x9'), results.last]"
+    )
+    assert await lab.value(code) == [["x1", "x1/1", "x2"], 3, True, None, "text"]
+
+
+async def test_a_result_that_is_not_there_is_a_key_error_that_says_so(lab: Lab) -> None:
+    kind, message = await lab.error("from codemode import results\nresults['x9']")
+    assert (kind, "nothing is kept as 'x9'" in message) == ("KeyError", True)
+
+
+async def test_a_result_larger_than_a_reply_may_be_is_refused(lab: Lab) -> None:
+    kind, message = await lab.error("from codemode import results\nresults['x1']", call_bytes=40)
+    assert (kind, "limits.call_bytes" in message) == ("KeyError", True)
+
+
+async def test_results_are_had_from_async_code_as_well(lab: Lab) -> None:
+    code = "import asyncio\nfrom codemode import results\nasync def main():\n    return results['x2']\nawait main()"
+    assert await lab.value(code) == "text"

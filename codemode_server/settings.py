@@ -227,7 +227,8 @@ class PermissionSettings(_Section):
     default: Literal["allow", "deny", "ask"] = "allow"
     """For calls that no rule matches."""
     rules: tuple[PermissionRule, ...] = ()
-    """In order; names are matched as the server has them and as Python has them."""
+    """In order; names are matched as the server has them and as Python has them. The reading of a resource that a
+    result links to is judged as `server/read_resource`."""
 
 
 class LimitSettings(_Section):

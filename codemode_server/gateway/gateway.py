@@ -64,7 +64,7 @@ class Upstreams(Protocol):
 READ_RESOURCE = "read_resource"
 """The reading of a linked resource, as `permissions.rules` and reports name it."""
 _READ_METHOD = "resources/read"
-"""Its name in the record: the protocol's method, which no tool can be taken for."""
+"""Its name in the record: the protocol's method."""
 _MOST_LINKS = 10_000
 """Links that an execution keeps."""
 

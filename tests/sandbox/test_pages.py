@@ -69,7 +69,7 @@ async def test_walks_in_async_code_overlap(lab: Lab) -> None:
     code = f"""
 import asyncio
 {HEAD}
-a, b = await asyncio.gather(by_cursor.pages("a"), by_cursor.pages("b"))
+a, b = await asyncio.gather(*[by_cursor.pages(query) for query in "ab"])
 [len(a), len(b)]
 """
     assert await lab.value(code, Meeting()) == [7, 7]
@@ -112,6 +112,7 @@ async def test_pages_as_a_value_are_the_list_of_items(lab: Lab) -> None:
         ("two_lists.pages()", "ToolError", "gave several lists (apples, pears); take them from .by_page()"),
         ("says_more.pages()", "ToolError", "says that there are more, but not how to ask for them"),
         ("get_item.pages('o', 1)", "TypeError", "get_item() has no parameter that turns pages"),
+        ("by_cursor.raw.pages('x')", "TypeError", "take whole results from by_cursor.pages(…).by_page()"),
         ("by_cursor.pages()", "TypeError", "by_cursor() misses 'query'"),
         ("by_cursor.pages('x', sort=1)", "TypeError", "by_cursor() has no argument 'sort'"),
     ],

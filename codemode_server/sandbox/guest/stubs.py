@@ -81,6 +81,8 @@ class Stub:
 
     def pages(self, *args: Any, **kwargs: Any) -> Pages:
         """The items of all pages: see `paging`."""
+        if self._is_raw:
+            raise TypeError(f"{self._name}.raw has no pages; take whole results from {self._name}.pages(…).by_page()")
         kinds = _annotations(self._function)
         parameters = {name: (kinds.get(name, "Any"), self._defaults[name]) for name in self._names}
         ways = Ways(self._name, parameters, self._function.__doc__ or "")

@@ -199,6 +199,12 @@ class Executor:
         )
         checked = await self._check(execution.code)
         execution.warnings += checked.told_warnings
+        spans.describe(
+            span,
+            "span",
+            codemode__check_errors=len(checked.errors) or None,
+            codemode__check_warnings=len(checked.warnings) or None,
+        )
         if checked.errors:
             error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
             execution.status, execution.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=error)

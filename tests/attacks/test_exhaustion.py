@@ -202,3 +202,45 @@ async def test_huge_arguments_with_a_million_wrong_names_do_not_hold_up_the_host
                 await anyio.sleep(0.01)
         assert longest < 6
         await is_well(host)
+
+
+async def test_a_program_that_shows_without_end_is_bounded_in_the_answer_and_on_the_disk(tmp_path: Path) -> None:
+    code = """
+from codemode import show
+shown = 0
+try:
+    while True:
+        show(b"\\x89PNG\\r\\n\\x1a\\n" + bytes(200_000), name="x" * 400)
+        shown += 1
+except ValueError as error:
+    print(error)
+shown
+"""
+    async with attacked(tmp_path, kept_mb=2) as host:
+        answer = await host.run(code)
+        assert answer.value == 64
+        assert "64 files" in answer.content["stdout"]
+        assert len(as_sent(answer)) < 1_000_000
+        assert len(answer.result.content) < 20
+        assert kept_bytes(tmp_path) <= 2 * 2**20
+    assert kept_bytes(tmp_path) == 0
+
+
+async def test_programs_that_give_back_without_end_keep_no_more_than_is_allowed(tmp_path: Path) -> None:
+    async with attacked(tmp_path, kept_mb=2) as host:
+        for n in range(6):
+            assert (await host.run(f"'{n}' * 1_000_000")).content["cut"]
+            assert kept_bytes(tmp_path) <= 2 * 2**20
+        kept = (await host.run("from codemode import results\nlen(results)")).value
+        assert kept == 2
+
+
+async def test_a_flood_of_questions_for_results_ends_with_its_time(tmp_path: Path) -> None:
+    async with attacked(tmp_path, wall_seconds=2) as host:
+        await host.run("'x' * 1_000_000")
+        answer = await host.run("from codemode import results\nwhile True: results.last")
+        assert answer.error["setting"] == "limits.wall_seconds"
+
+
+def kept_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in (folder / "state" / "kept").rglob("*") if path.is_file())

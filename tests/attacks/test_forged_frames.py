@@ -275,3 +275,61 @@ async def test_calls_of_tools_that_do_not_exist_are_counted_as_well(tmp_path: Pa
         assert answer.error["setting"] == "limits.calls"
         await is_well(host)
     assert arrived(tmp_path, "main") == []
+
+
+async def test_a_forged_show_or_kept_does_what_the_functions_do_and_no_more(tmp_path: Path) -> None:
+    """No name leads out of the session's own, whatever is written in it; what is shown is what its bytes are."""
+    forged = """
+import base64
+send(op="show", id=1, data=base64.b64encode(b"no picture").decode(), mime_type="image/png", name="../../../etc/passwd")
+answers = [receive()]
+names = ["../1", "/etc/passwd", "x" * 12, "codemode://results/x", "*", "", "state/codemode.db"]
+for n, name in enumerate(names, start=2):
+    send(op="kept", id=n, name=name, session_id="other", execution_id="x000000000000")
+    answers.append(receive())
+send(op="kept", id=50, name=None)
+answers.append(receive())
+[answers[0]["ok"], [a["kind"] for a in answers[1:-1]], answers[-1]["value"]]
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(RAW + forged)
+        own = f"{answer.content['execution_id']}/1"
+        assert answer.value == [True, ["bad_argument"] * 7, [own]], "control: its own it gets"
+        assert answer.content["shown"] == ["passwd: text/plain, 10 bytes"]
+        assert [block.type for block in answer.result.content] == ["text", "resource"]
+        await is_well(host)
+
+
+NO_QUESTIONS = {
+    "show without data": "send(op='show', id=1, mime_type='image/png', name='x')",
+    "show of no base64": "send(op='show', id=1, data='%%%', mime_type=None, name=None)",
+    "show with a type that is none": "send(op='show', id=1, data='', mime_type=7, name=None)",
+    "show with an endless name": "send(op='show', id=1, data='', mime_type=None, name='x' * 10_000)",
+    "kept of a list": "send(op='kept', id=1, name=['x'])",
+    "kept with an endless name": "send(op='kept', id=1, name='x' * 10_000)",
+    "kept with an old id": "send(op='kept', id=5, name=None); receive(); send(op='kept', id=5, name=None)",
+}
+
+
+async def test_a_show_or_kept_of_the_wrong_shape_ends_the_sandbox(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        for title, frame in NO_QUESTIONS.items():
+            answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
+            assert answer.error["type"] == "SandboxFailed", title
+            assert "broke the protocol" in answer.error["message"], title
+        await is_well(host)
+
+
+async def test_a_hint_in_a_forged_end_is_cleaned_and_bounded(tmp_path: Path) -> None:
+    forged = """
+import time
+send(op="done", id=run_id(), value=1, value_form="json", error=None, hint="\\x1b[31mred\\u202e" + "x" * 100_000)
+time.sleep(20)
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(RAW + forged)
+        assert answer.value == 1
+        (hint,) = answer.content["hints"]
+        assert hint.startswith("redxxx")
+        assert len(hint) <= 300
+        await is_well(host)

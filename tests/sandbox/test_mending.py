@@ -27,7 +27,6 @@ HINTS: list[tuple[str, str]] = [
     ("issues.items()", "it is a list of 2 items"),
     ("x = issues[0].get('zzz')\nx['a']", "x is None"),
     ("x = None\nx.a", "it is None"),
-    ("import json\njson.loads(issues)", "parsed already"),
     ("import json\njson.loads('plain text')", "the text 'plain text', which is no JSON"),
     ("import json\njson.loads('')", "the text is empty"),
     ("x = 'some text'\nx['a']", "x is the text 'some text'"),

@@ -102,8 +102,6 @@ def _of_json(text: Any) -> str:
 
 
 def _of_type(message: str, place: _Place) -> str:
-    if "the JSON object must be str" in message:
-        return "results of tools are parsed already: use the value as it is, without json.loads"
     if "coroutine" in message and "await" not in message:
         return "a coroutine has no value before it is awaited: write await before the call"
     value = place.subscripted()

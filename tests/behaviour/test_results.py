@@ -1,0 +1,269 @@
+"""What a program gives back reaches the host whole, or by a name under which the rest is had: through the whole product
+and the real client, in memory or over stdio, in both eras of the protocol.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp.types import (
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from tests.behaviour.product import Answer, Host, configuration, in_memory, office, over_stdio
+from tests.vocabulary import tokens_of
+
+EACH_WAY = pytest.mark.parametrize(
+    ("over", "mode"),
+    [
+        (in_memory, "auto"),
+        (in_memory, "legacy"),
+        *(pytest.param(over_stdio, m, marks=pytest.mark.slow) for m in ("auto", "legacy")),
+    ],
+    ids=lambda it: it if isinstance(it, str) else it.__name__,
+)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt " + bytes(range(200, 256))
+ROWS = "[{'n': n, 'name': f'row {n}', 'note': 'x' * 20} for n in range(10_000)]"
+
+
+def configured(folder: Path, **limits: Any) -> Path:
+    return configuration(folder, {}, limits=limits)
+
+
+async def resource(host: Host, uri: str) -> TextResourceContents | BlobResourceContents:
+    (content,) = (await host.client.read_resource(uri)).contents
+    return content
+
+
+@EACH_WAY
+async def test_an_image_reaches_the_host_as_one_byte_for_byte(tmp_path: Path, over: Any, mode: str) -> None:
+    async with over(configured(tmp_path), mode=mode) as host:
+        answer = await host.run(f"from codemode import show\nshow({PNG!r}, name='a.png')\n7")
+    text, image = answer.result.content
+    assert isinstance(text, TextContent)
+    assert isinstance(image, ImageContent)
+    assert (base64.b64decode(image.data), image.mime_type) == (PNG, "image/png")
+    assert answer.value == 7
+    assert answer.content["shown"] == [f"a.png: image/png, {len(PNG):,} bytes"]
+    assert text.text.split("\n")[:2] == ["7", f"[shown: a.png: image/png, {len(PNG):,} bytes]"]
+
+
+async def test_sounds_texts_and_files_are_blocks_of_their_kind(tmp_path: Path) -> None:
+    code = f"from codemode import show\nshow([{WAV!r}, b'a,b', b'%PDF\\xff'])"
+    async with in_memory(configured(tmp_path)) as host:
+        answer = await host.run(code)
+        _, audio, text, blob = answer.result.content
+        assert isinstance(audio, AudioContent)
+        assert (base64.b64decode(audio.data), audio.mime_type) == (WAV, "audio/wav")
+        assert isinstance(text, EmbeddedResource)
+        assert isinstance(text.resource, TextResourceContents)
+        assert text.resource.text == "a,b"
+        assert isinstance(blob, EmbeddedResource)
+        assert isinstance(blob.resource, BlobResourceContents)
+        assert base64.b64decode(blob.resource.blob) == b"%PDF\xff"
+        again = await resource(host, blob.resource.uri)
+        assert isinstance(again, BlobResourceContents)
+        assert again.blob == blob.resource.blob
+
+
+@EACH_WAY
+async def test_an_image_past_the_budget_is_a_link_that_the_host_can_read(tmp_path: Path, over: Any, mode: str) -> None:
+    async with over(configured(tmp_path, shown_bytes=1_000), mode=mode) as host:
+        answer = await host.run(f"from codemode import show\nshow({PNG!r}, name='a.png')")
+        _, link = answer.result.content
+        assert isinstance(link, ResourceLink)
+        content = await resource(host, link.uri)
+        assert isinstance(content, BlobResourceContents)
+        assert (base64.b64decode(content.blob), content.mime_type) == (PNG, "image/png")
+        name = link.uri.removeprefix("codemode://results/")
+        assert f'results["{name}"]' in answer.text
+        back = await host.run(f"from codemode import results\nresults[{name!r}].data == {PNG!r}")
+        assert back.value is True
+
+
+@EACH_WAY
+async def test_ten_thousand_rows_are_cut_kept_and_read_by_the_next_program(
+    tmp_path: Path, over: Any, mode: str
+) -> None:
+    async with over(configured(tmp_path), mode=mode) as host:
+        first = await host.run(ROWS)
+        name = first.content["execution_id"]
+        *rows, more = first.value
+        assert rows == [{"n": n, "name": f"row {n}", "note": "x" * 20} for n in range(len(rows))]
+        assert more == f"… {10_000 - len(rows):,} more items"
+        assert f'results["{name}"]' in first.text
+        later = await host.run(
+            f"from codemode import results\nrows = results[{name!r}]\n"
+            f"[len(rows), rows[-1]['n'], results.last == rows, list(results) == [{name!r}]]"
+        )
+        assert later.value == [10_000, 9_999, True, True]
+        content = await resource(host, f"codemode://results/{name}")
+        assert isinstance(content, TextResourceContents)
+        assert content.mime_type == "application/json"
+        assert len(json.loads(content.text)) == 10_000
+
+
+async def test_long_output_is_kept_as_well(tmp_path: Path) -> None:
+    async with in_memory(configured(tmp_path)) as host:
+        first = await host.run("for n in range(50_000): print('line', n)")
+        name = f"{first.content['execution_id']}/stdout"
+        assert f'results["{name}"]' in first.text
+        later = await host.run(f"from codemode import results\nresults[{name!r}].count('line')")
+        assert later.value == 50_000
+
+
+async def test_another_product_has_none_of_it_and_nothing_is_left_on_the_disk(tmp_path: Path) -> None:
+    path = configured(tmp_path)
+    async with in_memory(path) as ada:
+        name = (await ada.run(ROWS)).content["execution_id"]
+        async with in_memory(path) as bob:
+            code = f"from codemode import results\ntry: results[{name!r}]\nexcept KeyError: print(list(results))"
+            assert (await bob.run(code)).content["stdout"] == "[]\n"
+            with pytest.raises(MCPError, match="nothing is kept"):
+                await resource(bob, f"codemode://results/{name}")
+        assert await resource(ada, f"codemode://results/{name}"), "control: its owner has it"
+    assert list((tmp_path / "state" / "kept").iterdir()) == []
+
+
+async def test_what_can_not_be_kept_says_so_and_what_to_do(tmp_path: Path) -> None:
+    async with in_memory(configured(tmp_path, kept_mb=0)) as host:
+        answer = await host.run(ROWS)
+    (cut,) = answer.content["cut"]
+    assert "not kept" in cut
+    assert "limits.kept_mb" in cut
+    assert "/workspace" in cut
+
+
+async def test_a_resource_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
+    async with in_memory(configured(tmp_path)) as host:
+        for uri in ("file:///etc/passwd", "codemode://results/", "codemode://results/../x", "codemode://other/x"):
+            with pytest.raises(MCPError):
+                await resource(host, uri)
+
+
+LARGE = {
+    "value": "[{'k': chr(0x1F600) * 50, 'q': chr(34) * 50} for n in range(9_000)]",
+    "text": "'10 € für die Größe, ' * 150_000",
+    "output": "for n in range(60_000): print(chr(34) * 60)",
+    "all": "import sys\nprint('a\\n' * 500_000)\nprint('b\\n' * 500_000, file=sys.stderr)\n['c' * 99] * 9_000",
+    "shown": "from codemode import show\nshow(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(580_000))\n'x ' * 900_000",
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+async def test_no_result_is_larger_than_hosts_take_whatever_the_limits(tmp_path: Path, what: str) -> None:
+    """1 MB altogether in Claude Desktop; by default also within what Claude Code gives a model without a warning."""
+    for folder, limits in ((tmp_path / "a", {}), (tmp_path / "b", {"output_tokens": 10**6})):
+        folder.mkdir()
+        async with in_memory(configured(folder, **limits)) as host:
+            answer = await host.run(LARGE[what])
+        assert len(as_sent(answer)) < 1_000_000
+        assert answer.content["status"] == "succeeded"
+        if not limits:
+            assert len(answer.text) < 40_000
+            assert tokens_of(answer.text) < 10_000
+
+
+def as_sent(answer: Answer) -> bytes:
+    return answer.result.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+
+ENDLESS_ERROR = """
+import sys
+from codemode import show
+from servers.github import list_issues
+for n in range(40): list_issues(repo='r' * 5_000 + str(n))
+for n in range(64): show(('word ' * 99_999).encode(), name='n' * 400)
+print('o' * 100_000, 'line\\n' * 100_000)
+print('e\\n' * 100_000, file=sys.stderr)
+def deep(n):
+    if n: return deep(n - 1)
+    raise ValueError('m' * 100_000 + 'word ' * 100_000)
+try: deep(50)
+except ValueError as error: raise RuntimeError('k' * 50_000) from error
+"""
+
+
+async def test_an_error_is_shorter_than_hosts_cut_it_whatever_the_program_and_the_limits(tmp_path: Path) -> None:
+    """Claude Code cuts the text of an error at about 11,000 characters."""
+    path = configuration(tmp_path, office(tmp_path, "github"), limits={"output_tokens": 10**6})
+    async with in_memory(path) as host:
+        answer = await host.run(ENDLESS_ERROR)
+    assert answer.error["type"] == "RuntimeError"
+    assert answer.result.is_error
+    assert len(answer.text) < 11_000
+    assert len(as_sent(answer)) < 1_000_000
+    assert answer.content["execution_id"] in answer.text.split("\n[")[-1]
+
+
+FAILURES = {
+    "a key": "from servers.github import list_issues\n[i['titel'] for i in list_issues(repo='a/b')]",
+    "a key of a variable": "from servers.github import list_issues\nx = list_issues(repo='a/b')\nx[0]['titel']",
+    "an attribute": "from servers.github import list_issues\nx = list_issues(repo='a/b')\nx[0].title",
+    "a list taken for a dict": "from servers.github import list_issues\nx = list_issues(repo='a/b')\nx['items']",
+    "text taken for JSON": "import json\njson.loads('some text')",
+    "a tool's error": "from servers.github import boom\nboom()",
+    "an effect before": "from servers.github import create_issue, boom\n"
+    "create_issue(owner='o', repo='r', title='t')\nboom()",
+    "many effects before": "from servers.github import create_issue, boom\n"
+    "for n in range(30): create_issue(owner='o', repo='r', title=f't{n}')\nboom()",
+    "a wrong type": "from servers.github import create_issue\ncreate_issue(**{'owner': 'o', 'repo': 'r', 'title': 7})",
+    "an unknown argument": "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', titel='x')",
+    "an unknown tool": "from servers.github import create_isue",
+    "a missing module": "import pandas",
+    "no Python": "x = [1, 2\nprint(x)",
+    "an unknown name": "x = list_isues()",
+    "nothing there": "x = None\nx['a']",
+    "a cause": "try: {}['a']\nexcept KeyError as e: raise ValueError('no') from e",
+    "endless recursion": "def f(n): return f(n + 1)\nf(0)",
+    "too long": "while True: pass",
+    "too much printed": "while True: print('x' * 1_000)",
+    "too much memory": "x = 'x' * 500_000_000",
+}
+
+
+async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"), limits={"output_bytes": 100_000})
+    costs = {}
+    async with in_memory(path) as host:
+        for what, code in FAILURES.items():
+            answer = await host.run(code, timeout=1.0)
+            assert answer.error["type"], what
+            printed = answer.content.get("stdout", "")
+            costs[what] = tokens_of(answer.text) - tokens_of(printed)
+    assert {what: cost for what, cost in costs.items() if cost >= 400} == {}
+    assert sum(costs.values()) / len(costs) < 150
+
+
+async def test_a_limit_names_its_setting_and_the_way_round(tmp_path: Path) -> None:
+    async with in_memory(configured(tmp_path)) as host:
+        answer = await host.run("while True: pass", timeout=0.5)
+        memory = await host.run("x = 'x' * 500_000_000")
+    assert "limits.wall_seconds" in answer.text
+    assert "in several programs" in answer.error["hint"]
+    assert "limits.memory_mb" in memory.text
+    assert "in parts" in memory.error["hint"]
+
+
+async def test_a_glimpse_of_a_call_never_holds_a_secret(tmp_path: Path) -> None:
+    secret = "ghp_0123456789abcdef0123456789abcdef"
+    servers = office(tmp_path, "github")
+    servers["github"]["env"]["GITHUB_TOKEN"] = secret
+    async with in_memory(configuration(tmp_path, servers)) as host:
+        answer = await host.run(
+            f"from servers.github import create_issue\ncreate_issue(owner='{secret}', repo='r', title='x{secret}')\n1/0"
+        )
+    assert secret[:8] not in as_sent(answer).decode()
+    assert 'owner="***"' in answer.text

@@ -100,6 +100,7 @@ async def preflight(
     async def listed() -> None:
         return None
 
+    checker = checker or TypeChecker(seconds=20)  # the machine may be busy
     made = Preflight(catalog=lambda: catalog, listed=listed, strictness=lambda: strictness, checker=checker)
     async with made.open():
         yield made

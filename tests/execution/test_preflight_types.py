@@ -35,7 +35,7 @@ await one
 
 async def test_the_type_checker_says_things_in_the_words_that_we_read() -> None:
     """`ty` is not at 1.0: if this fails after an update, `diagnostics.py` has to learn its words, or the pin stays."""
-    checker = TypeChecker()
+    checker = TypeChecker(seconds=20)
     found = await checker.diagnostics(WORDS)
     await checker.aclose()
     assert found is not None, "the type checker did not answer: see what checker.py asks of it"

@@ -26,7 +26,9 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 logger = logging.getLogger(__name__)
 
 SECONDS = 1.0
-"""For one text, the start of a process included; then the program runs without this part of the check."""
+"""For one text; then the program runs without this part of the check."""
+_STARTING = 3
+"""Times as long with the start of a process."""
 IDLE_SECONDS = 300.0
 MOST_TEXTS = 1_000
 """Read by one process."""
@@ -96,11 +98,12 @@ class TypeChecker:
         if self._executable is None or len(text) > _MOST_TEXT_BYTES:
             return None
         self._used.set()
-        with anyio.move_on_after(self._seconds) as patience:
+        seconds = self._seconds if self._server else self._seconds * _STARTING
+        with anyio.move_on_after(seconds) as patience:
             async with self._turn:
                 return await self._asked(text, self._executable)
         if patience.cancelled_caught:
-            logger.warning("the type checker did not answer within %g s; a program runs without it", self._seconds)
+            logger.warning("the type checker did not answer within %g s; a program runs without it", seconds)
         return None
 
     async def _asked(self, text: str, executable: Path) -> list[Diagnostic] | None:

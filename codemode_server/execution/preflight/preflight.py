@@ -110,13 +110,21 @@ class Preflight:
             await self._listed()
         catalog = self._catalog()
         is_large = len(code) > _LARGE
-        own, found, document = await _worked(is_large, _read, reading, catalog)
-        if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
-            return found
-        more = await _worked(is_large, _told, own, document, diagnostics)
+        own, found = await _worked(is_large, _read, reading, catalog)
+        try:
+            more = await self._by_types(own, is_large) if own.calls else []
+        except Exception:  # as above; what our own part found stands
+            logger.exception("a program could not be checked by its types")
+            more = []
         lines = {finding.line for finding in found}
         more = [finding for finding in more if finding.line not in lines]
         return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line)
+
+    async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
+        document = await _worked(is_large, _document, own)
+        if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
+            return []
+        return await _worked(is_large, _told, own, document, diagnostics)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:
@@ -139,11 +147,11 @@ def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> l
     return list(islice(Reader(own, document).findings(diagnostics), _MOST_LOOKED_AT))
 
 
-def _read(reading: Reading, catalog: Catalog) -> tuple[Findings, list[Finding], Document | None]:
+def _read(reading: Reading, catalog: Catalog) -> tuple[Findings, list[Finding]]:
     from codemode_server.execution.preflight.findings import Findings
 
     own = Findings(reading, catalog)
-    return own, own.all(), _document(own) if own.calls else None
+    return own, own.all()
 
 
 def _document(own: Findings) -> Document | None:

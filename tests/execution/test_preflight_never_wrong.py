@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.execution.preflight.reading import MAX_CHARACTERS
 from codemode_server.model import ToolDefinition
 from tests.sandbox import lab
 
-from .kit import SHARED, lines, listing, preflight
+from .kit import OFFICE, SHARED, lines, listing, preflight
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS: dict[str, Any] = {
@@ -249,6 +251,21 @@ async def test_what_the_language_can_do_is_no_reason_to_stop_or_to_warn(code: st
     async with preflight() as check:
         found = await check.check(code)
     assert lines((*found.errors, *found.warnings)) == []
+
+
+STANDARD = ("ast", "csv", "dataclasses", "functools", "heapq", "json/decoder", "shlex", "textwrap", "asyncio/queues")
+
+
+async def test_modules_of_the_standard_library_are_not_found_wrong() -> None:
+    """Python by people who know it, in all its ways; a call of a tool in front makes programs of them."""
+    call = "from servers.github import get_issue as a_tool\na_tool('a', 1)\n"
+    files = [Path(sysconfig.get_path("stdlib")) / f"{name}.py" for name in STANDARD]
+    programs = (
+        (path.name, call + path.read_text().replace("from __future__ import", "from x import")) for path in files
+    )
+    count, found = await stopped(OFFICE, (program for program in programs if len(program[1]) < MAX_CHARACTERS))
+    assert found == []
+    assert count > 7
 
 
 async def test_programs_of_the_documents_are_not_found_wrong_but_for_servers_that_the_reader_has() -> None:

@@ -20,6 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
+from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
@@ -35,6 +36,7 @@ from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
+OFFICE = str(HERE.parent / "tests" / "upstreams" / "office.py")
 TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
 
 
@@ -54,6 +56,7 @@ def main() -> int:
         *discovery(),
         *anyio.run(execution),
         *anyio.run(checking),
+        anyio.run(failing),
         learning(),
         *stubs(),
         token_estimate(),
@@ -200,6 +203,37 @@ async def execution() -> list[Row]:
             rows.append(await _call_overhead(run))
             rows.append(await _many_rows(run))
             return rows
+
+
+async def failing() -> Row:
+    """What it costs a model to read why its program failed."""
+    costs = []
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "upstream.yaml"
+        github = {"command": sys.executable, "args": [OFFICE, "github"], "env": {"OFFICE_LOG": f"{folder}/office.log"}}
+        limits = {"output_bytes": 100_000}
+        config.write_text(
+            json.dumps({"servers": {"github": github}, "limits": limits, "state": {"dir": f"{folder}/state"}})
+        )
+        async with App.open(load(config)) as app, Client(app.front) as client:
+            await client.list_tools()
+            await app.pool.wait_settled(30)
+            for code in FAILURES.values():
+                arguments = {"code": code, "timeout": 1.0}
+                result = await client.call_tool("execute_code", arguments, read_timeout_seconds=120)
+                assert result.is_error, result.content
+                text, printed = (
+                    getattr(result.content[0], "text", ""),
+                    (result.structured_content or {}).get("stdout", ""),
+                )
+                costs.append(_tokens(text) - _tokens(printed))
+    mean, most = statistics.mean(costs), max(costs)
+    return Row(
+        f"tokens of the answer to a program that fails, {len(costs)} usual ways",
+        f"mean {mean:.0f}, most {most:,} (plain tracebacks, without a mend: {BEFORE[0]} and {BEFORE[1]})",
+        "each under 400",
+        most < 400,
+    )
 
 
 async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:

@@ -33,8 +33,13 @@ The items of `map` are values of the first parameter, tuples by position, or dic
 common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
 
 A call that fails raises `ToolError`, in `map` it leaves None. An image, sound or document is a `File` with `data`,
-`mime_type`, `name`, `uri`, `text()` and `save(path)`; a link to one has `is_link`, and is fetched when its content is
-used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`.
+`mime_type`, `name`, `uri`, `text()` and `save(path)`, a picture has `width`, `height` and, where Pillow is, `image()`;
+a link to one has `is_link`, and is fetched when its content is used, or by `fetch()`. A result that came with files or
+with a text beside it has `.files` and `.text`.
+
+    from codemode import show, results
+    show(file)                      # the model sees it: a File, bytes, a path, a figure, a Pillow image, or a list
+    rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -63,9 +68,15 @@ class File:
     uri: str | None
     description: str | None
     is_link: bool
+    is_text: bool
+    width: int | None
+    height: int | None
 
     @property
     def size(self) -> int: ...
+    def image(self) -> Any:
+        """The picture as a Pillow image, where Pillow is installed."""
+
     def text(self, encoding: str = "utf-8") -> str:
         """The content as text."""
 

@@ -18,7 +18,7 @@ from codemode_server.model import UpstreamState
 TOOL_MODULES = frozenset({"servers", "skills", "client", "codemode", "tool_discovery"})
 """Modules that only exist in the sandbox, as far as they have to do with tools."""
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
-_OF_THE_ROOT = frozenset({"tool", "ToolError"})
+_OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
 
 
 @dataclass(frozen=True, slots=True)

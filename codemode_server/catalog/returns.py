@@ -22,7 +22,7 @@ from codemode_server.catalog.json_schema import (
 )
 from codemode_server.catalog.observed import Case, Observed
 from codemode_server.catalog.parameters import Parameter
-from codemode_server.catalog.schema_types import FILE, PyType, TypeWriter, union
+from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter, union
 from codemode_server.catalog.shapes import Shape, settled, without_words
 from codemode_server.catalog.untrusted import literal, one_line
 from codemode_server.model import ToolDefinition
@@ -36,6 +36,7 @@ _NOTE_CHARACTERS = 250
 _MOST_CASES = 8
 _LEAST_FOR_LITERALS = 5
 """Calls after which strings that recur are taken for all there are."""
+_TEXT_OR_JSON = "text; JSON in it is read"
 _SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
 
 
@@ -67,6 +68,8 @@ class ReturnType:
     """How many calls it was observed in."""
     by_argument: tuple[ArgumentCase, ...] = ()
     """If an argument decides what comes: the cases seen. `type` is their union."""
+    may_be_json: bool = False
+    """Whether it is declared as a lone text, which programs get read where it is JSON."""
     open_classes: frozenset[str] = frozenset()
     """Classes of the stub whose dicts have, or may well have, other keys than those they name."""
 
@@ -74,7 +77,7 @@ class ReturnType:
     def comment(self) -> str:
         """What stands beside the type in the stub, or nothing."""
         if self.origin != "observed":
-            return ""
+            return _TEXT_OR_JSON if self.may_be_json else ""
         nothing = "None so far, " if str(self.type) == "Any" else ""
         return f"{nothing}observed in {self.calls:,} call{'' if self.calls == 1 else 's'}"
 
@@ -101,10 +104,12 @@ def _return_type(
     hint = f"{name}_result"
     if observed is None or (observed.shape.unread and not observed.shape.kinds) or not is_vague(definition):
         writer.read(definition.output_schema)
-        schema, _ = declared_result(definition)
+        schema, is_lone = declared_result(definition)
         if observed is not None:
             schema = _filled_in(SchemaReader(definition.output_schema), schema, observed.shape)
         declared = writer.type_of(schema, hint)
+        if is_lone and "str" in declared.names:
+            return ReturnType(ANY, "unknown", may_be_json=True)
         return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
     writer.read(None)
     for parameter in parameters:

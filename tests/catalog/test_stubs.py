@@ -286,7 +286,7 @@ class TestTypes:
         [
             (None, "Any"),
             ({"type": "object"}, "dict[str, Any]"),
-            ({"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}, "str"),
+            ({"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}, "Any"),
             (
                 {"type": "object", "properties": {"result": {"type": "array", "items": {"type": "integer"}}}},
                 "list[int]",

@@ -197,7 +197,7 @@ class KeptResults:
         return path
 
     def _own_folder(self) -> Path:
-        if self._own is None:
+        if self._own is None or not self._own.is_dir():  # somebody may have tidied up
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             own = self.folder / secrets.token_hex(8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -112,6 +113,14 @@ def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+def test_where_somebody_removed_its_folder_it_makes_another(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    keep(kept, ADA, "x1")
+    shutil.rmtree(tmp_path / "kept")
+    keep(kept, ADA, "x2")
+    assert kept.read(ADA, "x2")[1] == b"x" * 100
 
 
 def test_nothing_is_left_once_it_is_closed(tmp_path: Path) -> None:

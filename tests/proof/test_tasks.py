@@ -58,15 +58,7 @@ def test_there_are_twenty() -> None:
     assert len(TASKS) == 20
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(task.name, marks=pytest.mark.xfail(reason="a column that only its own SQL names is doubted"))
-        if task.name.startswith("t12")
-        else task.name
-        for task in TASKS
-    ],
-)
+@pytest.mark.parametrize("name", [task.name for task in TASKS])
 def test_a_program_comes_to_its_end_and_nothing_is_said_against_it(outcomes: Outcomes, name: str) -> None:
     """What the check before running blocks or doubts wrongly is a bug."""
     answer = outcomes.answers[name]

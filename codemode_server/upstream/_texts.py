@@ -1,17 +1,22 @@
 """A text that an upstream sent → the value that it plainly is, else the text itself. Pure.
 
 Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
-is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so); as
-`true`, `false` or `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are
-numbers, `00123`, `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they
-belong to it can't be told. JSON with anything before or after it stays a text, or that would be lost.
+is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so), with
+dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`, `false` or
+`null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers, `00123`,
+`1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it can't be
+told. JSON with anything before or after it stays a text, or that would be lost.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import math
 import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from codemode_server.model import JsonValue
@@ -21,6 +26,8 @@ _REPR_CHARACTERS = 256 * 1024
 """Longest text given to `ast`, which takes some 100 times the text in memory."""
 _REPR_TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
+    r"""|(?P<object>(?:datetime\.)?(?:date|datetime|time|timedelta)\([^()']{0,200}\)"""
+    r"""|(?:Decimal|UUID)\('[^'()]{1,200}'\))"""
     r"""|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<trailing_comma>,(?=\s*[\])}]))|(?P<mark>[\[\](){}:,]|\s+)"""
 )
 _AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
@@ -123,11 +130,48 @@ def _repr_as_json(text: str) -> str:
         kind, found = token.lastgroup, token[0]
         if kind == "string":
             written.append(json.dumps(ast.literal_eval(found) if "\\" in found else found[1:-1]))
+        elif kind == "object":
+            written.append(json.dumps(_plain(found)))
         elif kind != "trailing_comma":
             written.append(_AS_JSON.get(found, found))
     if place != len(text):
         raise ValueError("not only lists, tuples and dicts of plain values")
     return "".join(written)
+
+
+def _plain(written: str) -> str | float:
+    """What stands for an object that has no literal, such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`.
+
+    Raises:
+        ValueError: there is no such object.
+    """
+    name, _, rest = written.removeprefix("datetime.").partition("(")
+    inner = rest[:-1]
+    if name == "UUID":
+        return inner[1:-1]
+    try:
+        if name == "Decimal":
+            exact = Decimal(inner[1:-1])
+            number = float(exact)
+            return number if math.isfinite(number) and Decimal(repr(number)) == exact else inner[1:-1]
+        given = [_ARGUMENT.fullmatch(part.strip()) for part in inner.split(",") if part.strip()]
+        if not all(given):
+            raise ValueError("not a date or time as repr writes it")
+        positional = [int(it[2]) for it in given if it and it[2] and not it[1]]
+        named: dict[str, Any] = {it[1]: int(it[2]) if it[2] else UTC for it in given if it and it[1]}
+        made = _CLASSES[name](*positional, **named)
+    except (TypeError, OverflowError, ArithmeticError) as error:
+        raise ValueError(f"no {name}") from error
+    return str(made) if isinstance(made, timedelta) else str(made.isoformat())
+
+
+_ARGUMENT = re.compile(r"(?:([a-z]{1,20})=)?(?:(-?\d{1,15})|datetime\.timezone\.utc)")
+_CLASSES: dict[str, Callable[..., date | time | timedelta]] = {
+    "date": date,
+    "datetime": datetime,
+    "time": time,
+    "timedelta": timedelta,
+}
 
 
 def _as_json(value: Any) -> Any:

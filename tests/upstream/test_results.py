@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -45,10 +48,32 @@ def test_a_large_result_has_the_same_shape_as_a_small_one() -> None:
     assert parse_text(repr(rows)) == [{**row, "pair": list(row["pair"])} for row in rows]  # type: ignore[arg-type]
 
 
+def test_what_databases_hold_beside_plain_values_is_read_from_repr_too() -> None:
+    """mcp-server-duckdb answers so; without this a column of dates would make a text of all rows."""
+    moment = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    rows = [(moment.date(), moment, moment.time(), timedelta(hours=30), Decimal("1.50"), UUID(int=5), Decimal(1) / 3)]
+    assert parse_text(repr(rows)) == [
+        [
+            "2026-01-02",
+            "2026-01-02T03:04:00+00:00",
+            "03:04:00",
+            "1 day, 6:00:00",
+            1.5,
+            "00000000-0000-0000-0000-000000000005",
+            "0.3333333333333333333333333333",
+        ]
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "00123",
+        "[datetime.date(2026, 13, 1)]",
+        "[datetime.date(2026, 1, 1, x=3)]",
+        "[datetime.datetime(2026, 1, 1, tzinfo=<UTC>)]",
+        "[Decimal('abc')]",
+        "[datetime.date(" + "1, " * 100_000,
         "1.10",
         "1e5",
         "+49",

@@ -1,0 +1,52 @@
+"""Pictures where Pillow is installed, as in a microVM whose image has it: the guest's modules in a plain process."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from codemode_server.sandbox.guest.files import File
+from codemode_server.sandbox.guest.link import Link
+from codemode_server.sandbox.guest.showing import make_show
+
+
+def picture(form: str) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 48), "teal").save(buffer, form)
+    return buffer.getvalue()
+
+
+class _Link(Link):
+    """Notes what is asked of the host, in the host's place."""
+
+    def __init__(self) -> None:
+        self.call_bytes = 2**20
+        self.asked: list[dict[str, object]] = []
+
+    def ask(self, op: str, **fields: object) -> tuple[object, str]:
+        self.asked.append({"op": op, **fields})
+        return "shown", "json"
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP"])
+def test_a_picture_opens_as_one_and_has_the_size_that_it_told(form: str) -> None:
+    file = File(picture(form), f"image/{form.lower()}")
+    assert (file.width, file.height) == (64, 48)
+    opened = file.image()
+    assert (opened.size, opened.format) == ((64, 48), form)
+
+
+@pytest.mark.parametrize(("form", "shown_as"), [("JPEG", "image/jpeg"), ("PNG", "image/png"), ("BMP", "image/png")])
+def test_an_image_of_pillow_can_be_shown(form: str, shown_as: str) -> None:
+    link = _Link()
+    make_show(link, lambda value: value)(Image.open(io.BytesIO(picture(form))))
+    assert [(asked["op"], asked["mime_type"]) for asked in link.asked] == [("show", shown_as)]
+
+
+def test_an_image_that_was_worked_on_is_shown_as_it_is_now() -> None:
+    link = _Link()
+    smaller = File(picture("JPEG")).image().resize((8, 6)).convert("RGBA")
+    make_show(link, lambda value: value)(smaller)
+    assert link.asked[0]["mime_type"] == "image/png"

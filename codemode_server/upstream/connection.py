@@ -65,6 +65,8 @@ class Timings:
     """After so long a connection the pauses begin anew."""
     slot_s: float = 1.5
     """How long a starting server keeps others from starting."""
+    subscribe_s: float = 1.0
+    """For the stream of changes to be open before the first listing, so that no change falls between."""
     debounce_s: float = 0.1
     """A server that changes its tools often says so often."""
 
@@ -282,7 +284,11 @@ class Connection:
                 handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
                 self._relist = anyio.Event()
                 if link.is_modern:
-                    tasks.start_soon(self._listen, link)  # before the listing, so that no change falls between
+                    subscribed = anyio.Event()
+                    tasks.start_soon(self._listen, link, subscribed)
+                    with anyio.move_on_after(self._timings.subscribe_s):
+                        await subscribed.wait()
+                    subscribed.set()
                 found = await self._list(link)
             is_started.set()
             self._take(found, link, "legacy" if handshake_at_once else "auto")
@@ -376,8 +382,9 @@ class Connection:
             ended = anyio.current_time()
             not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
 
-    async def _listen(self, link: Link) -> None:
-        """Hold the 2026-07-28 stream of changes open, if the server has one."""
+    async def _listen(self, link: Link, subscribed: anyio.Event) -> None:
+        """Hold the 2026-07-28 stream of changes open, if the server has one. Sets `subscribed` once that is known; who
+        waits for it no longer may have listed too early."""
         from mcp.client.subscriptions import SubscriptionLost, listen
         from mcp.shared.exceptions import MCPError
 
@@ -387,18 +394,24 @@ class Connection:
                 with anyio.move_on_after(self._timings.list_s) as patience:
                     async with listen(link.session, tools_list_changed=True) as changes:
                         patience.deadline = math.inf
+                        if subscribed.is_set():
+                            self._relist.set()
+                        subscribed.set()
                         async for _ in changes:
                             self._relist.set()
                 if patience.cancelled_caught:
                     return
             except MCPError as error:
                 logger.debug("upstream %r does not tell of changed tools: %s", self.name, error)
+                if subscribed.is_set():
+                    self._relist.set()
+                subscribed.set()
                 return
             except SubscriptionLost:
                 logger.debug("upstream %r ended its stream of changes", self.name)
+            subscribed.set()
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, self._timings.backoff_most_s)
-            self._relist.set()  # nothing is repeated that happened meanwhile
 
     def _set_state(self, state: UpstreamState) -> None:
         self._state = state

@@ -51,7 +51,7 @@ def command(config: Path, name: str, *arguments: str) -> subprocess.CompletedPro
 
 
 def machines() -> list[bytes]:
-    """Names of microVMs that are there now; of the whole command line, which `ps` may cut. `codemode-<run>-<number>`."""
+    """Names of microVMs that are there now, `codemode-<run>-<number>`; of the whole line, which `ps` may cut."""
     found: list[bytes] = []
     for told in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended meanwhile

@@ -197,6 +197,13 @@ NO_FRAMES = {
     "raw that is no boolean": "send(op='call', id=1, server='main', tool='act', arguments={}, raw='yes')",
     "a read of no text": "send(op='read', id=1, server='main', uri=5)",
     "a read without end": "send(op='read', id=1, server='main', uri='x' * 9000)",
+    "show without data": "send(op='show', id=1, mime_type='image/png', name='x')",
+    "show of no base64": "send(op='show', id=1, data='%%%', mime_type=None, name=None)",
+    "show with a type that is none": "send(op='show', id=1, data='', mime_type=7, name=None)",
+    "show with an endless name": "send(op='show', id=1, data='', mime_type=None, name='x' * 10_000)",
+    "kept of a list": "send(op='kept', id=1, name=['x'])",
+    "kept with an endless name": "send(op='kept', id=1, name='x' * 10_000)",
+    "kept with an old id": "send(op='kept', id=5, name=None); receive(); send(op='kept', id=5, name=None)",
     "the host's own frame": "send(op='run', id='x', code='1', limits={})",
     "a forged reply": "send(op='reply', id=1, ok=True, value=1, encoding='json')",
 }
@@ -297,26 +304,6 @@ answers.append(receive())
         assert answer.value == [True, ["bad_argument"] * 7, [own]], "control: its own it gets"
         assert answer.content["shown"] == ["passwd: text/plain, 10 bytes"]
         assert [block.type for block in answer.result.content] == ["text", "resource"]
-        await is_well(host)
-
-
-NO_QUESTIONS = {
-    "show without data": "send(op='show', id=1, mime_type='image/png', name='x')",
-    "show of no base64": "send(op='show', id=1, data='%%%', mime_type=None, name=None)",
-    "show with a type that is none": "send(op='show', id=1, data='', mime_type=7, name=None)",
-    "show with an endless name": "send(op='show', id=1, data='', mime_type=None, name='x' * 10_000)",
-    "kept of a list": "send(op='kept', id=1, name=['x'])",
-    "kept with an endless name": "send(op='kept', id=1, name='x' * 10_000)",
-    "kept with an old id": "send(op='kept', id=5, name=None); receive(); send(op='kept', id=5, name=None)",
-}
-
-
-async def test_a_show_or_kept_of_the_wrong_shape_ends_the_sandbox(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
-        for title, frame in NO_QUESTIONS.items():
-            answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
-            assert answer.error["type"] == "SandboxFailed", title
-            assert "broke the protocol" in answer.error["message"], title
         await is_well(host)
 
 

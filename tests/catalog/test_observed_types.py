@@ -6,9 +6,6 @@ with the very values as the results.
 
 from __future__ import annotations
 
-import ast
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
@@ -21,6 +18,7 @@ from codemode_server.catalog.observed import MOST_BYTES, Observed, ToolKey, obse
 from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.sync import sync
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from tests.catalog.checks import only_declares, strict_errors
 from tests.catalog.test_shapes import MARK, Chance
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -415,14 +413,7 @@ class TestHostileKeys:
             keys = chance.shuffled(HOSTILE)[:6]
             value = [{key: chance.value(2) for key in keys} | {"id": 1, "Order ID": {keys[0]: 1}}] * 3
             tool = after(seen([value, chance.value()]))
-            body = ast.parse(tool.stub.source).body
-            assert {type(statement) for statement in body} <= {
-                ast.Expr,
-                ast.ImportFrom,
-                ast.ClassDef,
-                ast.Assign,
-                ast.FunctionDef,
-            }
+            assert only_declares(tool.stub.source)
             calls, names = load(tool.stub.source)
             assert calls == [("git_hub", "list_issues")]
             assert callable(names["list_issues"])
@@ -451,15 +442,7 @@ def test_every_value_that_was_observed_passes_the_strict_type_checker_as_the_res
     (tmp_path / "claims.py").write_text("\n".join(lines))
     wrong = after(seen([{"id": 1}]))
     (tmp_path / "wrong.py").write_text(f"{wrong.stub.source}\nvalue: {wrong.returned.type} = {{'id': 'x'}}\n")
-    command = [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=empty-body", "--no-color-output"]
-    checked = subprocess.run(
-        [*command, "--cache-dir", str(tmp_path / "cache"), "--config-file=", "servers", "claims.py", "wrong.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    errors = [line for line in checked.stdout.splitlines() if ": error:" in line]
+    errors = strict_errors(tmp_path, "servers", "claims.py", "wrong.py")
     assert [line.split(":")[0] for line in errors] == ["wrong.py"], errors[:5]
 
 

@@ -5,7 +5,6 @@ Seeded, so a failure comes again. Ten thousand seeds were run when this was writ
 
 from __future__ import annotations
 
-import ast
 import random
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.tree import list_dir
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from tests.catalog.checks import only_declares
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
 
@@ -80,14 +80,7 @@ def test_a_stub_is_one_function_and_classes_and_nothing_else(seed: int, load: Lo
         definition = ToolDefinition(chance.text(), chance.text(6), chance.text(), schema, chance.schema(3))
         catalog = Catalog.build([UpstreamListing("s", UpstreamState.READY, (definition,))])
         tool = next(catalog.tools())
-        body = ast.parse(tool.stub.source).body
-        assert {type(statement) for statement in body} <= {
-            ast.Expr,
-            ast.ImportFrom,
-            ast.ClassDef,
-            ast.Assign,
-            ast.FunctionDef,
-        }
+        assert only_declares(tool.stub.source)
         calls, names = load(tool.stub.source)
         assert [call[:2] for call in calls] == [("s", tool.name)]
         assert callable(names[tool.name])

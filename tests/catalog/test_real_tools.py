@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.sync import sync
+from tests.catalog.checks import strict_errors
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
 
@@ -98,16 +97,7 @@ def test_all_stubs_and_programs_in_both_styles_pass_the_strict_type_checker(
     sync(real_catalog, tmp_path / "servers")
     (tmp_path / "consumer.py").write_text(CONSUMER)
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
-    # empty-body: a stub has no body by design, `tool` gives it one; every other rule of --strict holds.
-    command = [sys.executable, "-m", "mypy", "--strict", "--disable-error-code=empty-body", "--no-color-output"]
-    checked = subprocess.run(
-        [*command, "--cache-dir", str(tmp_path / "cache"), "--config-file=", "servers", "consumer.py", "mistaken.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    errors = [line for line in checked.stdout.splitlines() if ": error:" in line]
+    errors = strict_errors(tmp_path, "servers", "consumer.py", "mistaken.py")
     assert {line.split(": error:")[0] for line in errors} == {f"mistaken.py:{line}" for line in range(5, 10)}, errors[
         :5
     ]

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 NODE = {
@@ -77,23 +77,34 @@ def _install(folder: Path, wanted: str) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     (fresh / "package.json").write_text(wanted)
-    try:
-        done = subprocess.run(
-            NPM,
-            cwd=fresh,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"npm install took more than {SECONDS} s") from None
-    if done.returncode:
-        raise Unavailable(f"npm install failed: {_reason(done.stderr)}")
+    install(NPM, "npm install", SECONDS, _reason, cwd=fresh)
     (fresh / "package.json").write_text(wanted)  # as it was; npm may have written it anew
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
+
+
+def install(
+    command: Sequence[str], title: str, seconds: int, reason: Callable[[str], str], cwd: Path | None = None
+) -> None:
+    """Run a package manager; `reason` finds in its stderr what went wrong, or gives an empty text.
+
+    Raises:
+        Unavailable: it failed, or took too long.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{title} took more than {seconds} s") from None
+    if done.returncode:
+        raise Unavailable(f"{title} failed: {reason(done.stderr)[:300] or 'it gave no reason'}")
 
 
 def _reason(stderr: str) -> str:
@@ -101,4 +112,4 @@ def _reason(stderr: str) -> str:
     lines = re.findall(
         r"^npm (?:error|ERR!) (?!code|syscall|errno|type|\s*at |A complete log)(.+)", stderr, re.MULTILINE
     )
-    return lines[0][:300] if lines else "it gave no reason"
+    return lines[0] if lines else ""

@@ -10,14 +10,13 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import sys
 import venv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.npm import Unavailable, commands_of, node_folder
+from scripts.npm import Unavailable, commands_of, install, node_folder
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "servers"
 SECONDS = 300
@@ -97,20 +96,12 @@ def _install(folder: Path, requirements: Iterable[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=os.name == "posix")
     pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check")
-    try:
-        done = subprocess.run(
-            [*pip, "install", "--quiet", "--no-input", *requirements],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"pip install took more than {SECONDS} s") from None
-    if done.returncode:
-        errors = re.findall(r"^ERROR: (.+)", done.stderr, re.MULTILINE)
-        raise Unavailable(f"pip install failed: {errors[-1][:300] if errors else 'it gave no reason'}")
+    install([*pip, "install", "--quiet", "--no-input", *requirements], "pip install", SECONDS, _reason)
+
+
+def _reason(stderr: str) -> str:
+    errors = re.findall(r"^ERROR: (.+)", stderr, re.MULTILINE)
+    return errors[-1] if errors else ""
 
 
 if __name__ == "__main__":

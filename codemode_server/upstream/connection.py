@@ -389,23 +389,25 @@ class Connection:
         from mcp.shared.exceptions import MCPError
 
         pause_s = self._timings.backoff_first_s
+
+        def known() -> None:
+            if subscribed.is_set():
+                self._relist.set()
+            subscribed.set()
+
         while True:
             try:
                 with anyio.move_on_after(self._timings.list_s) as patience:
                     async with listen(link.session, tools_list_changed=True) as changes:
                         patience.deadline = math.inf
-                        if subscribed.is_set():
-                            self._relist.set()
-                        subscribed.set()
+                        known()
                         async for _ in changes:
                             self._relist.set()
                 if patience.cancelled_caught:
                     return
             except MCPError as error:
                 logger.debug("upstream %r does not tell of changed tools: %s", self.name, error)
-                if subscribed.is_set():
-                    self._relist.set()
-                subscribed.set()
+                known()
                 return
             except SubscriptionLost:
                 logger.debug("upstream %r ended its stream of changes", self.name)

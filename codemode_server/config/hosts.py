@@ -8,6 +8,7 @@ and `url`, and differ in the rest. What they say in other words is translated; w
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems, nearest, printable
@@ -67,9 +68,19 @@ def translated(entry: Node, known: frozenset[str], problems: Problems, warnings:
 def starts_this_server(entry: Node) -> bool:
     """Whether an entry of a host's own file is codemode-server itself, which would then start itself without end."""
     command, args = entry.entries.get("command"), entry.entries.get("args")
-    words = [command] if command else []
-    words += args.value if args and isinstance(args.value, list) else []
-    return any(re.fullmatch(r"(?:.*/)?codemode[-_]server(?:[@=\[].*)?", word.text) for word in words)
+    words = [command.text] if command else []
+    given = [word.text for word in args.value] if args and isinstance(args.value, list) else []
+    # A clone of ours that another server works on is no program; what comes first may be what a launcher starts.
+    words += given[:1] + [word for word in given[1:] if not _is_mere_folder(word)]
+    return any(re.fullmatch(r"(?:.*/)?codemode[-_]server(?:[@=\[].*)?", word) for word in words)
+
+
+def _is_mere_folder(word: str) -> bool:
+    """Whether it is the full path of a folder that Python could not run."""
+    try:
+        return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _transport(node: Node, problems: Problems) -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.config.conftest import Folder
 
 
@@ -130,6 +133,22 @@ def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_withou
     )
     assert list(loaded.settings.servers) == ["d"]
     assert loaded.warnings[0] == "mcp.json:2: mcpServers.a: left out, since it is this server"
+
+
+def test_a_server_that_works_on_a_clone_of_this_one_is_not_this_one(folder: Folder, tmp_path: Path) -> None:
+    """Else `make demo` in a folder of that name has no git server. A package that Python runs is another matter."""
+    clone, package = tmp_path / "codemode-server", tmp_path / "src" / "codemode_server"
+    clone.mkdir()
+    package.mkdir(parents=True)
+    (package / "__main__.py").touch()
+    entries = {
+        "git": {"command": "uvx", "args": ["mcp-server-git", "--repository", str(clone)]},
+        "package": {"command": "python", "args": ["-u", str(package)]},
+        "launched": {"command": "uvx", "args": [str(clone)]},
+        "installed": {"command": "uvx", "args": ["--from", str(clone), "codemode-server"]},
+    }
+    loaded = folder.load(json.dumps({"mcpServers": entries}), name="mcp.json")
+    assert list(loaded.settings.servers) == ["git"]
 
 
 def test_a_typing_error_is_one_in_a_hosts_file_too(folder: Folder) -> None:

@@ -24,7 +24,6 @@ from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.execution.preflight.preflight import Checked, Preflight
@@ -32,6 +31,9 @@ from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.sandbox.backend import Reply
+from codemode_server.search.answer import search_tools
+from codemode_server.search.documents import collections
+from codemode_server.search.levels import Levels
 from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
@@ -137,9 +139,9 @@ def tools_in_context() -> Row:
 
 def discovery() -> list[Row]:
     catalog = Catalog.build(_listings(60, 50))
-    ranker = LexicalRanker()
+    levels = Levels()
     started = time.perf_counter()
-    ranker.index(catalog)
+    levels.index(collections(catalog))
     built = time.perf_counter() - started
     queries = [
         "create an issue in a repository",
@@ -152,7 +154,7 @@ def discovery() -> list[Row]:
     works: dict[str, Callable[[int], object]] = {
         "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
         "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path).text,
-        "search_tools": lambda n: search_tools(catalog, ranker, queries[n % len(queries)]).text,
+        "search_tools": lambda n: search_tools(catalog, levels, queries[n % len(queries)]).text,
     }
     rows = []
     for name, work in works.items():

@@ -15,7 +15,6 @@ import platformdirs
 
 from codemode_server import __version__, logs
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.search import LexicalRanker, Ranker, search_tools
 from codemode_server.config import LoadedSettings, changes
 from codemode_server.errors import SettingsError
 from codemode_server.execution.door import ProgramDoor
@@ -31,6 +30,9 @@ from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
+from codemode_server.search.answer import search_tools
+from codemode_server.search.documents import collections
+from codemode_server.search.levels import Levels
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
@@ -66,7 +68,7 @@ class App:
         self._catalog = Catalog()
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
-        self._ranker: Ranker = LexicalRanker()
+        self._levels = Levels()
         self._indexed_catalog: Catalog | None = None
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
@@ -113,7 +115,7 @@ class App:
         self.answers = Answers(
             listed=self.listed,
             catalog=self.catalog,
-            ranker=self.indexed,
+            levels=self.indexed,
             workspace=workspace,
             skills=skills,
             executor=self.executor,
@@ -177,13 +179,13 @@ class App:
             self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
-    def indexed(self) -> Ranker:
-        """The ranker, knowing the catalog as of now."""
+    def indexed(self) -> Levels:
+        """The ranking, knowing the catalog as of now."""
         catalog = self.catalog()
         if self._indexed_catalog is not catalog:
-            self._ranker.index(catalog)
+            self._levels.index(collections(catalog))
             self._indexed_catalog = catalog
-        return self._ranker
+        return self._levels
 
     def _door(self, execution: Execution, skills: Skills) -> ProgramDoor:
         return ProgramDoor(
@@ -240,7 +242,7 @@ class App:
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             self._catalog_changed = anyio.Event()
             catalog = self.catalog()
-            await anyio.to_thread.run_sync(self._ranker.index, catalog)
+            await anyio.to_thread.run_sync(self._levels.index, collections(catalog))
             self._indexed_catalog = catalog
 
     async def _watch(self, path: Path) -> None:

@@ -48,6 +48,15 @@ class ToolDefinition:
     effect: Effect = Effect.UNKNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One saved program, importable as `skills.<name>`."""
+
+    name: str
+    summary: str
+    """The first line of its docstring."""
+
+
 def definition_text(tool: ToolDefinition) -> str:
     """A tool as plain MCP shows it to a model: name, description and input schema as JSON without spaces."""
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}

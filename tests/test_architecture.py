@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
-STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "catalog", "telemetry")
+STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {"model", "errors", "settings", "text", "tokens", "redaction"}
 WIRING = {"__main__", "cli", "app", "serve", "status", "doctor", "setup", "logs"}

@@ -11,7 +11,7 @@
     drift          where a result is not what its type had said
     stubs          one tool → the source of its module
     catalog        the immutable snapshot of servers and tools
-    tree, search   what `list_dir`, `read_tool` and `search_tools` show of it
+    tree           what `list_dir` and `read_tool` show of it
     sync           the same tree as files, for people and editors
 
 Everything but `sync` is pure. Names, descriptions and schemas come from upstreams and are believed in nothing.

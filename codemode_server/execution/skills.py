@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from codemode_server.errors import MetaToolError, UnknownTool
+from codemode_server.model import Skill
 from codemode_server.text import clean_line
 
 _MAX_BYTES = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class SkillEntry:
-    name: str
-    summary: str
-    """The first line of its docstring."""
 
 
 class Skills:
@@ -35,8 +28,8 @@ class Skills:
             if path.stem.isidentifier() and not path.stem.startswith("_") and path.is_file() and not path.is_symlink()
         )
 
-    def entries(self) -> list[SkillEntry]:
-        return [SkillEntry(name, self._summary(name)) for name in self.names()]
+    def entries(self) -> list[Skill]:
+        return [Skill(name, self._summary(name)) for name in self.names()]
 
     def source(self, name: str) -> str:
         """The text of a skill.

@@ -10,7 +10,6 @@ import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.search import Ranker, search_tools
 from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError
@@ -22,6 +21,8 @@ from codemode_server.front.blocks import contents_of, kept_name, program_answer
 from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.model import Session, UpstreamState
 from codemode_server.redaction import Redactor
+from codemode_server.search.answer import search_tools
+from codemode_server.search.levels import Levels
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_line, cut_middle
 
@@ -40,7 +41,7 @@ class Answers:
         *,
         listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
-        ranker: Callable[[], Ranker],
+        levels: Callable[[], Levels],
         workspace: Workspace,
         skills: Skills,
         executor: Executor,
@@ -51,7 +52,7 @@ class Answers:
     ) -> None:
         self._listed = listed
         self._catalog = catalog
-        self._ranker = ranker
+        self._levels = levels
         self._workspace = workspace
         self._skills = skills
         self._executor = executor
@@ -79,7 +80,7 @@ class Answers:
         self, query: str, detail_level: str, server: str | None, limit: int
     ) -> tuple[str, dict[str, Any]]:
         await self._listed()
-        found = search_tools(self._catalog(), self._ranker(), query, detail_level, server, limit)
+        found = search_tools(self._catalog(), self._levels(), query, detail_level, server, limit)
         late = [it.name for it in self._catalog().servers if not it.tools and it.state in _ON_THEIR_WAY]
         note = f"\nstill connecting: {', '.join(late)}; search again for their tools" if late else ""
         return found.text + note, {"tools": found.as_json()}

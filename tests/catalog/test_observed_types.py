@@ -15,9 +15,11 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.observed import MOST_BYTES, Observed, ToolKey, observe
-from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.sync import sync
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.answer import search_tools
+from codemode_server.search.documents import collections
+from codemode_server.search.levels import Levels
 from tests.catalog.checks import only_declares, strict_errors
 from tests.catalog.test_shapes import MARK, Chance
 
@@ -350,16 +352,16 @@ class TestTheCatalog:
     def test_that_knows_more_keeps_all_else_and_is_searched_without_being_indexed_again(self) -> None:
         definitions = (ToolDefinition("list_issues"), ToolDefinition("create_issue"))
         before = Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, definitions)])
-        ranker = LexicalRanker()
-        ranker.index(before)
+        levels = Levels()
+        levels.index(collections(before))
         tool = before.tool("git_hub", "list_issues")
         now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})
         assert now.tool("git_hub", "create_issue") is before.tool("git_hub", "create_issue")
         assert now.version == before.version
-        segments = dict(ranker._index.segments)
-        ranker.index(now)
-        assert dict(ranker._index.segments) == segments
-        (found,) = search_tools(now, ranker, "list issues", "full", limit=1).results
+        postings = [segment.postings for segment in levels._index.segments]
+        levels.index(collections(now))
+        assert [segment.postings for segment in levels._index.segments] == postings
+        (found,) = search_tools(now, levels, "list issues", "full", limit=1).results
         assert "observed in 1 call" in found.tool.stub.source
 
     def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.search import LexicalRanker, search_tools
 from codemode_server.catalog.tree import list_dir
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.answer import search_tools
+from codemode_server.search.documents import collections
+from codemode_server.search.levels import Levels
 from tests.catalog.checks import only_declares
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -85,8 +87,8 @@ def test_a_stub_is_one_function_and_classes_and_nothing_else(seed: int, load: Lo
         assert [call[:2] for call in calls] == [("s", tool.name)]
         assert callable(names[tool.name])
 
-        ranker = LexicalRanker()
-        ranker.index(catalog)
-        shown = (search_tools(catalog, ranker, "", "full").text, list_dir(catalog, "/servers/s").text)
+        levels = Levels()
+        levels.index(collections(catalog))
+        shown = (search_tools(catalog, levels, "", "full").text, list_dir(catalog, "/servers/s").text)
         assert all(line.isprintable() for text in shown for line in text.split("\n"))
         assert catalog.version

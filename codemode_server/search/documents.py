@@ -1,0 +1,132 @@
+"""What can be found: tools and skills, which of them are indexed together, and their texts field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.naming import words
+from codemode_server.model import Skill
+
+Findable = Tool | Skill
+
+_NESTED = 2
+"""Levels of properties below the parameters that are read."""
+_DESCRIPTION_CHARACTERS = 4_000
+_NOTES_CHARACTERS = 3_000
+_ABOUT_CHARACTERS = 1_500
+_PARAMETERS_NAMED = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """What is indexed together, and anew only as a whole: one server with its tools, or the skills."""
+
+    key: str
+    """`servers/<Python name>`, or `skills`."""
+    name: str
+    """As people say it: raw and Python name, where they differ."""
+    about: str
+    things: tuple[Findable, ...]
+
+    @classmethod
+    def of_server(cls, server: Server) -> Collection:
+        name = server.raw_name if server.raw_name == server.name else f"{server.raw_name} {server.name}"
+        return cls(f"servers/{server.name}", name, server.description[:_ABOUT_CHARACTERS], server.tools)
+
+    @classmethod
+    def of_skills(cls, skills: Iterable[Skill]) -> Collection:
+        return cls("skills", "skills", "saved programs", tuple(skills))
+
+    def is_same(self, other: Collection) -> bool:
+        """Whether an index of the other is one of this: definitions are taken over by identity when they did not
+        change, while the tool may be a new object since something was observed of it."""
+        return (
+            (self.key, self.name, self.about) == (other.key, other.name, other.about)
+            and len(self.things) == len(other.things)
+            and all(map(_is_same, self.things, other.things))
+        )
+
+
+def collections(catalog: Catalog, skills: Sequence[Skill] = ()) -> tuple[Collection, ...]:
+    """All that can be found, in a fixed order."""
+    found = [Collection.of_server(server) for server in catalog.servers]
+    return (*found, Collection.of_skills(skills)) if skills else tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The texts of one thing, bounded; believed in nothing."""
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[str, ...]
+    """Names of the parameters and of what is in them."""
+    notes: str
+    """What is said of the parameters, and the values that they may have."""
+
+
+def fields_of(thing: Findable) -> Fields:
+    if isinstance(thing, Skill):
+        return Fields(thing.name, "", thing.summary, (), "")
+    definition = thing.definition
+    names, notes = _parameter_texts(definition.input_schema)
+    return Fields(
+        definition.name,
+        definition.title or "",
+        definition.description[:_DESCRIPTION_CHARACTERS],
+        names,
+        " ".join(notes)[:_NOTES_CHARACTERS],
+    )
+
+
+def vector_text(collection: Collection, fields: Fields) -> str:
+    """One thing as an encoder reads it."""
+    parameters = f" Parameters: {', '.join(fields.parameters[:_PARAMETERS_NAMED])}" if fields.parameters else ""
+    return f"{collection.name}: {' '.join(words(fields.name))}. {fields.description}{parameters}"
+
+
+def collection_text(collection: Collection) -> str:
+    """A server as an encoder reads it."""
+    names = ", ".join(fields_name(thing) for thing in collection.things[:200])
+    return f"{collection.name}: {collection.about} {names}"[:_ABOUT_CHARACTERS]
+
+
+def fields_name(thing: Findable) -> str:
+    """The name that its makers gave it."""
+    return thing.name if isinstance(thing, Skill) else thing.raw_name
+
+
+def _is_same(one: Findable, other: Findable) -> bool:
+    if isinstance(one, Tool) and isinstance(other, Tool):
+        return one is other or (one.definition is other.definition and one.name == other.name)
+    return one == other
+
+
+def _parameter_texts(schema: object) -> tuple[tuple[str, ...], list[str]]:
+    """Names and descriptions of the parameters and of what is in them."""
+    names: list[str] = []
+    notes: list[str] = []
+    level = [schema]
+    for _ in range(1 + _NESTED):
+        inner: list[object] = []
+        for one in level[:200]:
+            properties = one.get("properties") if isinstance(one, dict) else None
+            for name, schema in properties.items() if isinstance(properties, dict) else ():
+                names.append(str(name)[:100])
+                if isinstance(schema, dict):
+                    notes += [text[:600] for text in _notes(schema)]
+                    inner += [schema, schema.get("items")]
+        level = inner
+    return tuple(names[:400]), notes[:400]
+
+
+def _notes(schema: dict[str, Any]) -> Iterator[str]:
+    description, values = schema.get("description"), schema.get("enum")
+    if isinstance(description, str):
+        yield description
+    if isinstance(values, list):
+        yield " ".join(value for value in values[:30] if isinstance(value, str))

@@ -1,0 +1,72 @@
+"""Nearness of meaning: a vector of unit length for each thing and each collection, by any encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codemode_server.search.documents import collection_text, vector_text
+from codemode_server.search.lexical import LexicalIndex, Scores, Segment
+
+Vectors = NDArray[np.float32]
+"""A row of unit length for each text; a row of zeros where nothing of a text is known."""
+
+
+class Encoder(Protocol):
+    """Texts → vectors. Blocking: it is called in threads of its own, one call at a time."""
+
+    @property
+    def name(self) -> str:
+        """Of the model and of all that its vectors depend on: vectors are kept under it."""
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """Of tools, skills and servers.
+
+        Raises:
+            EncoderFailed: it can't, now or ever again.
+        """
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Of queries and of the wants in them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    things: Vectors
+    segment: Vectors
+
+
+class VectorIndex:
+    """The vectors of everything in one lexical index; immutable."""
+
+    def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
+        """Of the index before, by the same encoder, what did not change is taken over."""
+        known: dict[int, _Part] = before._parts if before is not None else {}
+        self.encoder = encoder
+        self.index = index
+        # A segment that was taken over has the very postings that it had.
+        self._parts: dict[int, _Part] = {
+            id(segment.postings): known.get(id(segment.postings)) or _part(encoder, segment)
+            for segment in index.segments
+        }
+        parts = [self._parts[id(segment.postings)] for segment in index.segments]
+        self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else _NO_VECTORS
+        self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else _NO_VECTORS
+
+    def nearness(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
+        """Of each thing, and of each segment as a whole, to each query: cosines, a row a query."""
+        asked = self.encoder.queries(queries)
+        return asked @ self.things.T, asked @ self.segments.T
+
+
+_NO_VECTORS: Vectors = np.zeros((0, 1), np.float32)
+
+
+def _part(encoder: Encoder, segment: Segment) -> _Part:
+    texts = [vector_text(segment.collection, fields) for fields in segment.fields]
+    vectors = encoder.documents([*texts, collection_text(segment.collection)])
+    return _Part(vectors[:-1], vectors[-1:])

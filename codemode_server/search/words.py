@@ -1,0 +1,99 @@
+"""A text → its terms: stems, and the words as written; stop words left out, and scripts without spaces in pairs."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from codemode_server.catalog.naming import words
+
+_EXACT_WEIGHT = 0.75
+"""Of a word as written, beside its stem."""
+
+
+def query_terms(query: str) -> dict[str, float]:
+    counts: dict[str, int] = {}
+    for term in terms(query):
+        counts[term] = counts.get(term, 0) + 1
+    return {
+        term: (_EXACT_WEIGHT if term[0] == "=" else 1.0) * (1 + math.log(min(number, 3)))
+        for term, number in counts.items()
+    }
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of a text: of each word its stem, and behind `=` the word as written."""
+    for chunk in text.split():
+        yield from _chunk_terms(chunk[:100])
+
+
+@lru_cache(maxsize=50_000)
+def _chunk_terms(chunk: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for word in words(chunk if chunk.isascii() else _folded(chunk)):
+        for part in _bigrams(word.lower()) if not word.isascii() else (word.lower(),):
+            if part not in _STOP_WORDS:
+                found += [stem(part), f"={part}"]
+    return tuple(found)
+
+
+def _folded(chunk: str) -> str:
+    """Without accents, so that `créer` is one word and meets `creer`."""
+    apart = unicodedata.normalize("NFKD", chunk)
+    return unicodedata.normalize("NFC", "".join(letter for letter in apart if not "\u0300" <= letter <= "\u036f"))
+
+
+def _bigrams(word: str) -> Iterable[str]:
+    """A script without spaces in pairs of letters; any other word as it is."""
+    if not _UNSPACED.search(word) or len(word) < 3:
+        return (word,)
+    return (word[start : start + 2] for start in range(len(word) - 1))
+
+
+_UNSPACED = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]")
+
+
+def stem(word: str) -> str:
+    """The word without its commonest endings, so that `listing`, `listed` and `lists` meet `list`."""
+    if len(word) <= 3 or not word.isascii() or word.isdigit():
+        return word
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)] + instead
+            break
+    if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "lsz":
+        word = word[:-1]
+    return word[:-1] if len(word) > 4 and word[-1] == "e" else word
+
+
+_ENDINGS = (
+    ("ations", "ate"),
+    ("ation", "ate"),
+    ("ments", ""),
+    ("ment", ""),
+    ("ings", ""),
+    ("ing", ""),
+    ("sses", "ss"),
+    ("ches", "ch"),
+    ("shes", "sh"),
+    ("ies", "y"),
+    ("ied", "y"),
+    ("xes", "x"),
+    ("ers", "er"),
+    ("ed", ""),
+    ("ly", ""),
+    ("ss", "ss"),
+    ("us", "us"),
+    ("is", "is"),
+    ("s", ""),
+)
+
+_STOPPED = """
+    a about all also am an and any are as at be been but by can could did do does for from had has have how i if in into
+    is it its let like me my need of on or our please so some that the their them then there these they this to us use
+    used using want was we what when where which who will with would you your
+"""
+_STOP_WORDS = frozenset(_STOPPED.split())

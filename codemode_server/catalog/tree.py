@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool, nearest, shown
 from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.errors import MetaToolError, UnknownTool
 from codemode_server.model import Effect, UpstreamState
 
 PAGE_SIZE = 100
+_PAGE_CHARACTERS = 12_000
+"""Of a listing by topic; about as much as a page of tools with a sentence each."""
 MOST_FILES = 20
 """Files that one `read_tool` reads."""
 _FOLDERS = ("servers", "skills", "workspace")
@@ -38,12 +41,24 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """Tools of a large server that have to do with the same thing, by name alone."""
+
+    name: str
+    tools: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.name} ({len(self.tools)}): {', '.join(self.tools)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Folder:
     """What `list_dir` found."""
 
     path: str
     summary: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] | tuple[TopicEntry, ...]
     page: int = 1
     pages: int = 1
 
@@ -97,7 +112,9 @@ def list_dir(
     skills: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
-    """What is in a folder; `skills` and `workspace` tell what is in those, the latter of one folder in it.
+    """What is in a folder, or in a topic of a large server.
+
+    `skills` and `workspace` tell what is in those, the latter of one folder in it.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -118,6 +135,10 @@ def list_dir(
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
         case ["servers", name] if server := catalog.by_name.get(name):
             return _server_folder(server, page)
+        case ["servers", name, topic] if (
+            (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
+        ):
+            return _topic_folder(server, within, page)
         case _:
             pass
     tool = _tool_at(catalog, parts)
@@ -186,18 +207,63 @@ def _server_entry(server: Server) -> Entry:
 
 
 def _server_folder(server: Server, page: int) -> Folder:
-    entries = [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(server.tools, key=lambda tool: tool.name)]
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
-    summary = [raw, _count(len(entries), "tool"), availability(server), left_out]
-    return _paged(f"/servers/{server.name}", " · ".join(part for part in summary if part), entries, page)
+    path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
+    if topics := _topics(server):
+        count += f' by topic; list_dir("{path}/<topic>") tells more'
+    summary = " · ".join(part for part in (raw, count, availability(server), left_out) if part)
+    if not topics:
+        return _paged(path, summary, _tool_entries(server.tools), page)
+    pages = _topic_pages(topics)
+    _check_page(path, page, len(pages))
+    return Folder(path, summary, tuple(pages[page - 1]), page, len(pages))
+
+
+def _topic_folder(server: Server, topic: Topic, page: int) -> Folder:
+    entries = _tool_entries(server.by_name[name] for name in topic.tools)
+    summary = [f"{_count(len(entries), 'tool')} of {server.name}", availability(server)]
+    return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
+
+
+def _tool_entries(tools: Iterable[Tool]) -> list[Entry]:
+    return [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
+
+
+def _topics(server: Server) -> tuple[Topic, ...]:
+    if len(server.tools) <= LARGE:
+        return ()
+    return topics_of({tool.name: tool.raw_name for tool in server.tools})
+
+
+def _topic(server: Server, key: str) -> Topic | None:
+    return next((topic for topic in _topics(server) if topic.key == key.replace(" ", "_")), None)
+
+
+def _topic_pages(topics: Iterable[Topic]) -> list[list[TopicEntry]]:
+    """In whole topics, but for those that are more than a page."""
+    pages: list[list[TopicEntry]] = []
+    room = 0
+    for topic in topics:
+        for start in range(0, len(topic.tools), PAGE_SIZE):
+            entry = TopicEntry(topic.name, topic.tools[start : start + PAGE_SIZE])
+            if len(entry.text) > room:
+                pages.append([])
+                room = _PAGE_CHARACTERS
+            pages[-1].append(entry)
+            room -= len(entry.text)
+    return pages
 
 
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
+    _check_page(path, page, pages)
+    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
+
+
+def _check_page(path: str, page: int, pages: int) -> None:
     if not 1 <= page <= pages:
         raise MetaToolError(f'"{path}" has {_count(pages, "page")}, not a page {page}')
-    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
 
 
 def _read(

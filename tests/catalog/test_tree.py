@@ -70,6 +70,43 @@ class TestListing:
         with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, not a page 4'):
             list_dir(catalog, "/servers/big?page=4")
 
+    def test_a_large_server_is_shown_by_topic_and_each_topic_as_a_folder(self) -> None:
+        verbs = ("list", "get", "create", "star")
+        things = ("issue", "branch", "label", "milestone", "gist", "project", "user", "team")
+        tools = tuple(ToolDefinition(f"{verb}_{thing}", f"To {verb}. More.") for thing in things for verb in verbs)
+        catalog = Catalog.build(
+            [UpstreamListing("hub", UpstreamState.READY, (*tools, ToolDefinition("whoami", "Me.")))]
+        )
+        assert list_dir(catalog, "/servers/hub").text == (
+            '/servers/hub · 33 tools by topic; list_dir("/servers/hub/<topic>") tells more\n'
+            "branch (4): create_branch, get_branch, list_branch, star_branch\n"
+            "gist (4): create_gist, get_gist, list_gist, star_gist\n"
+            "issue (4): create_issue, get_issue, list_issue, star_issue\n"
+            "label (4): create_label, get_label, list_label, star_label\n"
+            "milestone (4): create_milestone, get_milestone, list_milestone, star_milestone\n"
+            "project (4): create_project, get_project, list_project, star_project\n"
+            "team (4): create_team, get_team, list_team, star_team\n"
+            "user (4): create_user, get_user, list_user, star_user\n"
+            "others (1): whoami"
+        )
+        assert list_dir(catalog, "hub/others").text == "/servers/hub/others · 1 tool of hub\nwhoami.py  Me."
+        assert len(list_dir(catalog, "/servers/hub/issue").entries) == 4
+        with pytest.raises(MetaToolError, match=r'no tool "fork" in servers\.hub'):
+            list_dir(catalog, "/servers/hub/fork")
+
+    def test_topics_come_in_pages_in_which_every_tool_is_once(self) -> None:
+        tools = tuple(
+            ToolDefinition(f"get_{thing}_{'x' * 60}_{n}") for thing in ("dog", "cat", "cow") for n in range(150)
+        )
+        catalog = Catalog.build([UpstreamListing("zoo", UpstreamState.READY, tools)])
+        first = list_dir(catalog, "/servers/zoo")
+        pages = [list_dir(catalog, f"/servers/zoo?page={n}") for n in range(1, first.pages + 1)]
+        assert pages[0] == first
+        assert first.pages > 1
+        assert max(len(page.text) for page in pages) < 13_000
+        listed = [name for page in pages for entry in page.entries for name in getattr(entry, "tools", ())]
+        assert sorted(listed) == sorted(tool.name for tool in tools)
+
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
         assert list_dir(CATALOG, "/skills", skills=lambda: skills).text == (

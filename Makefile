@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench bench-types bench-vm component setup clean
+.PHONY: demo test vmtest fast lint types check bench bench-types bench-search bench-vm component setup clean
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -39,6 +39,10 @@ bench: setup
 ## What stubs tell of results, on twenty tasks for real servers: writes benchmarks/TYPES.md. Installs them once.
 bench-types: setup
 	@$(BIN)/python -m benchmarks.proof
+
+## How well and how fast `search_tools` finds the tool, beside others: writes benchmarks/SEARCH.md. Installs them once.
+bench-search: setup
+	@$(BIN)/python -m benchmarks.search
 
 ## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
 bench-vm: setup

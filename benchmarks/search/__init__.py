@@ -1,0 +1,1 @@
+"""How well and how fast `search_tools` finds the tool: writes benchmarks/SEARCH.md."""

@@ -1,0 +1,71 @@
+"""The figures as markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks.search.budgets import Budget
+from benchmarks.search.metrics import figure
+from benchmarks.search.peers import PEERS
+from benchmarks.search.quality import Quality
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def quality_sections(quality: Quality) -> Iterable[str]:
+    sets = quality.sets
+    if not sets:
+        return
+    for title, measure in (("nDCG@10", "ndcg"), ("First result right", "top1")):
+        yield f"## {title}\n\n" + table(
+            ["ranking", *sets, "mean"],
+            (
+                [
+                    named(quality, ranking),
+                    *(str(figure(getattr(quality.alone[ranking, one], measure))) for one in sets),
+                    str(quality.mean(ranking, measure)),
+                ]
+                for ranking in quality.rankings
+            ),
+        )
+    levels = [one for one in quality.rankings if one not in PEERS]
+    pairs = [(level, other) for level in levels for other in quality.rankings if other != level]
+    pairs = [(one, other) for one, other in pairs if other in PEERS or levels.index(other) < levels.index(one)]
+    if pairs:
+        yield "## Differences in nDCG@10, on the same queries\n\n" + table(
+            ["", *sets, "mean"],
+            (
+                [
+                    f"{one} over {other}",
+                    *(quality.difference(one, other, [name]).signed for name in sets),
+                    quality.difference(one, other, sets).signed,
+                ]
+                for one, other in pairs
+            ),
+        )
+    if quality.mixed:
+        yield "## nDCG@10 lost with other tools mixed in\n\n" + table(
+            ["ranking", *sets],
+            (
+                [named(quality, ranking), *(quality.loss(ranking, one).signed for one in sets)]
+                for ranking in quality.rankings
+                if quality.has(ranking, mixed=True)
+            ),
+        )
+
+
+def named(quality: Quality, ranking: str) -> str:
+    version = quality.versions.get(ranking)
+    return f"{ranking} ({version})" if version else ranking
+
+
+def budget_section(budgets: Sequence[Budget]) -> str:
+    marks = {True: "kept", False: "**MISSED**", None: "not measured"}
+    return "## Budgets\n\n" + table(
+        ["what", "measured", "budget", ""],
+        ([one.what, one.measured, one.budget, marks[one.is_kept]] for one in budgets),
+    )

@@ -7,6 +7,7 @@ server that changes is the only one whose texts are read again. Only how rare a 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.synonyms import synonyms
-from codemode_server.search.words import query_terms, terms
+from codemode_server.search.words import glued_terms, query_terms, terms
 
 Scores = NDArray[np.float32]
 
@@ -38,6 +39,9 @@ _DESCRIPTION = _Field(1.0, 25.0)
 _PARAMETERS = _Field(0.5, 12.0)
 _NOTES = _Field(0.25, 60.0)
 
+_GLUED = 0.5
+"""Of a word of the name, two that stand together taken as one."""
+
 _ABOUT_NAME = _Field(3.0, 4.0)
 _ABOUT = _Field(1.0, 25.0)
 _ABOUT_TOOLS = _Field(0.5, 60.0)
@@ -47,7 +51,8 @@ class _Postings:
     """Which documents have a term and how much it counts for them, for many terms: columns sorted by term."""
 
     def __init__(self, frequencies: Sequence[dict[str, float]]) -> None:
-        """Of each document, how often each term occurs, weighted by field and length."""
+        """Of each document, how often each term occurs, weighted by field and length; `math.inf` for a term that is
+        there or not."""
         numbers: dict[str, int] = {}
         term_of: list[int] = []
         document_of: list[int] = []
@@ -61,7 +66,7 @@ class _Postings:
         self.terms = tuple(numbers)
         self.term_of = np.array(term_of, np.int32)
         self.document_of = np.array(document_of, np.int32)
-        self.impact: Scores = weighed / (np.float32(_K1) + weighed)
+        self.impact: Scores = np.reciprocal(1 + np.float32(_K1) / weighed)
 
 
 class _Columns:
@@ -93,6 +98,13 @@ class _Columns:
         here = slice(self._starts[number], self._starts[number + 1])
         return self._documents[here], self._impacts[here]
 
+    def whole(self) -> Scores:
+        """Of each document, what it would score for a query of all its terms; never 0."""
+        having = np.diff(self._starts)
+        rarity = np.log(1 + (self.total - having + 0.5) / (having + 0.5))
+        sums = np.bincount(self._documents, np.repeat(rarity, having) * self._impacts, minlength=self.total)
+        return np.maximum(sums, 1e-6).astype(np.float32)
+
     def rarity(self, having: int) -> float:
         return math.log(1 + (self.total - having + 0.5) / (having + 0.5))
 
@@ -122,6 +134,8 @@ class Segment:
     collection: Collection
     fields: tuple[Fields, ...]
     postings: _Postings
+    names: _Postings
+    """Which stems are in the names."""
     about: dict[str, float]
     """The collection itself as a document: its name, what it says of itself, the names of its tools."""
 
@@ -130,11 +144,12 @@ class Segment:
         named = list(terms(collection.name))
         fields = tuple(map(fields_of, collection.things))
         postings = _Postings([_weighted(one, named) for one in fields])
+        stems = _Postings([{term: math.inf for term in terms(one.name) if term[0] != "="} for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
         about = _frequencies(
             ((_ABOUT_NAME, named), (_ABOUT, list(terms(collection.about))), (_ABOUT_TOOLS, list(terms(names))))
         )
-        return cls(collection, fields, postings, about)
+        return cls(collection, fields, postings, stems, about)
 
 
 class LexicalIndex:
@@ -150,7 +165,7 @@ class LexicalIndex:
             if segment is None or not segment.collection.is_same(collection):
                 segment = Segment.of(collection)
             elif segment.collection is not collection:
-                segment = Segment(collection, segment.fields, segment.postings, segment.about)
+                segment = dataclasses.replace(segment, collection=collection)
             segments.append(segment)
         self.segments: tuple[Segment, ...] = tuple(segments)
         sizes = [len(segment.fields) for segment in segments]
@@ -159,11 +174,19 @@ class LexicalIndex:
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)
         """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
+        self._names = _Columns([segment.names for segment in segments], first, len(self.things))
+        self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
     def scores(self, query: str) -> Scores:
         """How well the words of each thing fit; 0 where none does."""
         return self._things.scores(query_terms(query), with_synonyms=True)
+
+    def coverage(self, query: str) -> Scores:
+        """How much of each thing's name was asked for, 0 to 1, rare words counting more: `list_keys` says more of what
+        it does than `keys` asks for."""
+        covered = self._names.scores(query_terms(query), with_synonyms=True)
+        return np.minimum(covered / self._names_whole, np.float32(1))
 
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""
@@ -171,7 +194,7 @@ class LexicalIndex:
 
 
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
-    return _frequencies(
+    found = _frequencies(
         (
             (_NAME, list(terms(fields.name))),
             (_SERVER, [*named, *terms(fields.title)]),
@@ -180,6 +203,10 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
             (_NOTES, list(terms(fields.notes))),
         )
     )
+    glued = list(glued_terms(fields.name))
+    for term in glued:
+        found[term] = found.get(term, 0.0) + _GLUED * _share(_NAME, 2 * (len(glued) + 1))
+    return found
 
 
 def _frequencies(fields: Iterable[tuple[_Field, list[str]]]) -> dict[str, float]:
@@ -187,8 +214,12 @@ def _frequencies(fields: Iterable[tuple[_Field, list[str]]]) -> dict[str, float]
     frequencies: dict[str, float] = {}
     for field, found in fields:
         if found:
-            # Each word gives two terms, its stem and itself.
-            share = field.weight / (1 - _B + _B * len(found) / (2 * field.usual_length))
+            share = _share(field, len(found))
             for term in found:
                 frequencies[term] = frequencies.get(term, 0.0) + share
     return frequencies
+
+
+def _share(field: _Field, length: int) -> float:
+    """What one of so many terms counts for; each word gives two, its stem and itself."""
+    return field.weight / (1 - _B + _B * length / (2 * field.usual_length))

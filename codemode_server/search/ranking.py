@@ -21,6 +21,8 @@ _WORDS = 0.4
 _WORDS_SEVERAL = 0.5
 _WHOLE = 0.5
 """Weight of the words of the whole query beside the best of its wants."""
+_COVERAGE = 0.2
+"""Weight, within words, of how much of a thing's name was asked for."""
 _SERVER = 0.2
 """Weight of how well the server as a whole fits."""
 
@@ -46,12 +48,11 @@ def rank(
     if not len(among):
         return []
     several = wants(query)
-    words = _share(index.scores(query)[among])
-    has_words = words > 0
+    words = _words_of(index, query, among)
     if several:
-        each = np.max([_share(index.scores(want)[among]) for want in several], axis=0)
-        words = _share(_WHOLE * words + (1 - _WHOLE) * each)
-        has_words |= each > 0
+        each = np.max([_words_of(index, want, among) for want in several], axis=0)
+        words = _share(_WHOLE * _share(index.scores(query)[among]) + (1 - _WHOLE) * each)
+    has_words = words > 0
     if vectors is None:
         scores = words + _SERVER * _share(index.segment_scores(query))[index.segment_of[among]]
         scores = np.where(has_words, scores, 0)
@@ -64,6 +65,12 @@ def rank(
         scores += _SERVER * _fit(near_segments[0])[index.segment_of[among]]
     best = np.argsort(-scores, kind="stable")[:limit]
     return [Scored(index.things[among[number]], float(scores[number])) for number in best if scores[number] > 0]
+
+
+def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
+    """How well the words of each thing fit one want, 0 to 1."""
+    scores = _share(index.scores(want)[among])
+    return (1 - _COVERAGE) * scores + _COVERAGE * index.coverage(want)[among] * np.minimum(1, 2 * scores)
 
 
 def _share(scores: Scores) -> Scores:

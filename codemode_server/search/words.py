@@ -7,37 +7,74 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
 """Of a word as written, beside its stem."""
+_GLUED_WEIGHT = 0.6
+"""Of two words that stand together, taken as one: `key vault` is looked for as `keyvault`, too."""
 
 
 def query_terms(query: str) -> dict[str, float]:
+    """The terms of a query and how much each counts."""
     counts: dict[str, int] = {}
-    for term in terms(query):
-        counts[term] = counts.get(term, 0) + 1
-    return {
+    found = list(_words(_PLACEHOLDER.sub(" ", query)))
+    for word in found:
+        for term in _word_terms(word):
+            counts[term] = counts.get(term, 0) + 1
+    weights = {
         term: (_EXACT_WEIGHT if term[0] == "=" else 1.0) * (1 + math.log(min(number, 3)))
         for term, number in counts.items()
     }
+    for term in _glued(found):
+        weights.setdefault(term, _GLUED_WEIGHT)
+    return weights
+
+
+def glued_terms(name: str) -> Iterator[str]:
+    """Each two words of a name that stand together, as one: `key_vault` is found by `keyvault`."""
+    return _glued(list(_words(name)))
+
+
+def _glued(found: list[str]) -> Iterator[str]:
+    return (stem(one + other) for one, other in pairwise(found))
+
+
+_PLACEHOLDER = re.compile(r"<[^<>]{1,60}>")
 
 
 def terms(text: str) -> Iterator[str]:
     """The terms of a text: of each word its stem, and behind `=` the word as written."""
+    for word in _words(text):
+        yield from _word_terms(word)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Lower-case words without stop words; an identifier in camelCase apart and as one word: `MySQL`, `GitHub`."""
     for chunk in text.split():
-        yield from _chunk_terms(chunk[:100])
+        yield from _chunk_words(chunk[:100])
 
 
 @lru_cache(maxsize=50_000)
-def _chunk_terms(chunk: str) -> tuple[str, ...]:
+def _chunk_words(chunk: str) -> tuple[str, ...]:
     found: list[str] = []
-    for word in words(chunk if chunk.isascii() else _folded(chunk)):
-        for part in _bigrams(word.lower()) if not word.isascii() else (word.lower(),):
-            if part not in _STOP_WORDS:
-                found += [stem(part), f"={part}"]
-    return tuple(found)
+    for run in _RUN.findall(chunk if chunk.isascii() else _folded(chunk)):
+        parts = words(run)
+        for word in parts:
+            found += _bigrams(word.lower()) if not word.isascii() else (word.lower(),)
+        if 1 < len(parts) <= 3 and run.isascii() and run.isalpha():
+            found.append(run.lower())
+    return tuple(word for word in found if word not in _STOP_WORDS)
+
+
+_RUN = re.compile(r"[^\W_]+")
+
+
+@lru_cache(maxsize=50_000)
+def _word_terms(word: str) -> tuple[str, str]:
+    return stem(word), f"={word}"
 
 
 def _folded(chunk: str) -> str:

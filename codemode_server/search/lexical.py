@@ -186,7 +186,8 @@ class LexicalIndex:
         """How much of each thing's name was asked for, 0 to 1, rare words counting more: `list_keys` says more of what
         it does than `keys` asks for."""
         covered = self._names.scores(query_terms(query), with_synonyms=True)
-        return np.minimum(covered / self._names_whole, np.float32(1))
+        shares: Scores = np.minimum(covered / self._names_whole, np.float32(1))
+        return shares
 
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""

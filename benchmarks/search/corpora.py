@@ -44,6 +44,7 @@ _KEYS = {
     "chrome-devtools-mcp": "chrome-devtools",
     "markitdown-mcp": "markitdown",
     "mcp-atlassian": "atlassian",
+    "mcp-clickhouse": "clickhouse",
     "office-powerpoint-mcp-server": "powerpoint",
     "redis-mcp-server": "redis",
 }
@@ -70,6 +71,8 @@ class Query:
     relevant: frozenset[str]
     """Ids of the right tools; none where no tool is right."""
     kind: str = ""
+    wants: tuple[frozenset[str], ...] = ()
+    """Where it has several wants: for each the tools that do it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +122,15 @@ def corpus(name: str) -> Corpus:
 
 
 def own_queries(file: str) -> tuple[Query, ...]:
-    return tuple(
-        Query(f"{OWN}-{number}", one["query"], frozenset(one.get("relevant", ())), one["kind"])
-        for number, one in enumerate(_lines(HERE / file), 1)
-    )
+    """Ours; `relevant` is a list of tools, or for several wants a list of such lists."""
+    return tuple(_own_query(number, one) for number, one in enumerate(_lines(HERE / file), 1))
+
+
+def _own_query(number: int, one: dict[str, Any]) -> Query:
+    relevant = one.get("relevant", [])
+    wants = tuple(frozenset(want) for want in relevant if isinstance(want, list))
+    flat = frozenset().union(*wants) if wants else frozenset(relevant)
+    return Query(f"{OWN}-{number}", one["query"], flat, one["kind"], wants)
 
 
 @cache

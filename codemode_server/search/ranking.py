@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.search.documents import Findable
+from codemode_server.search.habits import lifted
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.vectors import VectorIndex
 from codemode_server.search.wants import wants
@@ -33,16 +34,21 @@ class Scored:
 
     thing: Findable
     score: float
-    """0 to about 1.2; comparable within one answer only."""
+    """How well it fits, 0 to about 1.2; comparable within one answer only. Habits are not in it, but in the order."""
 
 
 def rank(
-    index: LexicalIndex, vectors: VectorIndex | None, query: str, may_be: NDArray[np.bool_] | None, limit: int
+    index: LexicalIndex,
+    vectors: VectorIndex | None,
+    query: str,
+    may_be: NDArray[np.bool_] | None,
+    limit: int,
+    prior: Scores | None = None,
 ) -> list[Scored]:
     """The best first, at most `limit`; of equals, the order of the index decides.
 
     `may_be` says of each thing of the index whether it may be found. Things that have nothing to do with the query
-    are left out.
+    are left out. `prior` says how much each is used.
     """
     among = np.arange(len(index.things)) if may_be is None else np.flatnonzero(may_be)
     if not len(among):
@@ -63,8 +69,10 @@ def rank(
         share = _WORDS_SEVERAL if several else _WORDS
         scores = share * words + (1 - share) * meaning
         scores += _SERVER * _fit(near_segments[0])[index.segment_of[among]]
-    best = np.argsort(-scores, kind="stable")[:limit]
-    return [Scored(index.things[among[number]], float(scores[number])) for number in best if scores[number] > 0]
+    best = np.argsort(-scores, kind="stable")
+    if prior is not None:
+        best = lifted(best, scores, prior[among], limit)
+    return [Scored(index.things[among[number]], float(scores[number])) for number in best[:limit] if scores[number] > 0]
 
 
 def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:

@@ -1,7 +1,8 @@
 """The one SQLite file of an installation: opening it, and bringing its schema up to date.
 
 Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. All use is
-on the event loop's thread: one insert costs tens of microseconds, less than handing it to another thread.
+on the event loop's thread: one insert costs tens of microseconds, less than handing it to another thread. What works in
+a thread of its own has a connection of its own, since transactions belong to connections.
 """
 
 from __future__ import annotations
@@ -68,6 +69,25 @@ _MIGRATIONS = (
         stored_at REAL NOT NULL,
         PRIMARY KEY (upstream, tool, schemas)
     );
+    """,
+    """
+    CREATE TABLE vectors (
+        model   TEXT NOT NULL,
+        key     BLOB NOT NULL,
+        vector  BLOB NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (model, key)
+    );
+    CREATE INDEX vectors_by_time ON vectors (used_at);
+    """,
+    """
+    CREATE TABLE habits (
+        server  TEXT NOT NULL,
+        tool    TEXT NOT NULL,
+        uses    REAL NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) WITHOUT ROWID;
     """,
 )
 

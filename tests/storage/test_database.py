@@ -24,7 +24,7 @@ import pytest
 from codemode_server.errors import LedgerUnavailable
 from codemode_server.gateway.ledger import CallStart, CallStatus, ExecutionStart, ExecutionStatus
 from codemode_server.model import ExecutionId
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
 from tests.behaviour.product import configuration, in_memory, office, over_stdio
@@ -77,7 +77,7 @@ def test_two_processes_that_open_it_at_once_create_the_schema_once_and_both_writ
             process.stdin.flush()
         ended = [process.communicate(timeout=30) for process in children]
         assert [process.returncode for process in children] == [0, 0, 0], ended
-        assert rows(folder, "PRAGMA user_version") == [(2,)]
+        assert rows(folder, "PRAGMA user_version") == [(len(_MIGRATIONS),)]
         assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
 
 

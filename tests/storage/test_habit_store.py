@@ -1,0 +1,108 @@
+"""How much tools are used, on disk: several products add to it and none loses what another wrote.
+
+Real SQLite and real processes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.habit_store import MOST_TOOLS, HabitStore
+
+ROOT = Path(__file__).parents[2]
+NAME = ToolName("github", "list_issues")
+
+COUNTS = """
+import sys
+from pathlib import Path
+from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.storage.database import Database
+from codemode_server.storage.habit_store import HabitStore
+store = HabitStore(Database(Path(sys.argv[1])))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(100):
+    one_more = lambda known: Use((known.uses if known else 0) + 1.0, 5.0)
+    assert store.update({ToolName("s", "shared"): one_more, ToolName("s", sys.argv[2]): one_more})
+"""
+
+
+def used_once(known: Use | None, at: int) -> Use:
+    return Use(1.0, float(at))
+
+
+def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
+    Database(tmp_path).close()
+    command = [sys.executable, "-c", textwrap.dedent(COUNTS), str(tmp_path)]
+    children = [
+        subprocess.Popen(
+            [*command, name], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for name in ("one", "two")
+    ]
+    for process in children:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    ended = [process.communicate("go\n", timeout=60) for process in children]
+    assert [process.returncode for process in children] == [0, 0], ended
+    kept = HabitStore(Database(tmp_path)).load()
+    assert {name.tool: use.uses for name, use in kept.items()} == {"shared": 200, "one": 100, "two": 100}
+
+
+def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    store = HabitStore(Database(tmp_path))
+    assert store.update({NAME: lambda known: Use(1.0, 1.0)})
+
+    def breaks(known: Use | None) -> Use:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.update({NAME: lambda known: Use(2.0, 2.0), NAME._replace(tool="other"): breaks})
+    assert store.load() == {NAME: Use(1.0, 1.0)}
+    assert store.update({NAME: lambda known: Use((known or Use(0, 0)).uses + 2, 3.0)}), "the lock is free again"
+    assert store.load() == {NAME: Use(3.0, 3.0)}
+
+
+def test_those_that_were_not_called_for_the_longest_are_forgotten(tmp_path: Path) -> None:
+    store = HabitStore(Database(tmp_path))
+    for batch in range(3):
+        numbers = range(batch * 900, batch * 900 + 900)
+        store.update({NAME._replace(tool=f"t{number}"): partial(used_once, at=number) for number in numbers})
+    kept = [name.tool for name in store.load()]
+    assert kept == [f"t{number}" for number in range(700, 2_700)]
+    assert len(kept) == MOST_TOOLS
+
+
+@pytest.mark.parametrize("damage", ["uses = 'many'", "uses = 9e999", "uses = -1.0", "used_at = x'00'"])
+def test_a_row_that_was_damaged_counts_as_none(tmp_path: Path, damage: str) -> None:
+    store = HabitStore(Database(tmp_path))
+    store.update({NAME: lambda known: Use(1.0, 1.0)})
+    assert store.load(), "control"
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        connection.execute(f"UPDATE habits SET {damage}")
+    assert store.load() == {}
+    assert store.update({NAME: lambda known: known or Use(7.0, 2.0)})
+    assert store.load() == {NAME: Use(7.0, 2.0)}
+
+
+def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = Database(tmp_path)
+    store = HabitStore(database)
+    database.close()
+    assert store.load() == {}
+    assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
+    assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
+    assert [record.message for record in caplog.records if "which tools are used" in record.message][1:] == []
+    assert "can't be read" in caplog.text

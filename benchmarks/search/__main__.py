@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.search.budgets import quality_budgets
-from benchmarks.search.corpora import PUBLIC
+from benchmarks.search.corpora import PUBLIC, Missing
+from benchmarks.search.own import measure_own
 from benchmarks.search.quality import measure
 from benchmarks.search.rankers import LEVELS, Level, Unavailable
-from benchmarks.search.report import budget_section, quality_sections
+from benchmarks.search.report import budget_section, own_sections, quality_sections
 
 REPORT = Path(__file__).parents[1] / "SEARCH.md"
 
@@ -31,10 +32,18 @@ def main() -> int:
     left_out += quality.left_out
     default = next((one for one in ("static", "lexical") if one in {level.name for level in levels}), None)
     budgets = list(quality_budgets(quality, default))
-    parts = [*quality_sections(quality), budget_section(budgets)]
+    parts = list(quality_sections(quality))
+    if not asked.no_own:
+        try:
+            parts += own_sections(measure_own(levels, with_peers=not asked.no_peers))
+        except Missing as reason:
+            left_out.append(str(reason))
+    parts.append(budget_section(budgets))
     if left_out:
         parts.append("Left out: " + "; ".join(left_out))
     print("\n\n".join(parts))
+    for level in levels:
+        level.close()
     return 1 if any(one.is_kept is False for one in budgets) else 0
 
 

@@ -41,7 +41,7 @@ def fastmcp(tools: list[dict[str, Any]], depth: int) -> Callable[[str], list[int
 
 
 def bm25s(tools: list[dict[str, Any]], depth: int) -> Callable[[str], list[int]]:
-    """bm25s with Snowball's stems and its English stop words, over server, name in words, description, parameters."""
+    """bm25s with Snowball's stems and its English stop words, over server, name, description and parameters, with identifiers in words."""
     package = import_module("bm25s")
     stemmer = import_module("Stemmer").Stemmer("english")
 
@@ -53,7 +53,7 @@ def bm25s(tools: list[dict[str, Any]], depth: int) -> Callable[[str], list[int]]
     count = min(depth, len(tools))
 
     def search(query: str) -> list[int]:
-        asked = tokens([query], as_ids=False)
+        asked = tokens([_words(query)], as_ids=False)
         if not asked[0]:
             return []
         found, scores = index.retrieve(asked, k=count, show_progress=False)
@@ -63,15 +63,15 @@ def bm25s(tools: list[dict[str, Any]], depth: int) -> Callable[[str], list[int]]
 
 
 def _text(tool: dict[str, Any]) -> str:
-    parts = [_words(tool["server"]), _words(tool["name"]), tool["description"]]
+    parts = [tool["server"], tool["name"], tool["description"]]
     properties = (tool["parameters"] or {}).get("properties")
     for name, schema in properties.items() if isinstance(properties, dict) else ():
-        parts += [_words(name), str(schema.get("description") or "") if isinstance(schema, dict) else ""]
-    return " ".join(parts)
+        parts += [name, str(schema.get("description") or "") if isinstance(schema, dict) else ""]
+    return _words(" ".join(parts))
 
 
-def _words(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]", " ", name)
+def _words(text: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./]", " ", text)
 
 
 def main() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.search.corpora import Corpus, catalog_of, ids_of
-from benchmarks.search.encoders import Unavailable, encoder_of
+from benchmarks.search.encoders import Cached, Unavailable, encoder_of
 from benchmarks.search.metrics import DEPTH
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
 from codemode_server.search.vectors import Encoder, VectorIndex
+from codemode_server.search.wants import wants
 
 LEVELS = ("lexical", "static", "semantic")
 Rankings = list[list[str]]
@@ -35,18 +38,36 @@ class Level:
             Unavailable: it can't load here.
         """
         self.name = name
-        self.encoder: Encoder | None = None if name == "lexical" else encoder_of(name)
+        self._loaded = None if name == "lexical" else encoder_of(name)
+        self._kept = Cached(self._loaded) if self._loaded and name == "semantic" else None
+
+    @property
+    def encoder(self) -> Encoder | None:
+        return self._kept or self._loaded
+
+    def close(self) -> None:
+        if self._loaded:
+            self._loaded.close()
 
     def ranked(self, corpus: Corpus) -> Ranked:
         catalog = catalog_of(corpus.entries)
         ids = ids_of(catalog, corpus.entries)
         index = LexicalIndex(collections(catalog))
-        vectors = VectorIndex(self.encoder, index) if self.encoder else None
+        vectors = self._vectors(index, [query.text for query in corpus.queries])
         found = [rank(index, vectors, query.text, None, DEPTH) for query in corpus.queries]
         return Ranked(
             [[ids[one.thing.server, one.thing.name] for one in each if isinstance(one.thing, Tool)] for each in found],
             [[one.score for one in each] for each in found],
         )
+
+    def _vectors(self, index: LexicalIndex, queries: Sequence[str]) -> VectorIndex | None:
+        if self.encoder is None:
+            return None
+        vectors = VectorIndex(self.encoder, index)
+        if self._kept:
+            self._kept.queries(list(itertools.chain.from_iterable([query, *wants(query)] for query in queries)))
+            self._kept.save()
+        return vectors
 
 
 __all__ = ["LEVELS", "Level", "Ranked", "Rankings", "Unavailable"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.search.budgets import Budget
 from benchmarks.search.metrics import figure
+from benchmarks.search.own import Kind, by_kind
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import Quality
 
@@ -55,6 +56,20 @@ def quality_sections(quality: Quality) -> Iterable[str]:
                 for ranking in quality.rankings
                 if quality.has(ranking, mixed=True)
             ),
+        )
+
+
+def own_sections(quality: Quality) -> Iterable[str]:
+    kinds = list(by_kind(quality))
+    titles: dict[str, Callable[[Kind, str], str]] = {
+        "nDCG@10": lambda kind, ranking: str(kind.ndcg[ranking]),
+        "first result right": lambda kind, ranking: f"{kind.top1[ranking]:.2f}",
+        "share of the wants with a right tool among the first ten": lambda kind, ranking: f"{kind.met[ranking]:.2f}",
+    }
+    for title, shown in titles.items():
+        yield f"## Queries as models write them: {title}\n\n" + table(
+            ["kind", "queries", *(named(quality, ranking) for ranking in quality.rankings)],
+            ([kind.name, str(kind.queries), *(shown(kind, ranking) for ranking in quality.rankings)] for kind in kinds),
         )
 
 

@@ -4,6 +4,7 @@
     ├── SettingsError          the person: upstream.yaml or the environment is wrong
     ├── SandboxUnavailable     the person: no sandbox can run here
     ├── LedgerUnavailable      the person: the record can't be written (disk full, locked)
+    ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
@@ -22,7 +23,10 @@ become text there once. Messages say what, where, and what to do next; identifie
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+Again = Literal["never", "few", "whenever"]
+"""Whether another try may help."""
 
 
 class CodemodeError(Exception):
@@ -57,6 +61,22 @@ class LedgerUnavailable(CodemodeError):
     """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
 
     code = "ledger_unavailable"
+
+
+class EncoderFailed(CodemodeError):
+    """Raised when texts can't be brought into vectors, so that search ranks by what is below.
+
+    `remedy` is what mends it. `again` says whether another try may help: never (a broken model), a few times (a process
+    that ended), or whenever (a service that is away).
+    """
+
+    code = "encoder_failed"
+
+    def __init__(self, reason: str, remedy: str = "", *, again: Again = "never") -> None:
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
+        self.reason = reason
+        self.remedy = remedy
+        self.again: Again = again
 
 
 class MetaToolError(CodemodeError):

@@ -291,11 +291,61 @@ class TracingSettings(_Section):
     """`service.name` of the spans."""
 
 
+class EndpointSettings(_Section):
+    """An encoder elsewhere, behind an OpenAI-compatible address. It is sent the descriptions of all tools, and every
+    query."""
+
+    url: str = Field(repr=False, max_length=2_000)
+    """Address, for instance `http://127.0.0.1:11434/v1`; `/embeddings` may be left out."""
+    model: str = Field(min_length=1, max_length=200)
+    """Name of the model there."""
+    api_key: str | None = Field(default=None, repr=False, max_length=4_096)
+    """Sent as `Authorization: Bearer …`; write `${VAR}`."""
+    dimensions: Number | None = Field(default=None, ge=8, le=16_384)
+    """Size of the vectors to ask for, of models that have several."""
+    batch: Number = Field(default=32, ge=1, le=2_048)
+    """Texts in one request."""
+    timeout: Seconds = 30.0
+    """Seconds for one request. A search waits 5 at most, and is ranked without it then."""
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: str) -> str:
+        if not _ADDRESS.match(url):
+            raise ValueError("must begin with http:// or https:// and name a host")
+        return url
+
+    @field_validator("api_key")
+    @classmethod
+    def _key_can_be_sent(cls, key: str | None) -> str | None:
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ValueError("holds characters that an HTTP header can't")
+        return key
+
+
 class SearchSettings(_Section):
     """How `search_tools` ranks."""
 
-    ranker: Literal["auto", "lexical"] = "auto"
-    """`lexical` ranks by words (BM25); `auto` takes the best there is, today the same."""
+    ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
+    """`lexical` ranks by words; `static` adds a small table of what words mean; `semantic` adds a model. `auto` takes
+    the best that is on this machine and downloads nothing, while `semantic` lets a missing model be downloaded. Until a
+    ranker is ready, and where it can't be had, the one below it answers; `codemode-server status` tells which does."""
+    model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
+    """Of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration file)."""
+    query_prompt: str | None = Field(default=None, max_length=2_000)
+    """Put before each query; default: what the model itself says, for instance `query: `."""
+    document_prompt: str | None = Field(default=None, max_length=2_000)
+    """Put before the description of each tool; default: what the model itself says."""
+    endpoint: EndpointSettings | None = None
+    """In place of a model on this machine."""
+    habits: bool = True
+    """Let the tools that programs call most come first among those that fit a query about as well. Kept between runs:
+    names of tools and a number that fades within weeks; nothing of queries, arguments or results."""
+
+
+def is_folder(model: str) -> bool:
+    """Whether `search.model` is a folder; names on the hub have a slash too."""
+    return model.startswith(("/", "./", "../", "~"))
 
 
 class TypeSettings(_Section):

@@ -47,6 +47,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
             "codemode_server.model",
             "codemode_server.gateway.kept_shapes",
             "codemode_server.gateway.ledger",
+            "codemode_server.search.encoding.kept_vectors",
             "codemode_server.search.kept_habits",
             "codemode_server.upstream.cache",
             "codemode_server.storage.database",

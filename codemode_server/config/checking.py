@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problem, Problems, joined, nearest
 from codemode_server.settings import (
+    EndpointSettings,
     LangfuseSettings,
     LimitSettings,
     PermissionRule,
@@ -156,6 +157,7 @@ _SECTIONS: dict[Place, type[Any]] = {
     ("tracing",): TracingSettings,
     ("tracing", "langfuse"): LangfuseSettings,
     ("search",): SearchSettings,
+    ("search", "endpoint"): EndpointSettings,
     ("state",): StateSettings,
 }
 

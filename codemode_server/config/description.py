@@ -34,7 +34,7 @@ def describe(loaded: LoadedSettings) -> str:
     lines += ["", *_section("limits", settings.limits, all_of_it=False)]
     lines += _section("sandbox", settings.sandbox)
     lines += _tracing(loaded)
-    lines += _section("search", settings.search)
+    lines += _section("search", settings.search, all_of_it=False)
     lines += _section("state", settings.state)
     warnings = [*loaded.warnings, *_missing_programs(loaded)]
     if warnings:

@@ -20,7 +20,7 @@ from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.errors import SettingsError
-from codemode_server.settings import LangfuseSettings, ServerSettings, Settings
+from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
 
 NAMES = ("upstream.yaml", "upstream.yml")
 VARIABLE = "CODEMODE_CONFIG"
@@ -286,7 +286,9 @@ class _Reading:
                 "skills": self._path(settings.state.skills),
             }
         )
-        return settings.model_copy(update={"servers": servers, "state": state})
+        model = settings.search.model
+        search = settings.search.model_copy(update={"model": self._path(model) if is_folder(model) else model})
+        return settings.model_copy(update={"servers": servers, "state": state, "search": search})
 
     def _path(self, path: str) -> str:
         try:
@@ -313,6 +315,9 @@ class _Reading:
         self.secrets.add_named(langfuse.public_key)
         self.secrets.add_address(langfuse.base_url)
         self.secrets.add_address(settings.tracing.otlp_endpoint)
+        if (endpoint := settings.search.endpoint) is not None:
+            self.secrets.add_named(endpoint.api_key)
+            self.secrets.add_address(endpoint.url)
 
     def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
         """A rule with a misspelt server protects nothing."""

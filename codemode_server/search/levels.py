@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from threading import Lock
 from typing import Literal
 
+import anyio
+import anyio.to_thread
 import numpy as np
+from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.errors import EncoderFailed
 from codemode_server.model import Effect
 from codemode_server.search.documents import Collection
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import Scored, rank
+from codemode_server.search.vector_level import LevelState, VectorLevel
 from codemode_server.search.vectors import VectorIndex
 
 Level = Literal["lexical", "static", "semantic"]
+
+_EFFECTS = tuple(Effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +36,105 @@ class Ranking:
     """Which ranking it was."""
 
 
-class Levels:
-    """Ranks by the best level that is there."""
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Which level answers now, and how far the others are."""
 
-    def __init__(self) -> None:
-        self._index = LexicalIndex()
-        self._vectors: VectorIndex | None = None
+    level: Level
+    states: tuple[LevelState, ...]
+    """Of the levels above the lexical one, from the lowest up."""
+
+
+class Levels:
+    """Ranks by the best level that is there. Everything but `keep` is safe in any thread."""
+
+    def __init__(self, above: Sequence[VectorLevel] = ()) -> None:
+        """The levels above words, from the lowest up; `keep` brings them up."""
+        self._above = tuple(above)
+        self._indexing = Lock()
+        self._all = _All(LexicalIndex())
 
     def index(self, collections: Sequence[Collection]) -> None:
-        """Take in what can be found now; costs only what changed. Blocking, and safe in any thread."""
-        self._index = LexicalIndex(collections, self._index)
+        """Take in what can be found now; costs only what changed. Blocking."""
+        with self._indexing:
+            index = LexicalIndex(collections, self._all.index)
+            self._all = _All(index)
+            for level in self._above:
+                level.want(index)
 
     def rank(self, query: str, limit: int, *, within: str | None = None, effect: Effect | None = None) -> Ranking:
-        """The best first. `within` is the key of a collection, `effect` what the tools say of themselves."""
-        index = self._index  # one snapshot, should another thread index meanwhile
-        may_be = None
-        if within is not None or effect is not None:
-            may_be = np.array(
-                [
-                    within in (None, index.segments[number].collection.key)
-                    and (effect is None or (isinstance(thing, Tool) and thing.effect is effect))
-                    for number, thing in zip(index.segment_of, index.things, strict=True)
-                ],
-                bool,
-            )
-        return Ranking(tuple(rank(index, None, query, may_be, limit)), "lexical")
+        """The best first. `within` is the key of a collection, `effect` what the tools say of themselves.
+
+        Blocking: above the words, an encoder's process is asked.
+        """
+        everything = self._all  # one snapshot, should another thread index meanwhile
+        may_be = everything.that_may_be(within, effect)
+        for level in reversed(self._above):
+            if (vectors := level.vectors(everything.index)) is not None:
+                try:
+                    return Ranking(_ranked(everything, vectors, query, may_be, limit), level.level)
+                except EncoderFailed as error:
+                    level.failed(error)
+        return Ranking(_ranked(everything, None, query, may_be, limit), "lexical")
+
+    @property
+    def status(self) -> Status:
+        index = self._all.index
+        ready: list[Level] = [level.level for level in self._above if level.vectors(index) is not None]
+        return Status(ready[-1] if ready else "lexical", tuple(level.state for level in self._above))
+
+    async def keep(self) -> None:
+        """Bring the levels up and keep them so, each in a thread, until this is cancelled."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                for level in self._above:
+                    own = anyio.CapacityLimiter(1)
+                    tasks.start_soon(partial(anyio.to_thread.run_sync, level.keep, limiter=own))
+                # The threads are waited for, so something else has to take the cancellation and end them.
+                tasks.start_soon(self._close_at_end)
+        finally:
+            self.close()
+
+    async def _close_at_end(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End all encoders; what waits for them goes on at once."""
+        for level in self._above:
+            level.close()
+
+
+class _All:
+    """Everything that can be found now, by what a search can ask for."""
+
+    def __init__(self, index: LexicalIndex) -> None:
+        self.index = index
+
+    def that_may_be(self, within: str | None, effect: Effect | None) -> NDArray[np.bool_] | None:
+        """Of each thing, whether it is what was asked for; none if all are."""
+        if within is None and effect is None:
+            return None
+        may_be = np.ones(len(self.index.things), bool)
+        if within is not None:
+            asked = [segment.collection.key == within for segment in self.index.segments]
+            may_be &= np.array(asked, bool)[self.index.segment_of]
+        if effect is not None:
+            may_be &= self._effects == _EFFECTS.index(effect)
+        return may_be
+
+    @cached_property
+    def _effects(self) -> NDArray[np.int8]:
+        """Of each thing the number of its effect; of what is no tool, none."""
+        numbers = {effect: number for number, effect in enumerate(_EFFECTS)}
+        things = self.index.things
+        found = (numbers[thing.effect] if isinstance(thing, Tool) else -1 for thing in things)
+        return np.fromiter(found, np.int8, len(things))
+
+
+def _ranked(
+    everything: _All, vectors: VectorIndex | None, query: str, may_be: NDArray[np.bool_] | None, limit: int
+) -> tuple[Scored, ...]:
+    return tuple(rank(everything.index, vectors, query, may_be, limit))

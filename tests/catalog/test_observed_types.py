@@ -358,11 +358,11 @@ class TestTheCatalog:
         now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})
         assert now.tool("git_hub", "create_issue") is before.tool("git_hub", "create_issue")
         assert now.version == before.version
-        postings = [segment.postings for segment in levels._index.segments]
+        postings = [segment.postings for segment in levels._all.index.segments]
         levels.index(collections(now))
-        assert [segment.postings for segment in levels._index.segments] == postings
+        assert [segment.postings for segment in levels._all.index.segments] == postings
         (found,) = search_tools(now, levels, "list issues", "full", limit=1).results
-        assert "observed in 1 call" in found.tool.stub.source
+        assert "observed in 1 call" in str(found.as_json()["source"])
 
     def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:
         old = ToolDefinition("list_issues", input_schema={"type": "object"})

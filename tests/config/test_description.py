@@ -77,7 +77,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             f"sandbox: backend auto, require any, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "warm 0, idle_seconds 900, age_seconds 7200",
             "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
-            "search: ranker auto",
+            "search: defaults",
             f"state: customer default, payloads shapes, kept_mb 256, skills {here}/skills",
             "",
             "warnings:",

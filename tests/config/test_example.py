@@ -34,14 +34,18 @@ def test_the_example_loads_without_any_variable_and_starts_nothing_that_needs_an
 
 def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(folder: Folder) -> None:
     loaded = folder.load(
-        _uncommented(), env=dict.fromkeys(("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"), "/home/me")
+        _uncommented(),
+        env=dict.fromkeys(("HOME", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "EMBEDDINGS_KEY"), "/home/me"),
     )
     settings, defaults = loaded.settings, Settings()
     assert list(settings.servers) == ["github", "linear", "filesystem", "time"]
     assert settings.permissions.rules
     assert settings.limits == defaults.limits
     assert settings.sandbox == defaults.sandbox
-    assert settings.search == defaults.search
+    example = {"endpoint": None, "query_prompt": None, "document_prompt": None}
+    assert settings.search.model_copy(update=example) == defaults.search
+    assert settings.search.endpoint is not None
+    assert settings.search.endpoint.timeout == 30
     assert settings.tracing.service_name == defaults.tracing.service_name
     assert (settings.state.customer, settings.state.payloads) == (defaults.state.customer, defaults.state.payloads)
 

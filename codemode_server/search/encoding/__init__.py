@@ -1,0 +1,17 @@
+"""Texts → vectors by a model: what there is of it here, its process, and what is kept of its work.
+
+    choosing       the settings and what is installed → the ways to a model, best first
+    client         this end of the encoder's process; checks all that comes from it
+    process        the process itself: frames, patience, its end
+    frames         what is said between them
+    kept           vectors that are known already; batches for those that are not
+    kept_vectors   the contract of where they are kept
+
+    worker         the other end, a program; nothing of what follows is imported in ours
+    model_folder   what a folder says of its model
+    onnx_model     a model through onnxruntime
+    torch_model    a model through sentence-transformers
+    endpoint       a model elsewhere, behind an OpenAI-compatible address
+
+A model is hundreds of megabytes and a library that may crash; so it never is in the process that serves the host.
+"""

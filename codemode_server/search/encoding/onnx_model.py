@@ -1,0 +1,108 @@
+"""A model through onnxruntime and tokenizers: light to load, and only ever in the encoder's process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import BertWordPieceTokenizer, Tokenizer
+
+from codemode_server.errors import EncoderFailed
+from codemode_server.search.encoding.model_folder import ModelFolder, Pooling
+
+Rows = NDArray[np.float32]
+
+_AT_ONCE = 8
+"""Texts; more are no faster on a processor and take much more memory."""
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+
+
+class OnnxModel:
+    """An open model."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        """Reads the weights.
+
+        Raises:
+            EncoderFailed: the model wants something that is not known here.
+        """
+        options = onnxruntime.SessionOptions()
+        # The arena keeps the most that it ever needed, which with texts of many lengths is hundreds of megabytes.
+        options.enable_cpu_mem_arena = False
+        options.intra_op_num_threads = min(2, os.cpu_count() or 1)
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        # Else its threads turn in circles for a while after each query.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session = onnxruntime.InferenceSession(str(folder.onnx), options, providers=["CPUExecutionProvider"])
+        self._inputs = {one.name for one in self._session.get_inputs()}
+        if not {"input_ids", "attention_mask"} <= self._inputs <= _INPUTS:
+            raise EncoderFailed(f"the model wants inputs that are not known here: {', '.join(sorted(self._inputs))}")
+        outputs = [one.name for one in self._session.get_outputs()]
+        self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+        self._tokenizer = _tokenizer(folder)
+        self._folder = folder
+        self.name = folder.digest()
+
+    def documents(self, texts: Sequence[str]) -> Rows:
+        return self._vectors([self._folder.document_prompt + text for text in texts])
+
+    def queries(self, texts: Sequence[str]) -> Rows:
+        return self._vectors([self._folder.query_prompt + text for text in texts])
+
+    def _vectors(self, texts: Sequence[str]) -> Rows:
+        # Of like length together, since all of a batch cost what the longest does.
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        order = sorted(range(len(texts)), key=lambda number: len(tokens[number]))
+        rows: list[Rows] = []
+        for start in range(0, len(order), _AT_ONCE):
+            rows.append(self._batch([tokens[number] for number in order[start : start + _AT_ONCE]]))
+        vectors: Rows = np.concatenate(rows)
+        vectors[order] = vectors.copy()
+        return vectors
+
+    def _batch(self, tokens: list[list[int]]) -> Rows:
+        longest = max(1, *map(len, tokens))
+        ids = np.zeros((len(tokens), longest), np.int64)
+        mask = np.zeros_like(ids)
+        for row, one in enumerate(tokens):
+            ids[row, : len(one)] = one
+            mask[row, : len(one)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        (output,) = self._session.run([self._output], {name: inputs[name] for name in self._inputs})
+        vectors = _pooled(output, mask, self._folder.pooling) if output.ndim == 3 else output
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Rows = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        return unit
+
+
+def _pooled(output: Rows, mask: NDArray[np.int64], pooling: Pooling) -> Rows:
+    """The vectors of tokens → one of each text."""
+    shown = mask[:, :, None].astype(np.float32)
+    match pooling:
+        case "mean":
+            mean: Rows = (output * shown).sum(1) / np.maximum(shown.sum(1), 1)
+            return mean
+        case "max":
+            highest: Rows = np.where(shown > 0, output, -np.inf).max(1)
+            return highest
+        case "cls":
+            first: Rows = output[:, 0]
+            return first
+        case "last":
+            last: Rows = output[np.arange(len(output)), np.maximum(mask.sum(1) - 1, 0)]
+            return last
+
+
+def _tokenizer(folder: ModelFolder) -> Tokenizer | BertWordPieceTokenizer:
+    tokenizer: Tokenizer | BertWordPieceTokenizer
+    if folder.tokenizer.suffix == ".json":
+        tokenizer = Tokenizer.from_file(str(folder.tokenizer))
+    else:
+        tokenizer = BertWordPieceTokenizer(str(folder.tokenizer), lowercase=folder.is_lowercase)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(folder.most_tokens)
+    return tokenizer

@@ -8,6 +8,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import words
+from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.model import Skill
 
 Findable = Tool | Skill
@@ -18,6 +19,7 @@ _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500
 _PARAMETERS_NAMED = 12
+_SENTENCE_CHARACTERS = 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +85,20 @@ def fields_of(thing: Findable) -> Fields:
     )
 
 
-def vector_text(collection: Collection, fields: Fields) -> str:
-    """One thing as an encoder reads it."""
+VECTOR_WEIGHTS = (1.0, 0.3, 0.5)
+"""Of the texts of one thing, in the vector that is made of all: with all there is, what few words say is lost."""
+
+
+def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:
+    """One thing as an encoder reads it: all of it, its name, and its name with what is said first."""
+    name = " ".join(words(fields.name))
     parameters = f" Parameters: {', '.join(fields.parameters[:_PARAMETERS_NAMED])}" if fields.parameters else ""
-    return f"{collection.name}: {' '.join(words(fields.name))}. {fields.description}{parameters}"
+    said = first_sentence(fields.description, _SENTENCE_CHARACTERS)
+    return (
+        f"{collection.name}: {name}. {fields.description}{parameters}",
+        name.lower(),
+        f"{name.lower()}: {said}" if said else name.lower(),
+    )
 
 
 def collection_text(collection: Collection) -> str:

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.search.actions import Kinds, kinds_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
+from codemode_server.search.named import Names
 from codemode_server.search.synonyms import synonyms
 from codemode_server.search.words import glued_terms, query_terms, terms
 
@@ -136,6 +138,7 @@ class Segment:
     postings: _Postings
     names: _Postings
     """Which stems are in the names."""
+    kinds: Kinds
     about: dict[str, float]
     """The collection itself as a document: its name, what it says of itself, the names of its tools."""
 
@@ -149,7 +152,8 @@ class Segment:
         about = _frequencies(
             ((_ABOUT_NAME, named), (_ABOUT, list(terms(collection.about))), (_ABOUT_TOOLS, list(terms(names))))
         )
-        return cls(collection, fields, postings, stems, about)
+        kinds = kinds_of([(one.name, one.description) for one in fields])
+        return cls(collection, fields, postings, stems, kinds, about)
 
 
 class LexicalIndex:
@@ -174,6 +178,9 @@ class LexicalIndex:
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)
         """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
+        self.names = Names(collections)
+        self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
+        """What each thing does, as `actions` tells them apart."""
         self._names = _Columns([segment.names for segment in segments], first, len(self.things))
         self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))

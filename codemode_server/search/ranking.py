@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.search.actions import agreement
 from codemode_server.search.documents import Findable
 from codemode_server.search.habits import lifted
 from codemode_server.search.lexical import LexicalIndex, Scores
@@ -19,13 +20,20 @@ from codemode_server.search.wants import wants
 
 _WORDS = 0.4
 """Weight of words beside meaning, for one want."""
-_WORDS_SEVERAL = 0.5
-_WHOLE = 0.5
-"""Weight of the words of the whole query beside the best of its wants."""
+_WORDS_SEVERAL = 1 / 3
+"""The same where there are several, whose words are looked for as a whole besides."""
+_WHOLE = 0.3
+"""Weight of the words of the whole query beside the best of its wants, with vectors."""
+_WHOLE_BY_WORDS = 0.5
+"""The same without vectors."""
 _COVERAGE = 0.2
 """Weight, within words, of how much of a thing's name was asked for."""
+_ACTION = 0.2
+"""How much it counts that a thing does what is asked for: from a tenth less to a tenth more."""
 _SERVER = 0.2
 """Weight of how well the server as a whole fits."""
+_NAMED = 1.0
+"""What being named outright is worth: more than all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,8 @@ class Scored:
 
     thing: Findable
     score: float
-    """How well it fits, 0 to about 1.2; comparable within one answer only. Habits are not in it, but in the order."""
+    """How well it fits, 0 to about 1.3, and 1 more if it was named; comparable within one answer only. Habits are not
+    in it, but in the order."""
 
 
 def rank(
@@ -54,21 +63,27 @@ def rank(
     if not len(among):
         return []
     several = wants(query)
-    words = _words_of(index, query, among)
-    if several:
-        each = np.max([_words_of(index, want, among) for want in several], axis=0)
-        words = _share(_WHOLE * _share(index.scores(query)[among]) + (1 - _WHOLE) * each)
-    has_words = words > 0
+    parts = several or (query,)
+    fits = np.stack([_words_of(index, part, among) for part in parts])
+    whole = _share(index.scores(query)[among]) if several else None
     if vectors is None:
-        scores = words + _SERVER * _share(index.segment_scores(query))[index.segment_of[among]]
-        scores = np.where(has_words, scores, 0)
+        # Where no word is there, a good server or the right action makes nothing of it.
+        server = _share(index.segment_scores(query))[index.segment_of[among]] * (fits.max(axis=0) > 0)
     else:
         near, near_segments = vectors.nearness([query, *several])
-        rows = near[1:, among] if several else near[:, among]
-        meaning = np.max([_fit(row) for row in rows], axis=0)
         share = _WORDS_SEVERAL if several else _WORDS
-        scores = share * words + (1 - share) * meaning
-        scores += _SERVER * _fit(near_segments[0])[index.segment_of[among]]
+        fits = share * fits + (1 - share) * np.stack([_fit(row) for row in near[1 if several else 0 :, among]])
+        server = _fit(near_segments[0])[index.segment_of[among]]
+    kinds = index.kinds[among]
+    scores = np.max(
+        [fit * (1 + _ACTION * agreement(part, kinds)) for part, fit in zip(parts, fits, strict=True)], axis=0
+    )
+    if whole is not None:
+        weight = _WHOLE_BY_WORDS if vectors is None else _WHOLE
+        scores = (1 - weight) * scores + weight * whole
+    scores += _SERVER * server
+    if named := index.names.in_query(query):
+        scores[np.isin(among, list(named))] += _NAMED
     best = np.argsort(-scores, kind="stable")
     if prior is not None:
         best = lifted(best, scores, prior[among], limit)
@@ -78,7 +93,8 @@ def rank(
 def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
     """How well the words of each thing fit one want, 0 to 1."""
     scores = _share(index.scores(want)[among])
-    return (1 - _COVERAGE) * scores + _COVERAGE * index.coverage(want)[among] * np.minimum(1, 2 * scores)
+    covered = index.coverage(want)[among] * np.minimum(1, 2 * scores)
+    return _share((1 - _COVERAGE) * scores + _COVERAGE * covered)
 
 
 def _share(scores: Scores) -> Scores:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.documents import collection_text, vector_text
+from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, vector_texts
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
 
 Vectors = NDArray[np.float32]
@@ -67,6 +67,9 @@ _NO_VECTORS: Vectors = np.zeros((0, 1), np.float32)
 
 
 def _part(encoder: Encoder, segment: Segment) -> _Part:
-    texts = [vector_text(segment.collection, fields) for fields in segment.fields]
+    texts = [text for fields in segment.fields for text in vector_texts(segment.collection, fields)]
     vectors = encoder.documents([*texts, collection_text(segment.collection)])
-    return _Part(vectors[:-1], vectors[-1:])
+    each = vectors[:-1].reshape(len(segment.fields), len(VECTOR_WEIGHTS), vectors.shape[1])
+    mixed = np.einsum("nwd,w->nd", each, np.array(VECTOR_WEIGHTS, np.float32))
+    lengths = np.linalg.norm(mixed, axis=1, keepdims=True)
+    return _Part(np.divide(mixed, lengths, out=np.zeros_like(mixed), where=lengths > 0), vectors[-1:])

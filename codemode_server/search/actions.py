@@ -1,0 +1,139 @@
+"""What a tool does and what a want asks for — list, read, create, delete … — and how well the one answers the other.
+
+Requests and tools agree on nouns far more often than on verbs: `show me the keys in the vault` has all the words of
+`key_create`. So the verb is looked at by itself, in a dozen kinds. The kinds and how near they are to one another are
+ours; a tool's own annotations are not asked, since most tools have none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codemode_server.catalog.naming import words
+from codemode_server.search.words import stem
+
+Kinds = NDArray[np.int8]
+
+_KINDS = {
+    "list": "list enumerate browse",
+    "read": """get show read view display retrieve fetch describe return see tell give provide open obtain what which
+        who""",
+    "search": "search find query seek discover lookup locate filter",
+    "create": """create add make new insert generate build register provision compose write draft initialize schedule
+        book install save""",
+    "update": "update edit modify change set alter patch adjust rename replace configure move assign enable put",
+    "delete": "delete remove drop erase destroy clear purge uninstall cancel disable unset",
+    "send": "send post publish share reply forward notify submit upload",
+    "run": "run execute invoke launch trigger start play",
+    "check": """check verify validate diagnose monitor analyze analyse detect investigate assess compare audit scan
+        evaluate test inspect""",
+    "convert": """convert transform translate transcribe calculate compute parse format encode decode extract summarize
+        synthesize recognize render""",
+    "download": "download export",
+}
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_UNKNOWN = len(_KINDS)
+
+_ANSWERS = """
+             list read search create update delete send  run check convert download
+    list      1.0  .75    .70    .00    .00    .00  .00  .20   .40     .30      .40
+    read      .85 1.00    .80    .15    .10    .00  .10  .30   .60     .50      .60
+    search    .75  .75   1.00    .10    .10    .00  .10  .30   .40     .30      .40
+    create    .10  .20    .10   1.00    .50    .00  .50  .40   .20     .55      .30
+    update    .10  .15    .10    .45   1.00    .10  .30  .40   .20     .30      .10
+    delete    .10  .10    .10    .00    .35   1.00  .10  .20   .10     .10      .00
+    send      .10  .10    .10    .60    .35    .00 1.00  .40   .10     .20      .10
+    run       .20  .30    .40    .40    .40    .10  .40 1.00   .50     .40      .30
+    check     .50  .80    .60    .20    .15    .00  .10  .40  1.00     .60      .30
+    convert   .20  .50    .30    .60    .30    .00  .20  .40   .50    1.00      .30
+    download  .30  .75    .40    .30    .10    .00  .10  .30   .20     .40     1.00
+"""
+"""How well a tool of the kind above answers a want of the kind at the left; half is neither for nor against."""
+
+_POLITE = """
+    i want to need would like please can could you help me my us let s the a an for also then and of
+"""
+_FIRST_WORDS = 8
+"""Of a want, among which its verb is."""
+_READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
+_NO_PLURALS = {"details", "this", "status", "address", "access"}
+
+
+def kind_of(name: str, description: str) -> int:
+    """The kind of a tool: by the first or last word of its name, else by any, else by what its description begins
+    with."""
+    named = [_kind(word.lower()) for word in words(name)[:20]]
+    if not named:
+        named = [_UNKNOWN]
+    said = [_kind(word.lower()) for word in words(description[:60])[:1]]
+    return next((kind for kind in (named[0], named[-1], *named, *said) if kind != _UNKNOWN), _UNKNOWN)
+
+
+def kinds_of(named: Sequence[tuple[str, str]]) -> Kinds:
+    """The kinds of tools, by name and description."""
+    return np.array([kind_of(name, description) for name, description in named], np.int8)
+
+
+def agreement(want: str, kinds: Kinds) -> NDArray[np.float32]:
+    """How well each kind answers a want: -0.5 not at all, 0.5 exactly, 0 where either is not known."""
+    return _row(want)[kinds]
+
+
+def _row(want: str) -> NDArray[np.float32]:
+    table, polite = _answers(), _polite()
+    asked = [word.lower() for word in re.findall(r"[^\W\d_]+", want[:300])]
+    asked = [word for word in asked if word not in polite]
+    for place, word in enumerate(asked[:_FIRST_WORDS]):
+        kind = _kind(word)
+        if kind != _UNKNOWN:
+            wants_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
+            return table["many" if wants_many else kind]
+    return table[_UNKNOWN]
+
+
+def _names_many(following: list[str]) -> bool:
+    """Whether what is to be shown is a plural: `show me the keys in …`."""
+    for word in following:
+        if word in _READ_ENDS:
+            return False
+        if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in _NO_PLURALS:
+            return True
+    return False
+
+
+@cache
+def _answers() -> dict[int | str, NDArray[np.float32]]:
+    heads, *lines = (line.split() for line in _ANSWERS.strip().splitlines())
+    rows: dict[int | str, NDArray[np.float32]] = {_UNKNOWN: np.zeros(_UNKNOWN + 1, np.float32)}
+    for kind, *answers in lines:
+        row = np.zeros(_UNKNOWN + 1, np.float32)
+        for head, answer in zip(heads, answers, strict=True):
+            row[_NUMBER[head]] = float(answer) - 0.5
+        rows[_NUMBER[kind]] = row
+    many = rows[_NUMBER["read"]].copy()
+    many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.35
+    return rows | {"many": many}
+
+
+@cache
+def _polite() -> frozenset[str]:
+    return frozenset(_POLITE.split())
+
+
+@cache
+def _by_stem() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for kind, verbs in _KINDS.items():
+        for verb in verbs.split():
+            found[stem(verb)] = found[verb] = _NUMBER[kind]
+    return found
+
+
+def _kind(word: str) -> int:
+    known = _by_stem()
+    return known.get(word, known.get(stem(word), _UNKNOWN))

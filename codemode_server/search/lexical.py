@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from codemode_server.search.actions import Kinds, kinds_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.named import Names
+from codemode_server.search.spelling import Spelling
 from codemode_server.search.synonyms import synonyms
 from codemode_server.search.words import glued_terms, query_terms, terms
 
@@ -110,7 +112,15 @@ class _Columns:
     def rarity(self, having: int) -> float:
         return math.log(1 + (self.total - having + 0.5) / (having + 0.5))
 
-    def scores(self, asked: dict[str, float], *, with_synonyms: bool) -> Scores:
+    def has(self, term: str) -> bool:
+        return term in self._numbers
+
+    @property
+    def stems(self) -> list[str]:
+        """All terms that are no words as written."""
+        return [term for term in self._numbers if term[0] != "="]
+
+    def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
         """BM25 of each document."""
         scores: Scores = np.zeros(self.total, np.float32)
         for term, weight in asked.items():
@@ -187,14 +197,36 @@ class LexicalIndex:
 
     def scores(self, query: str) -> Scores:
         """How well the words of each thing fit; 0 where none does."""
-        return self._things.scores(query_terms(query), with_synonyms=True)
+        return self._things.scores(self._asked(query), with_synonyms=True)
 
     def coverage(self, query: str) -> Scores:
         """How much of each thing's name was asked for, 0 to 1, rare words counting more: `list_keys` says more of what
         it does than `keys` asks for."""
-        covered = self._names.scores(query_terms(query), with_synonyms=True)
+        covered = self._names.scores(self._asked(query), with_synonyms=True)
         shares: Scores = np.minimum(covered / self._names_whole, np.float32(1))
         return shares
+
+    def _asked(self, query: str) -> dict[str, float]:
+        """The terms of a query; of a word that nothing has, those that may be meant."""
+        asked = query_terms(query)
+        for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
+            if not self._things.has(f"={term}"):
+                for meant, weight in self._spelling.meant(term).items():
+                    asked.setdefault(meant, weight)
+        return asked
+
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self._things.stems)
+
+    def rarities(self, text: str) -> dict[str, float]:
+        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found, and looks like nothing there."""
+        rarest = self._things.rarity(0)
+        found: dict[str, float] = {}
+        for term in dict.fromkeys(term for term in terms(text) if term[0] != "="):
+            meant = [term] if self._things.has(term) else self._spelling.meant(term)
+            found |= {one: self._things.rarity(len(self._things.of(one)[0])) / rarest for one in meant or [term]}
+        return found
 
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""

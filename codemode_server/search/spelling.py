@@ -1,0 +1,88 @@
+"""A word that no tool has → the words that may be meant: misspelt, or several written as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SHORTEST = 4
+_LONGEST = 40
+_MEANT_WEIGHT = 0.7
+"""Of a word that is meant, beside one that is there."""
+_MOST_MEANT = 3
+_MOST_COMPARED = 60
+_LEAST_ALIKE = 0.3
+"""Of the pairs of letters of both words, the share that they must have in common to be compared at all."""
+
+
+class Spelling:
+    """The words that tools have, to be looked up by what is nearly one of them."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = known
+        self._there = frozenset(known)
+        pairs: dict[str, list[int]] = {}
+        lengths = np.zeros(len(known), np.int32)
+        for number, word in enumerate(known):
+            of_word = _pairs(word)
+            lengths[number] = len(of_word)
+            for pair in of_word:
+                pairs.setdefault(pair, []).append(number)
+        self._lengths = lengths
+        self._holders: dict[str, NDArray[np.int32]] = {pair: np.array(held, np.int32) for pair, held in pairs.items()}
+
+    def meant(self, word: str) -> dict[str, float]:
+        """Known words and how much each counts; none for a word that is not all letters."""
+        if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
+            return {}
+        parts = self._apart(word)
+        return dict.fromkeys(parts, _MEANT_WEIGHT) if parts else dict.fromkeys(self._nearest(word), _MEANT_WEIGHT)
+
+    def _apart(self, word: str) -> tuple[str, ...]:
+        """`createissue` → create, issue."""
+        for place in range(_SHORTEST, len(word) - 2):
+            if word[:place] in self._there and word[place:] in self._there:
+                return word[:place], word[place:]
+        return ()
+
+    def _nearest(self, word: str) -> list[str]:
+        asked = _pairs(word)
+        common = np.zeros(len(self._known), np.int32)
+        for pair in asked:
+            holders = self._holders.get(pair)
+            if holders is not None:
+                common[holders] += 1
+        alike = 2 * common / (self._lengths + len(asked))
+        likely = np.flatnonzero(alike >= _LEAST_ALIKE)
+        likely = likely[np.argsort(-alike[likely], kind="stable")[:_MOST_COMPARED]]
+        most = 1 if len(word) < 8 else 2
+        edits = {self._known[number]: _edits(word, self._known[number], most) for number in likely}
+        least = min(edits.values(), default=most + 1)
+        return [] if least > most else [known for known, edit in edits.items() if edit == least][:_MOST_MEANT]
+
+
+def _pairs(word: str) -> set[str]:
+    framed = f"^{word}$"
+    return {framed[place : place + 2] for place in range(len(framed) - 1)}
+
+
+def _edits(one: str, other: str, most: int) -> int:
+    """Letters to change, put in, leave out or swap with the next, the optimal string alignment distance; `most` + 1
+    for more than `most`."""
+    if abs(len(one) - len(other)) > most or len(other) < _SHORTEST - 1:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, start=1):
+        now = [place]
+        for column, against in enumerate(other, start=1):
+            cost = min(row[column] + 1, now[-1] + 1, row[column - 1] + (letter != against))
+            if before and column > 1 and letter == other[column - 2] and one[place - 2] == against:
+                cost = min(cost, before[column - 2] + 1)
+            now.append(cost)
+        if min(now) > most:
+            return most + 1
+        before, row = row, now
+    return min(row[-1], most + 1)

@@ -21,7 +21,9 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.catalog.catalog import Tool
 from codemode_server.model import Session
+from codemode_server.search.documents import Findable
 from codemode_server.search.kept_habits import KeptHabits, ToolName, Use
 from codemode_server.search.lexical import LexicalIndex, Scores
 
@@ -76,15 +78,17 @@ class Habits:
             self._is_loaded = True
             self._known = self._kept.load()
 
-    def found(self, session: Session, tools: Iterable[ToolName]) -> None:
+    def found(self, session: Session, things: Iterable[Findable]) -> None:
         """A search of the session gave these."""
         if self._kept is None or session.is_passing:
             return
         until = self._now() + _FOUND_SECONDS
         known = self._found.pop(session.session_id, {})
-        for name in tools:
-            known.pop(name, None)
-            known[name] = until
+        for thing in things:
+            if isinstance(thing, Tool):
+                name = ToolName(thing.server, thing.name)
+                known.pop(name, None)
+                known[name] = until
         self._found[session.session_id] = _newest(known, _MOST_FOUND)
         self._found = _newest(self._found, _MOST_SESSIONS)
 

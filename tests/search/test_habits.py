@@ -1,0 +1,291 @@
+"""Habits: a team's everyday tools come first among those that fit about as well, and nothing is hidden for it.
+
+Real catalogs, a real index, real SQLite; the clock is the test's.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.search.corpora import OWN, Missing, corpus
+from benchmarks.search.replay import Replays
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.model import Session, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.documents import collections
+from codemode_server.search.habits import _MOST_AT_ONCE, MOST_LIFTED, Habits
+from codemode_server.search.kept_habits import HALF_LIFE_SECONDS, MOST_USES, ToolName
+from codemode_server.search.lexical import LexicalIndex, Scores
+from codemode_server.search.ranking import rank
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.habit_store import HabitStore
+
+SESSION = Session("s1")
+DAY = 86_400.0
+
+
+@dataclass
+class Clock:
+    seconds: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def habits_in(folder: Path, clock: Clock | None = None) -> Habits:
+    habits = Habits(HabitStore(Database(folder)), now=clock or Clock())
+    habits.load()
+    return habits
+
+
+def index_of(**servers: Sequence[tuple[str, str]]) -> tuple[Catalog, LexicalIndex]:
+    catalog = Catalog.build(
+        UpstreamListing(server, UpstreamState.READY, tuple(ToolDefinition(*tool) for tool in tools))
+        for server, tools in servers.items()
+    )
+    return catalog, LexicalIndex(collections(catalog))
+
+
+ISSUES = [("list_issues", "List the issues of a repository."), ("close_issue", "Close one.")]
+CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomorrow's weather.")])
+
+
+def found(habits: Habits, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
+    ranked = rank(index, None, query, None, limit, habits.prior(index))
+    return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
+
+
+def strength(habits: Habits, server: str, tool: str) -> float:
+    prior = habits.prior(INDEX)
+    if prior is None:
+        return 0.0
+    return float(prior[[(thing.server, thing.name) for thing in tools_of(INDEX)].index((server, tool))])
+
+
+def tools_of(index: LexicalIndex) -> list[Tool]:
+    return [thing for thing in index.things if isinstance(thing, Tool)]
+
+
+def use(habits: Habits, *names: str, times: int = 1, session: Session = SESSION) -> None:
+    for _ in range(times):
+        habits.used(session, [ToolName(*name.split(".")) for name in names])
+
+
+class TestOrder:
+    def test_of_equals_the_one_that_is_used_comes_first(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        assert found(habits, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"], "control"
+        use(habits, "beta.list_issues", times=5)
+        assert found(habits, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
+
+    def test_what_fits_clearly_better_stays_first(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        use(habits, "beta.close_issue", times=1_000)
+        assert strength(habits, "beta", "close_issue") == 1, "control"
+        assert found(habits, "list issues")[0] == "alpha.list_issues"
+
+    def test_what_has_nothing_to_do_with_the_query_is_not_found_for_being_used(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        use(habits, "weather.forecast", times=1_000)
+        assert strength(habits, "weather", "forecast") == 1, "control"
+        assert not any("weather" in name for name in found(habits, "list issues"))
+
+    def test_the_score_of_a_result_tells_how_well_it_fits_whatever_is_used(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        before = {one.thing: one.score for one in rank(INDEX, None, "list issues", None, 10)}
+        use(habits, "beta.list_issues", times=100)
+        after = rank(INDEX, None, "list issues", None, 10, habits.prior(INDEX))
+        assert {one.thing: one.score for one in after} == before
+
+    def test_a_search_in_one_server_is_ranked_by_its_own_tools(self, tmp_path: Path) -> None:
+        catalog, index = index_of(alpha=ISSUES, beta=[("list_issues", "x"), ("list_issue_labels", "x")])
+        habits = habits_in(tmp_path)
+        use(habits, "alpha.list_issues", "alpha.close_issue", times=100)
+        may_be = np.array([tool.server == "beta" for tool in catalog.tools()])
+        ranked = rank(index, None, "list issues", may_be, 10, habits.prior(index))
+        assert [one.thing.name for one in ranked] == ["list_issues", "list_issue_labels"]
+
+
+WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
+QUERIES = ("list issues", "create a file; list the events, then send a message to the user")
+
+
+class TestNothingIsHidden:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_whatever_the_prior_nothing_falls_far_and_nothing_comes_or_goes(self, seed: int) -> None:
+        """What an attacker could do who may set every habit at will."""
+        chance = random.Random(seed)
+        tools = [
+            ("_".join(chance.sample(WORDS, 3)) + str(number), " ".join(chance.choices(WORDS, k=8)))
+            for number in range(150)
+        ]
+        _, index = index_of(**{f"s{part}": tools[part * 50 : part * 50 + 50] for part in range(3)})
+        prior: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
+        moved = 0
+        for query in QUERIES:
+            without = [one.thing for one in rank(index, None, query, None, 150)]
+            with_it = [one.thing for one in rank(index, None, query, None, 150, prior)]
+            moved += with_it != without
+            assert set(with_it) == set(without)
+            assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MOST_LIFTED
+            for limit in (1, 3, 10):
+                shown = [one.thing for one in rank(index, None, query, None, limit, prior)]
+                assert len(shown) == limit
+                assert set(without[: max(0, limit - MOST_LIFTED)]) <= set(shown)
+        assert moved, "control: the prior does something"
+
+    def test_where_all_are_used_alike_the_order_is_as_without(self) -> None:
+        prior = np.ones(len(INDEX.things), np.float32)
+        without = [one.thing for one in rank(INDEX, None, "issue", None, 10)]
+        assert [one.thing for one in rank(INDEX, None, "issue", None, 10, prior)] == without
+
+
+class TestWhatCounts:
+    def test_ten_thousand_calls_of_one_program_are_one_use(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        habits.used(SESSION, [ToolName("alpha", "list_issues")] * 10_000)
+        use(habits, "beta.list_issues")
+        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
+
+    def test_a_program_that_walks_through_hundreds_of_tools_raises_few(self, tmp_path: Path) -> None:
+        tools = [(f"tool{n}", "x") for n in range(300)]
+        _, index = index_of(many=tools)
+        habits = habits_in(tmp_path)
+        habits.used(SESSION, [ToolName("many", name) for name, _ in tools])
+        prior = habits.prior(index)
+        assert prior is not None
+        assert np.count_nonzero(prior) == _MOST_AT_ONCE
+
+    def test_more_uses_are_a_stronger_habit_up_to_a_bound(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        seen = []
+        for _ in range(7):
+            seen.append(strength(habits, "alpha", "list_issues"))
+            use(habits, "alpha.list_issues", times=7)
+        assert seen[0] == 0
+        assert all(one < other or one == other == 1 for one, other in pairwise(seen))
+        assert seen[-1] == 1
+
+    def test_what_a_search_of_the_session_had_given_counts_more(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        habits.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
+        use(habits, "alpha.list_issues", "beta.list_issues")
+        assert strength(habits, "alpha", "list_issues") > strength(habits, "beta", "list_issues") > 0
+
+    def test_what_another_session_or_a_passing_one_found_does_not(self, tmp_path: Path) -> None:
+        habits, passing = habits_in(tmp_path), Session("p", is_passing=True)
+        habits.found(Session("s2"), [CATALOG.tool("alpha", "list_issues")])
+        habits.found(passing, [CATALOG.tool("alpha", "close_issue")])
+        use(habits, "alpha.list_issues", "beta.list_issues")
+        use(habits, "alpha.close_issue", session=passing)
+        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
+        assert strength(habits, "alpha", "close_issue") == strength(habits, "beta", "list_issues")
+
+    def test_what_was_found_long_ago_does_not(self, tmp_path: Path) -> None:
+        clock = Clock()
+        habits = habits_in(tmp_path, clock)
+        habits.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
+        clock.seconds += DAY
+        use(habits, "alpha.list_issues", "beta.list_issues")
+        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
+
+    def test_a_habit_fades(self, tmp_path: Path) -> None:
+        clock = Clock()
+        habits = habits_in(tmp_path, clock)
+        use(habits, "alpha.list_issues", times=10)
+        before = strength(habits, "alpha", "list_issues")
+        clock.seconds += HALF_LIFE_SECONDS
+        use(habits, "beta.list_issues", times=5)
+        assert strength(habits, "alpha", "list_issues") == pytest.approx(strength(habits, "beta", "list_issues"))
+        assert 0 < strength(habits, "alpha", "list_issues") < before
+
+    def test_what_was_used_without_end_is_overtaken_within_weeks(self, tmp_path: Path) -> None:
+        clock = Clock()
+        habits = habits_in(tmp_path, clock)
+        use(habits, "alpha.list_issues", times=5_000)
+        clock.seconds += 5 * HALF_LIFE_SECONDS
+        use(habits, "beta.list_issues", times=round(MOST_USES / 8))
+        assert strength(habits, "beta", "list_issues") > strength(habits, "alpha", "list_issues")
+
+    def test_a_clock_that_was_wrong_makes_no_habit_that_lasts(self, tmp_path: Path) -> None:
+        clock = Clock()
+        clock.seconds += 3_650 * DAY
+        ahead = habits_in(tmp_path, clock)
+        use(ahead, "alpha.list_issues", times=100)
+        ahead.save()
+        clock.seconds -= 3_650 * DAY
+        habits = habits_in(tmp_path, clock)
+        use(habits, "alpha.list_issues")
+        habits.save()
+        clock.seconds += 20 * HALF_LIFE_SECONDS
+        assert strength(habits_in(tmp_path, clock), "alpha", "list_issues") < 0.01
+
+
+class TestKeeping:
+    def test_the_next_run_knows_and_so_does_another_product_on_the_same_database(self, tmp_path: Path) -> None:
+        one, other = habits_in(tmp_path), habits_in(tmp_path)
+        use(one, "alpha.list_issues", times=4)
+        use(other, "alpha.list_issues", times=4)
+        use(other, "beta.list_issues", times=8)
+        assert one.save()
+        assert other.save()
+        later = habits_in(tmp_path)
+        assert strength(later, "alpha", "list_issues") == strength(later, "beta", "list_issues") > 0
+        assert strength(other, "alpha", "list_issues") == strength(later, "alpha", "list_issues")
+
+    def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+            connection.execute("ALTER TABLE habits RENAME TO elsewhere")
+        use(habits, "alpha.list_issues")
+        assert habits.save() is False
+        assert strength(habits, "alpha", "list_issues") > 0, "known meanwhile"
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+            connection.execute("ALTER TABLE elsewhere RENAME TO habits")
+        use(habits, "alpha.list_issues")
+        assert habits.save()
+        assert strength(habits_in(tmp_path), "alpha", "list_issues") == strength(habits, "alpha", "list_issues")
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+            assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
+
+    def test_turned_off_nothing_is_remembered(self) -> None:
+        habits = Habits(None)
+        habits.found(SESSION, tools_of(INDEX))
+        use(habits, "alpha.list_issues", times=10)
+        assert habits.prior(INDEX) is None
+        assert habits.save()
+
+    def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
+        habits = habits_in(tmp_path)
+        use(habits, "beta.list_issues", "beta.gone", times=3)
+        _, without = index_of(alpha=ISSUES)
+        assert habits.prior(without) is None
+        assert found(habits, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
+        assert found(habits, "list issues")[0] == "beta.list_issues"
+
+
+@pytest.mark.parametrize("name", ["livemcp_step", OWN])
+def test_a_replayed_history_makes_what_is_asked_next_easier_to_find(name: str, tmp_path: Path) -> None:
+    """What is asked are other queries than those of the history; `benchmarks/SEARCH.md` has more sets and histories."""
+    try:
+        replays = Replays(corpus(name))
+    except Missing as missing:
+        pytest.skip(str(missing))
+    changes = {
+        kind: [
+            after.with_habits - after.without
+            for seed in range(10)
+            for after in [replays.replayed(kind, seed, HabitStore(Database(tmp_path / f"{kind}{seed}")))]
+        ]
+        for kind in ("everyday", "even")
+    }
+    assert sum(changes["everyday"]) / 10 > 0.01
+    assert sum(changes["even"]) / 10 > -0.005

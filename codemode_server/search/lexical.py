@@ -195,16 +195,13 @@ class LexicalIndex:
         self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
-    def scores(self, query: str) -> Scores:
-        """How well the words of each thing fit; 0 where none does."""
-        return self._things.scores(self._asked(query), with_synonyms=True)
-
-    def coverage(self, query: str) -> Scores:
-        """How much of each thing's name was asked for, 0 to 1, rare words counting more: `list_keys` says more of what
-        it does than `keys` asks for."""
-        covered = self._names.scores(self._asked(query), with_synonyms=True)
-        shares: Scores = np.minimum(covered / self._names_whole, np.float32(1))
-        return shares
+    def fit(self, query: str) -> tuple[Scores, Scores]:
+        """How well the words of each thing fit, 0 where none does, and how much of its name was asked for, 0 to 1, rare
+        words counting more: `list_keys` says more of what it does than `keys` asks for."""
+        asked = self._asked(query)
+        scores = self._things.scores(asked, with_synonyms=True)
+        covered = self._names.scores(asked, with_synonyms=True)
+        return scores, np.minimum(covered / self._names_whole, np.float32(1))
 
     def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query; of a word that nothing has, those that may be meant."""

@@ -32,6 +32,8 @@ _ACTION = 0.2
 """How much it counts that a thing does what is asked for: from a tenth less to a tenth more."""
 _SERVER = 0.2
 """Weight of how well the server as a whole fits."""
+_BEYOND = 40
+"""Places below the last one that is shown among which habits may choose."""
 _NAMED = 1.0
 """What being named outright is worth: more than all else."""
 
@@ -65,7 +67,7 @@ def rank(
     several = wants(query)
     parts = several or (query,)
     fits = np.stack([_words_of(index, part, among) for part in parts])
-    whole = _share(index.scores(query)[among]) if several else None
+    whole = _share(index.fit(query)[0][among]) if several else None
     if vectors is None:
         # Where no word is there, a good server or the right action makes nothing of it.
         server = _share(index.segment_scores(query))[index.segment_of[among]] * (fits.max(axis=0) > 0)
@@ -84,17 +86,25 @@ def rank(
     scores += _SERVER * server
     if named := index.names.in_query(query):
         scores[np.isin(among, list(named))] += _NAMED
-    best = np.argsort(-scores, kind="stable")
+    best = _best(scores, limit + _BEYOND)
     if prior is not None:
         best = lifted(best, scores, prior[among], limit)
     return [Scored(index.things[among[number]], float(scores[number])) for number in best[:limit] if scores[number] > 0]
 
 
+def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
+    """The numbers of the best, in their order; of equals, the first."""
+    if len(scores) <= limit:
+        return np.argsort(-scores, kind="stable")
+    likely = np.flatnonzero(scores >= np.partition(scores, -limit)[-limit])
+    return likely[np.argsort(-scores[likely], kind="stable")][:limit]
+
+
 def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
     """How well the words of each thing fit one want, 0 to 1."""
-    scores = _share(index.scores(want)[among])
-    covered = index.coverage(want)[among] * np.minimum(1, 2 * scores)
-    return _share((1 - _COVERAGE) * scores + _COVERAGE * covered)
+    scores, coverage = index.fit(want)
+    scores = _share(scores[among])
+    return _share((1 - _COVERAGE) * scores + _COVERAGE * coverage[among] * np.minimum(1, 2 * scores))
 
 
 def _share(scores: Scores) -> Scores:

@@ -12,8 +12,9 @@ _LONGEST = 40
 _MEANT_WEIGHT = 0.7
 """Of a word that is meant, beside one that is there."""
 _MOST_MEANT = 3
-_MOST_COMPARED = 60
-_LEAST_ALIKE = 0.3
+_MOST_REMEMBERED = 2_000
+_MOST_COMPARED = 20
+_LEAST_ALIKE = 0.4
 """Of the pairs of letters of both words, the share that they must have in common to be compared at all."""
 
 
@@ -31,14 +32,20 @@ class Spelling:
             for pair in of_word:
                 pairs.setdefault(pair, []).append(number)
         self._lengths = lengths
+        self._asked: dict[str, dict[str, float]] = {}
         self._holders: dict[str, NDArray[np.int32]] = {pair: np.array(held, np.int32) for pair, held in pairs.items()}
 
     def meant(self, word: str) -> dict[str, float]:
         """Known words and how much each counts; none for a word that is not all letters."""
         if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
             return {}
-        parts = self._apart(word)
-        return dict.fromkeys(parts, _MEANT_WEIGHT) if parts else dict.fromkeys(self._nearest(word), _MEANT_WEIGHT)
+        known = self._asked.get(word)
+        if known is None:
+            if len(self._asked) >= _MOST_REMEMBERED:
+                self._asked.clear()
+            meant = self._apart(word) or self._nearest(word)
+            known = self._asked[word] = dict.fromkeys(meant, _MEANT_WEIGHT)
+        return known
 
     def _apart(self, word: str) -> tuple[str, ...]:
         """`createissue` → create, issue."""
@@ -47,7 +54,7 @@ class Spelling:
                 return word[:place], word[place:]
         return ()
 
-    def _nearest(self, word: str) -> list[str]:
+    def _nearest(self, word: str) -> tuple[str, ...]:
         asked = _pairs(word)
         common = np.zeros(len(self._known), np.int32)
         for pair in asked:
@@ -60,7 +67,7 @@ class Spelling:
         most = 1 if len(word) < 8 else 2
         edits = {self._known[number]: _edits(word, self._known[number], most) for number in likely}
         least = min(edits.values(), default=most + 1)
-        return [] if least > most else [known for known, edit in edits.items() if edit == least][:_MOST_MEANT]
+        return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MOST_MEANT]
 
 
 def _pairs(word: str) -> set[str]:

@@ -1,0 +1,48 @@
+"""A query → its wants: each thing that it asks for is ranked by itself, and one thing is never torn apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.search.wants import wants
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (
+            "list the open issues of a repository, then post a summary in a channel",
+            ("list the open issues of a repository", "post a summary in a channel"),
+        ),
+        (
+            "find hotels near the airport; book a taxi for tomorrow",
+            ("find hotels near the airport", "book a taxi for tomorrow"),
+        ),
+        ("read the sales sheet and create a bar chart", ("read the sales sheet", "create a bar chart")),
+        (
+            "Convert the audio file to text. Translate the text to French.",
+            ("Convert the audio file to text.", "Translate the text to French."),
+        ),
+    ],
+)
+def test_several_things_are_asked_for(query: str, found: tuple[str, ...]) -> None:
+    assert wants(query) == found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "list open issues",
+        "search for issues and pull requests",
+        "send a message to Alice, Bob and Carol",
+        "restaurants and bars near me",
+        "",
+        "...;;;\n\n",
+    ],
+)
+def test_one_thing_is_asked_for(query: str) -> None:
+    assert wants(query) == ()
+
+
+def test_no_more_than_eight_wants_are_told_apart() -> None:
+    assert len(wants("create a new issue; " * 50)) == 8

@@ -55,6 +55,14 @@ class Skill:
     name: str
     summary: str
     """The first line of its docstring."""
+    function: str = ""
+    """The function to import from it: the one of its own name, else its first public one, if it has any."""
+    signature: str = ""
+    """Of that function, on one line."""
+
+    @property
+    def import_line(self) -> str:
+        return f"from skills.{self.name} import {self.function}" if self.function else f"import skills.{self.name}"
 
 
 def definition_text(tool: ToolDefinition) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,8 @@ from codemode_server.model import Effect, ToolDefinition, UpstreamListing, Upstr
 
 _NEAREST = 3
 _MOST_COMPARED = 1_000
+_FEW_TOOLS = 5
+"""Tools that may have a parameter in common without its being usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +141,12 @@ class Server:
     def by_name(self) -> dict[str, Tool]:
         """By Python name and by raw name; where one tool's is another's, the Python name."""
         return {tool.raw_name: tool for tool in self.tools} | {tool.name: tool for tool in self.tools}
+
+    @cached_property
+    def usual_parameters(self) -> frozenset[str]:
+        """Raw names of the parameters that most of its tools have, so that they tell nothing of any."""
+        counts = Counter(name for tool in self.tools for name in _properties(tool.definition.input_schema))
+        return frozenset(name for name, count in counts.items() if count > max(_FEW_TOOLS, len(self.tools) / 2))
 
     def tool(self, name: str) -> Tool:
         """The tool of this Python or raw name.
@@ -280,6 +289,11 @@ def _server(
             old = Tool(name, names[raw], definition, observed(listing.name, definition))
         tools.append(old)
     return Server(name, listing, tuple(tools), tuple(problems))
+
+
+def _properties(schema: object) -> list[str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return [str(name) for name in list(properties)[:_MOST_COMPARED]] if isinstance(properties, dict) else []
 
 
 def _why(server: Server) -> str:

@@ -32,6 +32,8 @@ class Stub:
     source: str
     signature: str
     """On one line and bounded, for a list of search results."""
+    declarations: tuple[str, ...]
+    """The parameters as the signature declares them, in its order."""
     returned: ReturnType
     """The type of the result, and whether it was declared or observed."""
 
@@ -47,9 +49,10 @@ def stub_of(
     writer = TypeWriter(definition.input_schema, reserved=(name,))
     arguments = [_Argument.of(parameter, writer) for parameter in parameters]
     if not parameters and takes_any_arguments(definition.input_schema):
-        declared = "**arguments: Any"
+        declarations: tuple[str, ...] = ("**arguments: Any",)
     else:
-        declared = ", ".join(argument.declaration for argument in arguments)
+        declarations = tuple(argument.declaration for argument in arguments)
+    declared = ", ".join(declarations)
     returned = return_type(name, definition, parameters, observed, writer)
     decorated = f"@tool({_tool_arguments(server, name, parameters)})\ndef {name}({declared}) -> {returned.type}:"
     classes = writer.classes_source()
@@ -57,7 +60,9 @@ def stub_of(
     beside = f"  # {returned.comment}" if returned.comment else ""
     cases = "".join(f"\n    # {case.text}" for case in returned.by_argument)
     blocks = [head, *classes, f"{decorated}{beside}{cases}\n{_documentation(definition, arguments)}"]
-    return Stub("\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned.type), returned)
+    return Stub(
+        "\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned.type), declarations, returned
+    )
 
 
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:

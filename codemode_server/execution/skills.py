@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from codemode_server.model import Skill
 from codemode_server.text import clean_line
 
 _MAX_BYTES = 256 * 1024
+_SIGNATURE_CHARACTERS = 240
 
 
 class Skills:
@@ -18,6 +20,7 @@ class Skills:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._known: dict[str, tuple[_Stamp, Skill]] = {}
 
     def names(self) -> list[str]:
         if not self._folder.is_dir():
@@ -29,7 +32,13 @@ class Skills:
         )
 
     def entries(self) -> list[Skill]:
-        return [Skill(name, self._summary(name)) for name in self.names()]
+        """Every skill; read anew only if its file changed."""
+        before, self._known = self._known, {}
+        for name in self.names():
+            stamp = self._stamp(name)
+            known = before.get(name)
+            self._known[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
+        return [skill for _, skill in self._known.values()]
 
     def source(self, name: str) -> str:
         """The text of a skill.
@@ -43,11 +52,19 @@ class Skills:
             raise UnknownTool(f"there is no skill {name!r}; {hint}")
         return self._source(name)
 
-    def _summary(self, name: str) -> str:
+    def _stamp(self, name: str) -> _Stamp:
+        """Changes with the file."""
         try:
-            return _summary(self._source(name))
+            found = (self._folder / f"{name}.py").stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _read(self, name: str) -> Skill:
+        try:
+            return _skill(name, self._source(name))
         except MetaToolError as error:  # one bad file hides no other
-            return f"({error})"
+            return Skill(name, f"({error})")
 
     def _source(self, name: str) -> str:
         path = self._folder / f"{name}.py"
@@ -59,9 +76,29 @@ class Skills:
             raise MetaToolError(f"skills/{name}.py can't be read: {error}") from error
 
 
-def _summary(source: str) -> str:
+def _skill(name: str, source: str) -> Skill:
     try:
-        docstring = ast.get_docstring(ast.parse(source)) or ""
-    except (SyntaxError, ValueError, RecursionError):
-        return "(not valid Python)"
-    return clean_line(docstring.partition("\n")[0], 120)
+        module = ast.parse(source)
+        docstring = ast.get_docstring(module) or ""
+        functions = {function.name: function for function in _functions(module)}
+        function = functions.get(name) or next(iter(functions.values()), None)
+        signature = _signature(function) if function else ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Skill(name, "(not valid Python)")
+    return Skill(name, clean_line(docstring.partition("\n")[0], 120), function.name if function else "", signature)
+
+
+def _functions(module: ast.Module) -> Iterator[_Function]:
+    """Public ones, on the top level."""
+    for statement in module.body:
+        if isinstance(statement, _Function) and not statement.name.startswith("_"):
+            yield statement
+
+
+def _signature(function: _Function) -> str:
+    returned = f" -> {ast.unparse(function.returns)}" if function.returns else ""
+    return clean_line(f"{function.name}({ast.unparse(function.args)}){returned}", _SIGNATURE_CHARACTERS)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Stamp = tuple[int, int, int]

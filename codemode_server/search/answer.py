@@ -1,73 +1,27 @@
-"""What `search_tools` says: which of the ranked things are shown, and how."""
+"""What `search_tools` says: which of the ranked things are shown, and what is told beside them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.tree import availability, tool_line
-from codemode_server.catalog.untrusted import one_line
-from codemode_server.errors import MetaToolError, UnknownTool
-from codemode_server.search.levels import Levels
+from codemode_server.catalog.tree import availability
+from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.model import Skill
+from codemode_server.search.cutting import unmet, worth_showing
+from codemode_server.search.documents import Findable
+from codemode_server.search.folding import Folded, folded
+from codemode_server.search.levels import Levels, Ranking
+from codemode_server.search.question import Question
+from codemode_server.search.ranking import Scored
+from codemode_server.search.results import Found, SearchResults
 
-DetailLevel = Literal["name_only", "with_description", "full"]
-MOST_RESULTS = 100
-_QUERY_CHARACTERS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One result of `search_tools`."""
-
-    tool: Tool
-    unavailable: str
-    """Empty, or why a call would fail."""
-    detail_level: DetailLevel
-
-    @property
-    def text(self) -> str:
-        mark = f"  [{self.unavailable}]" if self.unavailable else ""
-        match self.detail_level:
-            case "name_only":
-                return f"{self.tool.server}.{self.tool.name}{mark}"
-            case "with_description":
-                return f"{self.tool.import_line}{mark}\n  {self.tool.stub.signature}\n  {tool_line(self.tool)}".rstrip()
-            case "full":
-                return f"# {self.tool.path}{mark}\n{self.tool.stub.source}".rstrip("\n")
-
-    def as_json(self) -> dict[str, Any]:
-        """For programs that search for themselves."""
-        record: dict[str, Any] = {"server": self.tool.server, "name": self.tool.name}
-        if self.unavailable:
-            record["unavailable"] = self.unavailable
-        if self.detail_level != "name_only":
-            record |= {
-                "import": self.tool.import_line,
-                "description": tool_line(self.tool),
-                "signature": self.tool.stub.signature,
-            }
-        if self.detail_level == "full":
-            record["source"] = self.tool.stub.source
-        return record
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResults:
-    """The answer to one `search_tools`."""
-
-    results: tuple[Found, ...]
-    note: str = ""
-    """What to do next, where that is not plain."""
-
-    @property
-    def text(self) -> str:
-        between = "\n" if all(found.detail_level == "name_only" for found in self.results) else "\n\n"
-        found = between.join(result.text for result in self.results)
-        return "\n".join(part for part in (found, self.note) if part)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        return [found.as_json() for found in self.results]
+_RANKED_BEYOND = 20
+"""Things that are ranked beyond the limit, since some will be folded."""
+_WEAK_SHOWN = 5
+"""Results where nothing fits."""
+_SERVERS_NAMED = 20
+_NEAREST = 3
 
 
 def search_tools(
@@ -77,52 +31,117 @@ def search_tools(
     detail_level: str = "with_description",
     server: str | None = None,
     limit: int = 10,
+    *,
+    effect: str | None = None,
+    skills: Sequence[Skill] = (),
 ) -> SearchResults:
-    """The tools that fit a query best; without a query all of them, by name. The levels have indexed the catalog.
+    """What fits a query best; without a query everything, by name. The levels have indexed the catalog and the skills.
 
     Raises:
         MetaToolError: an argument is not what it may be.
     """
-    level = _level(detail_level)
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_RESULTS:
-        raise MetaToolError(f"limit is a number from 1 to {MOST_RESULTS}")
-    try:
-        only = catalog.server(server) if server else None
-    except UnknownTool as error:
-        raise MetaToolError(str(error)) from error
-    reasons = {one.name: availability(one) for one in catalog.servers}
-    if query.strip():
-        within = f"servers/{only.name}" if only else None
-        ranking = levels.rank(query[:_QUERY_CHARACTERS], limit, within=within)
-        tools = [scored.thing for scored in ranking.found if isinstance(scored.thing, Tool)]
-        note = "" if tools else _nothing(catalog, query, only)
+    question = Question.of(catalog, query, detail_level, server, limit, effect)
+    if not question.query:
+        return _listed(catalog, question, skills)
+    ranking = levels.rank(
+        question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
+    )
+    return _answer(catalog, levels, question, ranking)
+
+
+def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranking) -> SearchResults:
+    if question.within is None:
+        available = {server.name: server.is_available for server in catalog.servers}
+        places = folded(ranking.found, lambda tool: available.get(tool.server, False))
     else:
-        every = sorted(only.tools if only else catalog.tools(), key=lambda tool: (tool.server, tool.name))
-        tools = every[:limit]
-        note = f"{len(every) - len(tools)} more; list_dir lists them by server" if len(every) > len(tools) else ""
-        note = note or ("" if tools else "there are no tools")
-    return SearchResults(tuple(Found(tool, _mark(reasons[tool.server]), level) for tool in tools), note)
+        places = [Folded(scored) for scored in ranking.found]
+    places = worth_showing(question.query, places, ranking.level)[: question.limit]
+    if not places:
+        return SearchResults((), _nothing(catalog, question))
+    missing = unmet(question.query, [place.best.thing for place in places], levels.rarities)
+    doubt = ""
+    if missing == [question.query]:
+        places = places[:_WEAK_SHOWN]
+        doubt = f"{_nothing_fits(missing)}; nearest: {_nearest(catalog, places)}"
+    elif missing:
+        doubt = _nothing_fits(missing)
+    return SearchResults(_found(catalog, question, places), doubt=doubt)
 
 
-def _level(detail_level: str) -> DetailLevel:
-    for level in get_args(DetailLevel):
-        if detail_level == level:
-            found: DetailLevel = level
-            return found
-    allowed = ", ".join(f'"{level}"' for level in get_args(DetailLevel))
-    raise MetaToolError(f'detail_level is one of {allowed}, not "{one_line(str(detail_level), 40)}"')
+def _listed(catalog: Catalog, question: Question, skills: Sequence[Skill]) -> SearchResults:
+    """By server and name, skills last."""
+    every: list[Findable] = []
+    if not question.is_of_skills:
+        tools = question.server.tools if question.server else catalog.tools()
+        asked = [tool for tool in tools if question.effect in (None, tool.effect)]
+        asked.sort(key=lambda tool: (tool.server, tool.name))
+        every += asked
+    if question.server is None and question.effect is None:
+        every += sorted(skills, key=lambda skill: skill.name)
+    shown = every[: question.limit]
+    note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
+    if not shown:
+        note = _nothing(catalog, question) if _filters(question) else "there are no tools"
+    return SearchResults(_found(catalog, question, [Folded(Scored(thing, 0.0)) for thing in shown]), note)
+
+
+def _found(catalog: Catalog, question: Question, places: Iterable[Folded]) -> tuple[Found, ...]:
+    return tuple(_found_one(catalog, question, place) for place in places)
+
+
+def _found_one(catalog: Catalog, question: Question, place: Folded) -> Found:
+    thing = place.best.thing
+    server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
+    if server is None:
+        return Found(thing, "", question.detail_level, place.also)
+    return Found(thing, _mark(availability(server)), question.detail_level, place.also, server.usual_parameters)
 
 
 def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
 
 
-def _nothing(catalog: Catalog, query: str, only: Server | None) -> str:
-    said = f'nothing found for "{one_line(query, 80)}"'
-    if only is not None:
-        return f'{said} in {only.name}; list_dir("/servers/{only.name}") lists its tools'
+def _nothing_fits(missing: Sequence[str]) -> str:
+    return f"nothing fits {', '.join(_quoted(want) for want in missing)} well"
+
+
+def _nearest(catalog: Catalog, places: Sequence[Folded]) -> str:
+    """The servers of the weak results, each with what it is for."""
+    names = dict.fromkeys(_server_of(place.best.thing) for place in places)
+    servers = [server for name in names if (server := catalog.by_name.get(name))][:_NEAREST]
+    return ", ".join(f"servers.{server.name}{_purpose(server)}" for server in servers) or "skills"
+
+
+def _server_of(thing: Findable) -> str:
+    return thing.server if isinstance(thing, Tool) else ""
+
+
+def _purpose(server: Server) -> str:
+    said = first_sentence(server.description, 60) or ", ".join(tool.name for tool in server.tools[:_NEAREST])
+    return f" ({said})" if said else ""
+
+
+def _filters(question: Question) -> str:
+    """What narrows the search, in words."""
+    said = [f"that {question.effect}"] if question.effect else []
+    said += [f"in {question.server.name}"] if question.server else []
+    said += ["in skills"] if question.is_of_skills else []
+    return " ".join(said)
+
+
+def _nothing(catalog: Catalog, question: Question) -> str:
+    narrowed = f" {_filters(question)}" if _filters(question) else ""
+    said = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{narrowed}"
+    if question.server is not None:
+        return f'{said}; list_dir("/servers/{question.server.name}") lists its tools'
+    if question.is_of_skills:
+        return f'{said}; list_dir("/skills") lists them'
     if not catalog.servers:
         return f"{said}: no server is configured"
     names = [server.name for server in catalog.servers]
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return f"{said}; servers: {', '.join(names[:20])}{more}"
+    more = f" and {len(names) - _SERVERS_NAMED:,} more" if len(names) > _SERVERS_NAMED else ""
+    return f"{said}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{one_line(text, 80)}"'

@@ -77,6 +77,10 @@ class Levels:
                     level.failed(error)
         return Ranking(_ranked(everything, None, query, may_be, limit), "lexical")
 
+    def rarities(self, text: str) -> dict[str, float]:
+        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found."""
+        return self._all.index.rarities(text)
+
     @property
     def status(self) -> Status:
         index = self._all.index

@@ -43,6 +43,9 @@ _DESCRIPTION = _Field(1.0, 25.0)
 _PARAMETERS = _Field(0.5, 12.0)
 _NOTES = _Field(0.25, 60.0)
 
+_FEW = 300
+"""Things among which it can be told how common a word is."""
+
 _GLUED = 0.5
 """Of a word of the name, two that stand together taken as one."""
 
@@ -110,7 +113,7 @@ class _Columns:
         return np.maximum(sums, 1e-6).astype(np.float32)
 
     def rarity(self, having: int) -> float:
-        return math.log(1 + (self.total - having + 0.5) / (having + 0.5))
+        return _rarity(having, self.total)
 
     def has(self, term: str) -> bool:
         return term in self._numbers
@@ -134,6 +137,10 @@ class _Columns:
                 best[documents] = 0
                 scores += weight * _SYNONYM_WEIGHT * best
         return scores
+
+
+def _rarity(having: int, total: int) -> float:
+    return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 _NOBODY: tuple[NDArray[np.int32], Scores] = (np.zeros(0, np.int32), np.zeros(0, np.float32))
@@ -217,12 +224,14 @@ class LexicalIndex:
         return Spelling(self._things.stems)
 
     def rarities(self, text: str) -> dict[str, float]:
-        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found, and looks like nothing there."""
-        rarest = self._things.rarity(0)
+        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found, and looks like nothing there.
+        Among few things, no word that is there is common."""
+        total = max(len(self.things), _FEW)
         found: dict[str, float] = {}
         for term in dict.fromkeys(term for term in terms(text) if term[0] != "="):
             meant = [term] if self._things.has(term) else self._spelling.meant(term)
-            found |= {one: self._things.rarity(len(self._things.of(one)[0])) / rarest for one in meant or [term]}
+            having = {one: len(self._things.of(one)[0]) for one in meant or [term]}
+            found |= {one: _rarity(number, total) / _rarity(0, total) for one, number in having.items()}
         return found
 
     def segment_scores(self, query: str) -> Scores:

@@ -1,0 +1,42 @@
+"""Which of what is ranked is worth showing: weak results cost tokens and mislead, and a limit is no aim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from codemode_server.search.documents import Findable
+from codemode_server.search.fitting import fit
+from codemode_server.search.folding import Folded
+from codemode_server.search.levels import Level
+from codemode_server.search.wants import wants
+
+_SHARE_BY_WORDS, _SHARE_BY_MEANING = 0.5, 0.6
+_SHARE_OF_SEVERAL_BY_WORDS = 0.45
+"""Of the best score; what has less is hardly ever what was meant (`benchmarks/SEARCH.md`). Everything is near to
+a query in meaning, a little."""
+_ALWAYS = 3
+"""Results that are shown whatever they score, if there are as many."""
+_FITS, _FITS_ONE_OF_SEVERAL = 0.25, 0.1
+"""Below it nothing fits a query, or one want of several: requests with many wants are wordy."""
+_FITTING_LOOKED_AT = 5
+
+
+def worth_showing(query: str, ranked: Sequence[Folded], level: Level) -> list[Folded]:
+    """What is ranked without what is weak, in its order."""
+    share = _SHARE_BY_MEANING
+    if level == "lexical":
+        share = _SHARE_OF_SEVERAL_BY_WORDS if wants(query) else _SHARE_BY_WORDS
+    least = share * max((place.best.score for place in ranked), default=0.0)
+    return [place for number, place in enumerate(ranked) if number < _ALWAYS or place.best.score >= least]
+
+
+def unmet(query: str, shown: Sequence[Findable], rarities: Callable[[str], Mapping[str, float]]) -> list[str]:
+    """The wants that none of the first of these fits; the whole query if that is so of all."""
+    several = wants(query)
+    least = _FITS_ONE_OF_SEVERAL if several else _FITS
+    missing = []
+    for want in several or (query,):
+        asked = rarities(want)
+        if all(fit(thing, asked) < least for thing in shown[: None if several else _FITTING_LOOKED_AT]):
+            missing.append(want)
+    return [query] if len(missing) == max(1, len(several)) else missing

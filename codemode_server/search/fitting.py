@@ -1,0 +1,47 @@
+"""Whether something fits a want at all: scores only compare the results of one query with each other.
+
+Read off the words alone, rare ones counting more, so it means the same at every level. It was chosen on questions for
+which there is no tool, and on those for which there is one (`benchmarks/SEARCH.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codemode_server.catalog.catalog import Tool
+from codemode_server.search.documents import Findable, fields_of
+from codemode_server.search.words import terms
+
+_NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
+"""What a word of the want counts for, by the best field that has it."""
+_LEAST = 0.05
+"""What a word counts for that everything has."""
+
+
+def fit(thing: Findable, rarities: Mapping[str, float]) -> float:
+    """How well a want is met, whose stems are as rare as this says: 0 if no word is, 1 for one rare word in the name.
+
+    More words met are more, while long wants are rarely met in every word. Words that nothing at all has say that what
+    is asked for is not there.
+    """
+    if not rarities:
+        return 1.0  # nothing is asked for
+    found = _weights(thing)
+    asked = {stem: max(_LEAST, rarity) for stem, rarity in rarities.items()}
+    total = sum(asked.values())
+    met = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
+    known = sum(counts for stem, counts in asked.items() if rarities[stem] < 1) / total
+    return float(met / total**0.5 * known)
+
+
+def _weights(thing: Findable) -> dict[str, float]:
+    fields = fields_of(thing)
+    weights: dict[str, float] = {}
+    for weight, text in (
+        (_NOTES, fields.notes),
+        (_PARAMETERS, " ".join(fields.parameters)),
+        (_DESCRIPTION, fields.description),
+        (_NAME, f"{fields.name} {fields.title} {thing.server if isinstance(thing, Tool) else ''}"),
+    ):
+        weights |= dict.fromkeys(terms(text), weight)
+    return weights

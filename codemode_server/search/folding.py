@@ -1,0 +1,129 @@
+"""Tools that several servers offer alike → one result with the names of the others.
+
+The same `fetch` comes with many servers, and two servers may stand for one service. Whether tools are alike is read off
+their names, parameters and descriptions; never within one server, where likeness is no accident. Words of a server's
+own name tell services apart: `create_issue` of GitHub is none of GitLab's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.naming import words
+from codemode_server.catalog.untrusted import first_sentence
+from codemode_server.search.ranking import Scored
+from codemode_server.search.words import stem, terms
+
+_MOST_ALSO = 20
+_READ_CHARACTERS = 400
+"""Of a description."""
+_ALIKE, _ALIKE_WITH_PARAMETERS = 0.8, 0.5
+"""How much of the words of two descriptions is the same: without common parameters, and with three."""
+_PARAMETERS_ALIKE = 0.5
+_MANY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """One place in the results."""
+
+    best: Scored
+    also: tuple[Tool, ...] = ()
+    """The same of other servers, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A tool as sets of words."""
+
+    server: frozenset[str]
+    name: frozenset[str]
+    parameters: frozenset[str]
+    sentence: frozenset[str]
+    description: frozenset[str]
+
+
+def folded(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[Folded]:
+    """What is ranked, in its order. Of tools that are alike the first shows, or the first that can be called."""
+    places: list[list[Scored]] = []
+    read: list[_Read] = []
+    by_name: dict[frozenset[str], list[int]] = {}
+    for scored in ranked:
+        thing = scored.thing
+        if not isinstance(thing, Tool):
+            places.append([scored])
+            read.append(_NOTHING)
+            continue
+        mine = _read(thing)
+        same = next(
+            (place for place in by_name.get(mine.name, ()) if _takes(places[place], thing, read[place], mine)), None
+        )
+        if same is not None:
+            places[same].append(scored)
+        else:
+            by_name.setdefault(mine.name, []).append(len(places))
+            places.append([scored])
+            read.append(mine)
+    return [_place(place, is_available) for place in places]
+
+
+def _place(alike: list[Scored], is_available: Callable[[Tool], bool]) -> Folded:
+    best = next((one for one in alike if isinstance(one.thing, Tool) and is_available(one.thing)), alike[0])
+    others = (one.thing for one in alike if one is not best)
+    return Folded(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MOST_ALSO])
+
+
+def _takes(place: list[Scored], thing: Tool, first: _Read, mine: _Read) -> bool:
+    return _is_alike(first, mine) and all(
+        isinstance(one.thing, Tool) and one.thing.server != thing.server for one in place
+    )
+
+
+def _is_alike(one: _Read, other: _Read) -> bool:
+    parameters = _common(one.parameters, other.parameters)
+    if (one.parameters or other.parameters) and parameters < _PARAMETERS_ALIKE:
+        return False
+    if _names_itself(one, other) and _names_itself(other, one):
+        return False
+    shared = min(len(one.parameters & other.parameters), _MANY) / _MANY
+    needed = _ALIKE - (_ALIKE - _ALIKE_WITH_PARAMETERS) * parameters * shared
+    said = max(_common(one.sentence, other.sentence), _common(one.description, other.description))
+    return said >= needed
+
+
+def _names_itself(one: _Read, other: _Read) -> bool:
+    """Whether what it says names its server, and the other does not name that one."""
+    return bool(one.server & one.description - other.description - other.server)
+
+
+def _common(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one or other else 1.0
+
+
+def _read(tool: Tool) -> _Read:
+    properties = (
+        tool.definition.input_schema.get("properties") if isinstance(tool.definition.input_schema, dict) else {}
+    )
+    named = list(properties)[:100] if isinstance(properties, dict) else []
+    name = _words(tool.raw_name)
+    return _Read(
+        _terms(tool.server),
+        name - _words(tool.server) or name,
+        frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in named),
+        _terms(first_sentence(tool.definition.description, 200)),
+        _terms(tool.definition.description[:_READ_CHARACTERS]),
+    )
+
+
+def _terms(text: str) -> frozenset[str]:
+    """Stems, and names in camelCase as one word besides: `GitHub` is what a server named `github` is for."""
+    return frozenset(term for term in terms(text) if term[0] != "=")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(stem(word.lower()) for word in words(text))
+
+
+_NOTHING = _Read(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())

@@ -1,0 +1,87 @@
+"""What `search_tools` was asked, checked: its arguments as they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.catalog.untrusted import one_line
+from codemode_server.errors import MetaToolError, UnknownTool
+from codemode_server.model import Effect
+
+DetailLevel = Literal["name_only", "with_description", "full"]
+MOST_RESULTS = 100
+SKILLS = "skills"
+"""In the place of a server: the skills, if no server has that name."""
+_QUERY_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One search."""
+
+    query: str
+    """Empty to list."""
+    detail_level: DetailLevel = "with_description"
+    server: Server | None = None
+    """Only its tools."""
+    is_of_skills: bool = False
+    effect: Effect | None = None
+    """Only tools that say this of themselves."""
+    limit: int = 10
+
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        query: str,
+        detail_level: str = "with_description",
+        server: str | None = None,
+        limit: int = 10,
+        effect: str | None = None,
+    ) -> Question:
+        """The question that these arguments ask.
+
+        Raises:
+            MetaToolError: an argument is not what it may be.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_RESULTS:
+            raise MetaToolError(f"limit is a number from 1 to {MOST_RESULTS}")
+        level = _level(detail_level)
+        claimed = _effect(effect)
+        is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
+        try:
+            only = catalog.server(server) if server and not is_of_skills else None
+        except UnknownTool as error:
+            raise MetaToolError(str(error)) from error
+        return cls(query[:_QUERY_CHARACTERS].strip(), level, only, is_of_skills, claimed, limit)
+
+    @property
+    def within(self) -> str | None:
+        """The key of the only collection that may hold the results."""
+        if self.server is not None:
+            return f"servers/{self.server.name}"
+        return SKILLS if self.is_of_skills else None
+
+
+def _level(detail_level: str) -> DetailLevel:
+    for level in get_args(DetailLevel):
+        if detail_level == level:
+            found: DetailLevel = level
+            return found
+    raise MetaToolError(_no_such("detail_level", get_args(DetailLevel), detail_level))
+
+
+def _effect(effect: str | None) -> Effect | None:
+    if not effect:
+        return None
+    for one in Effect:
+        if effect == one and one is not Effect.UNKNOWN:
+            return one
+    raise MetaToolError(_no_such("effect", [one for one in Effect if one is not Effect.UNKNOWN], effect))
+
+
+def _no_such(argument: str, allowed: tuple[str, ...] | list[Effect], given: object) -> str:
+    listed = ", ".join(f'"{one}"' for one in allowed)
+    return f'{argument} is one of {listed}, not "{one_line(str(given), 40)}"'

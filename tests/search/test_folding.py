@@ -1,0 +1,113 @@
+"""Tools that several servers offer alike take one place among the results, and the others are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.results import SearchResults
+from tests.search.test_answer import names, search
+
+
+def tool(name: str, description: str, *parameters: str) -> ToolDefinition:
+    properties: dict[str, Any] = {parameter: {"type": "string"} for parameter in parameters}
+    return ToolDefinition(name, description, input_schema={"properties": properties})
+
+
+def server(name: str, *tools: ToolDefinition, state: UpstreamState = UpstreamState.READY) -> UpstreamListing:
+    return UpstreamListing(name, state, tools)
+
+
+FETCH = tool("fetch", "Fetch a page of the web as markdown.", "url")
+FETCH_TOO = tool("fetch", "Fetch a page from the web as markdown.", "url", "max_length")
+ISSUE = ("owner", "repo", "title", "body")
+
+
+def found(query: str, *listings: UpstreamListing, **arguments: Any) -> SearchResults:
+    return search(query, list(listings), detail_level="name_only", **arguments)
+
+
+def test_the_same_tool_of_several_servers_takes_one_place() -> None:
+    answer = found("fetch a page", server("a", FETCH), server("b", FETCH_TOO), server("c", FETCH))
+    assert answer.text == "a.fetch (also: b.fetch, c.fetch)"
+    assert answer.as_json() == [{"server": "a", "name": "fetch", "also": ["b.fetch", "c.fetch"]}]
+
+
+def test_below_a_signature_the_others_stand_on_a_line() -> None:
+    assert search("fetch a page", [server("a", FETCH), server("b", FETCH)]).text == (
+        "from servers.a import fetch\n"
+        "  fetch(url: str = ...)\n"
+        "    Fetch a page of the web as markdown.\n"
+        "    also: b.fetch"
+    )
+
+
+def test_many_are_named_in_part() -> None:
+    answer = found("fetch a page", *(server(f"s{number}", FETCH) for number in range(9)))
+    assert answer.text == "s0.fetch (also: s1.fetch, s2.fetch, s3.fetch, s4.fetch, s5.fetch and 3 more)"
+
+
+@pytest.mark.parametrize("case", ["createIssue", "issue_create", "hub_create_issue"])
+def test_names_may_differ_in_writing_and_in_the_name_of_the_server(case: str) -> None:
+    other = server("hub", tool(case, "Create a new issue in a repository.", *ISSUE))
+    answer = found(
+        "create issue", server("git", tool("create_issue", "Create an issue in a repository", *ISSUE)), other
+    )
+    assert len(answer.results) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(
+            server("github", tool("create_issue", "Create an issue in a GitHub repository.", *ISSUE)),
+            server("gitlab", tool("create_issue", "Create an issue in a GitLab repository.", *ISSUE)),
+            id="each names the service that it is for",
+        ),
+        pytest.param(
+            server("a", tool("search", "Search mails by sender or subject.", "query", "limit")),
+            server("b", tool("search", "Search songs and albums.", "query", "limit")),
+            id="they say different things",
+        ),
+        pytest.param(
+            server("a", tool("search", "Search the archive.", "query")),
+            server("b", tool("search", "Search the archive.", "year", "month")),
+            id="they take different things",
+        ),
+        pytest.param(
+            server("a", tool("search_files", "Search the archive.", "query")),
+            server("b", tool("search_mails", "Search the archive.", "query")),
+            id="they are called differently",
+        ),
+    ],
+)
+def test_tools_that_are_merely_related_stand_each_for_itself(one: UpstreamListing, other: UpstreamListing) -> None:
+    assert len(found("search create issue", one, other).results) == 2
+
+
+def test_within_one_server_nothing_is_folded() -> None:
+    assert (
+        len(found("fetch", server("a", FETCH, tool("Fetch_", "Fetch a page of the web as markdown.", "url"))).results)
+        == 2
+    )
+
+
+def test_with_one_server_asked_for_nothing_is_folded() -> None:
+    answer = found("fetch", server("a", FETCH), server("b", FETCH), server="b")
+    assert answer.text == "b.fetch"
+
+
+def test_a_tool_that_cannot_be_called_does_not_hide_one_that_can() -> None:
+    down, up = server("a", FETCH, state=UpstreamState.FAILED), server("b", FETCH)
+    assert found("fetch", down, up).text == "b.fetch (also: a.fetch)"
+    assert found("fetch", down, server("b", FETCH, state=UpstreamState.FAILED)).text == (
+        "a.fetch (also: b.fetch)  [unavailable: calls fail until it is back]"
+    )
+
+
+def test_what_is_folded_leaves_its_place_to_others() -> None:
+    others = server("z", tool("fetch_mail", "Fetch mail.", "box"), tool("fetch_news", "Fetch news.", "topic"))
+    answer = found("fetch", *(server(f"s{number}", FETCH) for number in range(8)), others, limit=3)
+    assert names(answer) == ["s0.fetch", "z.fetch_mail", "z.fetch_news"]

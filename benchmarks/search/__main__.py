@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.search.budgets import quality_budgets
+from benchmarks.search.budgets import quality_budgets, timing_budgets
 from benchmarks.search.corpora import PUBLIC, Missing
 from benchmarks.search.own import measure_own
+from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import measure
 from benchmarks.search.rankers import LEVELS, Level, Unavailable
-from benchmarks.search.report import budget_section, own_sections, quality_sections
+from benchmarks.search.report import budget_section, own_sections, quality_sections, timing_section
+from benchmarks.search.timing import SIZES, Timing, TimingFailed, peer_timing, timing_of
+from scripts.npm import Unavailable as NotInstalled
 
 REPORT = Path(__file__).parents[1] / "SEARCH.md"
 
@@ -38,6 +41,10 @@ def main() -> int:
             parts += own_sections(measure_own(levels, with_peers=not asked.no_peers))
         except Missing as reason:
             left_out.append(str(reason))
+    if not asked.no_timing:
+        timings = measure_times([level.name for level in levels], left_out, with_peers=not asked.no_peers)
+        parts.append(timing_section(timings))
+        budgets += timing_budgets(timings, default)
     parts.append(budget_section(budgets))
     if left_out:
         parts.append("Left out: " + "; ".join(left_out))
@@ -45,6 +52,19 @@ def main() -> int:
     for level in levels:
         level.close()
     return 1 if any(one.is_kept is False for one in budgets) else 0
+
+
+def measure_times(levels: Sequence[str], left_out: list[str], *, with_peers: bool) -> list[Timing]:
+    """At each size, ours and the others; what could not be timed goes to `left_out`."""
+    timings = []
+    for size in SIZES:
+        for name in (*levels, *(PEERS if with_peers else ())):
+            print(f"timing {name} at {size:,} tools", file=sys.stderr)
+            try:
+                timings.append(peer_timing(name, size) if name in PEERS else timing_of(name, size))
+            except (Missing, TimingFailed, NotInstalled) as reason:
+                left_out.append(str(reason))
+    return timings
 
 
 def _arguments() -> argparse.Namespace:

@@ -56,13 +56,13 @@ def peer_rankings(peer: str, corpus: Corpus, depth: int) -> tuple[list[list[str]
     return known["rankings"], known["version"]
 
 
-def peer_times(peer: str, entries: Sequence[Entry], queries: Sequence[str], depth: int) -> dict[str, Any]:
-    """As its worker measured it: `built_s`, `times_ms` of each query, `grown_mib`.
+def peer_times(peer: str, entries: Sequence[Entry], queries: Sequence[str], depth: int, rounds: int) -> dict[str, Any]:
+    """As its worker measured it: `built_s`, `times_ms` of each query, the best of some rounds, `grown_mib`.
 
     Raises:
         Unavailable: the package can't be had.
     """
-    return run_peer(_request(peer, entries, queries, depth))
+    return run_peer(_request(peer, entries, queries, depth, rounds))
 
 
 def run_peer(request: bytes) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def python() -> Path:
     return folder / "bin" / "python"
 
 
-def _request(peer: str, entries: Sequence[Entry], queries: Sequence[str], depth: int) -> bytes:
+def _request(peer: str, entries: Sequence[Entry], queries: Sequence[str], depth: int, rounds: int = 1) -> bytes:
     tools = [
         {
             "id": one.id,
@@ -106,7 +106,9 @@ def _request(peer: str, entries: Sequence[Entry], queries: Sequence[str], depth:
         }
         for one in entries
     ]
-    return json.dumps({"peer": peer, "tools": tools, "queries": list(queries), "depth": depth}).encode()
+    return json.dumps(
+        {"peer": peer, "tools": tools, "queries": list(queries), "depth": depth, "rounds": rounds}
+    ).encode()
 
 
 def _reason(stderr: str) -> str:

@@ -9,6 +9,7 @@ from benchmarks.search.metrics import figure
 from benchmarks.search.own import Kind, by_kind
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import Quality
+from benchmarks.search.timing import Timing
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -71,6 +72,40 @@ def own_sections(quality: Quality) -> Iterable[str]:
             ["kind", "queries", *(named(quality, ranking) for ranking in quality.rankings)],
             ([kind.name, str(kind.queries), *(shown(kind, ranking) for ranking in quality.rankings)] for kind in kinds),
         )
+
+
+def timing_section(timings: Sequence[Timing]) -> str:
+    whole = {(one.ranking, one.tools): one for one in timings}
+
+    def over(one: Timing) -> str:
+        peer = whole.get(("fastmcp", one.tools))
+        return f"{one.short[0] / peer.short[0]:.2f} / {one.long[0] / peer.long[0]:.2f}" if peer else ""
+
+    return "## Times and memory\n\n" + table(
+        [
+            "ranking",
+            "tools",
+            "index built",
+            "one of 50 servers anew",
+            "memory of the index",
+            "agents' queries p50 / p95",
+            "long requests p50 / p95",
+            "p50 over fastmcp's, agents' / long",
+        ],
+        (
+            [
+                one.ranking,
+                f"{one.tools:,}",
+                f"{one.built_s:.2f} s",
+                "" if one.renewed_s is None else f"{one.renewed_s / one.built_s:.0%} of it",
+                f"{one.grown_mib:.0f} MiB",
+                f"{one.short[0]:.2f} / {one.short[1]:.2f} ms",
+                f"{one.long[0]:.2f} / {one.long[1]:.2f} ms",
+                over(one),
+            ]
+            for one in timings
+        ),
+    )
 
 
 def named(quality: Quality, ranking: str) -> str:

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-import anyio
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +45,6 @@ _FOUND_SECONDS = 1_800.0
 _MOST_SESSIONS = 64
 _MOST_FOUND = 300
 """Tools remembered as found, a session."""
-_SAVE_AFTER_SECONDS = 1.0
-_RETRY_AFTER_SECONDS = 30.0
 _PRIOR_SECONDS = 3_600.0
 
 _NEVER = Use(0.0, 0.0)
@@ -67,7 +64,6 @@ class Habits:
         self._known: dict[ToolName, Use] = {}
         """Never changed, only replaced: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
-        self._is_unsaved = anyio.Event()
         self._found: dict[str, dict[ToolName, float]] = {}
         """By session, until when each tool counts as found."""
         self._prior: _Prior | None = None
@@ -105,7 +101,7 @@ class Habits:
             totals[name] = (self._known.get(name) or _NEVER).more(uses, now)
         if totals:
             self._know(totals)
-            self._is_unsaved.set()
+            self._save(now)
 
     def prior(self, index: LexicalIndex) -> Scores | None:
         """How much each thing of the index is used, 0…1; None if none of them is. Safe in any thread."""
@@ -116,29 +112,17 @@ class Habits:
             self._prior = prior = _Prior(index, known, now)
         return prior.strengths
 
-    async def keep(self) -> None:
-        """Bring what is on disk up to date whenever something was used; never ends."""
-        while True:
-            await self._is_unsaved.wait()
-            await anyio.sleep(_SAVE_AFTER_SECONDS)
-            if not self.save():
-                await anyio.sleep(_RETRY_AFTER_SECONDS)
-
-    def save(self) -> bool:
-        """Write what was used since the last time; False if that was not possible."""
-        if self._kept is None or not self._unsaved:
-            return True
-        now, totals = self._now(), dict[ToolName, Use]()
+    def _save(self, now: float) -> None:
+        """Write what was used; where that is not possible, with what is used next."""
+        totals: dict[ToolName, Use] = {}
 
         def total(name: ToolName, known: Use | None) -> Use:
             totals[name] = (known or _NEVER).more(self._unsaved[name], now)
             return totals[name]
 
-        if not self._kept.update({name: partial(total, name) for name in self._unsaved}):
-            return False
-        self._unsaved, self._is_unsaved = {}, anyio.Event()
-        self._know(totals)  # with what other products on the same database added
-        return True
+        if self._kept is not None and self._kept.update({name: partial(total, name) for name in self._unsaved}):
+            self._unsaved = {}
+            self._know(totals)  # with what other products on the same database added
 
     def _know(self, totals: dict[ToolName, Use]) -> None:
         others = {name: use for name, use in self._known.items() if name not in totals}

@@ -220,11 +220,9 @@ class TestWhatCounts:
         clock.seconds += 3_650 * DAY
         ahead = habits_in(tmp_path, clock)
         use(ahead, "alpha.list_issues", times=100)
-        ahead.save()
         clock.seconds -= 3_650 * DAY
         habits = habits_in(tmp_path, clock)
         use(habits, "alpha.list_issues")
-        habits.save()
         clock.seconds += 20 * HALF_LIFE_SECONDS
         assert strength(habits_in(tmp_path, clock), "alpha", "list_issues") < 0.01
 
@@ -235,8 +233,6 @@ class TestKeeping:
         use(one, "alpha.list_issues", times=4)
         use(other, "alpha.list_issues", times=4)
         use(other, "beta.list_issues", times=8)
-        assert one.save()
-        assert other.save()
         later = habits_in(tmp_path)
         assert strength(later, "alpha", "list_issues") == strength(later, "beta", "list_issues") > 0
         assert strength(other, "alpha", "list_issues") == strength(later, "alpha", "list_issues")
@@ -246,12 +242,10 @@ class TestKeeping:
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE habits RENAME TO elsewhere")
         use(habits, "alpha.list_issues")
-        assert habits.save() is False
         assert strength(habits, "alpha", "list_issues") > 0, "known meanwhile"
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO habits")
         use(habits, "alpha.list_issues")
-        assert habits.save()
         assert strength(habits_in(tmp_path), "alpha", "list_issues") == strength(habits, "alpha", "list_issues")
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
@@ -261,7 +255,6 @@ class TestKeeping:
         habits.found(SESSION, tools_of(INDEX))
         use(habits, "alpha.list_issues", times=10)
         assert habits.prior(INDEX) is None
-        assert habits.save()
 
     def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)

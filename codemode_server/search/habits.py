@@ -56,11 +56,12 @@ _Value = TypeVar("_Value")
 class Habits:
     """Knows how much each tool is used in this installation."""
 
-    def __init__(self, kept: KeptHabits | None, *, now: Callable[[], float] = time.time) -> None:
-        """`kept` is where it stays between runs; with None nothing is remembered at all."""
+    def __init__(self, kept: KeptHabits, *, is_on: bool = True, now: Callable[[], float] = time.time) -> None:
+        """`kept` is where it stays between runs. Turned off nothing is remembered, and what was kept is forgotten."""
         self._kept = kept
+        self._is_on = is_on
         self._now = now
-        self._is_loaded = kept is None
+        self._is_loaded = False
         self._known: dict[ToolName, Use] = {}
         """Never changed, only replaced: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
@@ -70,13 +71,17 @@ class Habits:
 
     def load(self) -> None:
         """Take in what is kept. Later calls do nothing."""
-        if not self._is_loaded and self._kept is not None:
-            self._is_loaded = True
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        if self._is_on:
             self._known = self._kept.load()
+        else:
+            self._kept.forget()
 
     def found(self, session: Session, things: Iterable[Findable]) -> None:
         """A search of the session gave these."""
-        if self._kept is None or session.is_passing:
+        if not self._is_on or session.is_passing:
             return
         until = self._now() + _FOUND_SECONDS
         known = self._found.pop(session.session_id, {})
@@ -90,7 +95,7 @@ class Habits:
 
     def used(self, session: Session, tools: Iterable[ToolName]) -> None:
         """An execution of the session had answers from these; each counts once."""
-        if self._kept is None:
+        if not self._is_on:
             return
         self.load()
         now, totals = self._now(), dict[ToolName, Use]()
@@ -120,7 +125,7 @@ class Habits:
             totals[name] = (known or _NEVER).more(self._unsaved[name], now)
             return totals[name]
 
-        if self._kept is not None and self._kept.update({name: partial(total, name) for name in self._unsaved}):
+        if self._kept.update({name: partial(total, name) for name in self._unsaved}):
             self._unsaved = {}
             self._know(totals)  # with what other products on the same database added
 

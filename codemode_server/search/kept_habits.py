@@ -1,7 +1,7 @@
 """Where it is kept between runs how much tools are used: the contract.
 
-A name and a number for each tool, nothing of what was asked or given. Neither method raises: what can't be kept is
-lived without.
+A name and a number for each tool, nothing of what was asked or given. No method raises: what can't be kept is lived
+without.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Use(NamedTuple):
 
 
 class KeptHabits(Protocol):
-    """Called on the event loop, so both must be quick."""
+    """Called on the event loop, so all must be quick."""
 
     def load(self) -> dict[ToolName, Use]:
         """All that is kept."""
@@ -46,3 +46,6 @@ class KeptHabits(Protocol):
     def update(self, changes: Mapping[ToolName, Callable[[Use | None], Use]]) -> bool:
         """Replace what is kept by what each function makes of it (None for nothing), all in one transaction, so that
         another product on the same database loses nothing. False if that was not possible."""
+
+    def forget(self) -> None:
+        """Keep nothing of what is kept."""

@@ -63,6 +63,13 @@ class HabitStore:
             return False
         return True
 
+    def forget(self) -> None:
+        try:
+            with self._database.use() as connection:
+                connection.execute("DELETE FROM habits")
+        except LedgerUnavailable as error:
+            self._tell(f"which tools are used can't be forgotten: {error}")
+
     def _tell(self, what: str) -> None:
         if not self._has_told:
             self._has_told = True

@@ -250,11 +250,15 @@ class TestKeeping:
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
 
-    def test_turned_off_nothing_is_remembered(self) -> None:
-        habits = Habits(None)
+    def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
+        use(habits_in(tmp_path), "alpha.list_issues", times=10)
+        assert strength(habits_in(tmp_path), "alpha", "list_issues") > 0, "control"
+        habits = Habits(HabitStore(Database(tmp_path)), is_on=False)
+        habits.load()
         habits.found(SESSION, tools_of(INDEX))
-        use(habits, "alpha.list_issues", times=10)
+        use(habits, "beta.list_issues", times=10)
         assert habits.prior(INDEX) is None
+        assert habits_in(tmp_path).prior(INDEX) is None
 
     def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)

@@ -104,5 +104,6 @@ def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(
     assert store.load() == {}
     assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
     assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
+    store.forget()
     assert [record.message for record in caplog.records if "which tools are used" in record.message][1:] == []
     assert "can't be read" in caplog.text

@@ -340,7 +340,8 @@ class SearchSettings(_Section):
     """In place of a model on this machine."""
     habits: bool = True
     """Let the tools that programs call most come first among those that fit a query about as well. Kept between runs:
-    names of tools and a number that fades within weeks; nothing of queries, arguments or results."""
+    names of tools and a number that fades within weeks; nothing of queries, arguments or results. `false` forgets
+    them at the next start."""
 
 
 def is_folder(model: str) -> bool:

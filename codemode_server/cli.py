@@ -79,10 +79,12 @@ def _doctor(parsed: argparse.Namespace) -> int:
 
     from codemode_server.config import load
     from codemode_server.doctor import examine
+    from codemode_server.redaction import Redactor
 
-    sandbox = _with_warnings(load(_file(parsed))).settings.sandbox
-    report = anyio.run(partial(examine, sandbox, boot=parsed.boot, announce=_announce))
-    print(report.text)
+    loaded = _with_warnings(load(_file(parsed)))
+    settings = loaded.settings
+    report = anyio.run(partial(examine, settings.sandbox, settings.search, boot=parsed.boot, announce=_announce))
+    print(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
 

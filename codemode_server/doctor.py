@@ -1,4 +1,5 @@
-"""The `doctor` command: what this machine has for each sandbox, where programs will run, and what mends the rest."""
+"""The `doctor` command: what this machine has for each sandbox and for search, where programs will run, and what mends
+the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import anyio.to_thread
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox.microvm import image, runtime, verdict
 from codemode_server.sandbox.wasm import component
-from codemode_server.settings import SandboxSettings
+from codemode_server.search.encoding import examining
+from codemode_server.settings import SandboxSettings, SearchSettings
 
 _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
 """For a boot that fails though all that can be looked at is right."""
@@ -53,7 +55,9 @@ class Report:
         return "\n".join(lines)
 
 
-async def examine(settings: SandboxSettings, *, boot: bool, announce: Callable[[str], None]) -> Report:
+async def examine(
+    settings: SandboxSettings, search: SearchSettings, *, boot: bool, announce: Callable[[str], None]
+) -> Report:
     """Look at everything; with `boot`, boot a microVM where nothing speaks against it. Downloads and mends nothing."""
     checks = [*await _microvm(), await _image(settings)]
     obstacles = [check for check in checks if check.is_in_the_way]
@@ -68,7 +72,9 @@ async def examine(settings: SandboxSettings, *, boot: bool, announce: Callable[[
     else:
         checks.append(await _boot_of_last_time(settings))
     checks.append(await anyio.to_thread.run_sync(_wasm))
-    return Report(tuple(checks), *_destination(settings, checks))
+    destination, is_met = _destination(settings, checks)
+    found = await anyio.to_thread.run_sync(examining.examine, search)
+    return Report((*checks, _search(found)), destination, is_met and found.is_met)
 
 
 async def _microvm() -> list[Check]:
@@ -148,6 +154,12 @@ def _wasm() -> Check:
     if component.is_compiled(guest, component.cache_folder()):
         return Check("wasm", "ok", "compiled for this machine")
     return Check("wasm", "ok", "compiled for this machine at its first use, or by codemode-server setup")
+
+
+def _search(found: examining.Examined) -> Check:
+    if not found.problem:
+        return Check("search", "ok", found.text)
+    return Check("search", "missing", f"{found.level}: {found.told}; no better, since {found.problem}", found.remedy)
 
 
 def _destination(settings: SandboxSettings, checks: list[Check]) -> tuple[str, bool]:

@@ -1,14 +1,17 @@
-"""The `status` command: every upstream, connected to for this, and the sandbox that programs will run in."""
+"""The `status` command: every upstream, connected to for this; the sandbox that programs will run in; the search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import anyio.to_thread
 
 from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.config import LoadedSettings
 from codemode_server.model import UpstreamState, definition_text
 from codemode_server.sandbox.microvm import runtime, verdict
+from codemode_server.search.encoding.examining import examine
 from codemode_server.settings import SandboxSettings
 from codemode_server.tokens import estimate_tokens
 
@@ -18,7 +21,9 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
-        return app.redactor.text(f"{_table(servers)}\n\n{sandbox}"), is_met and all(map(is_well, servers))
+        search = await anyio.to_thread.run_sync(examine, loaded.settings.search)
+        page = f"{_table(servers)}\n\nsearch: {search.text}\n{sandbox}"
+        return app.redactor.text(page), is_met and search.is_met and all(map(is_well, servers))
 
 
 def is_well(server: Server) -> bool:

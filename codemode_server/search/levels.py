@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from threading import Lock
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from codemode_server.catalog.catalog import Tool
 from codemode_server.errors import EncoderFailed
 from codemode_server.model import Effect
-from codemode_server.search.documents import Collection
-from codemode_server.search.lexical import LexicalIndex
+from codemode_server.search.documents import Collection, Findable
+from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
 from codemode_server.search.vector_level import LevelState, VectorLevel
-from codemode_server.search.vectors import VectorIndex
 
 Level = Literal["lexical", "static", "semantic"]
+
+Prior = Callable[[LexicalIndex], Scores | None]
+"""How much each thing of an index is used, in any thread."""
 
 _EFFECTS = tuple(Effect)
 
@@ -48,9 +50,10 @@ class Status:
 class Levels:
     """Ranks by the best level that is there. Everything but `keep` is safe in any thread."""
 
-    def __init__(self, above: Sequence[VectorLevel] = ()) -> None:
-        """The levels above words, from the lowest up; `keep` brings them up."""
+    def __init__(self, above: Sequence[VectorLevel] = (), prior: Prior = lambda index: None) -> None:
+        """The levels above words, from the lowest up; `keep` brings them up. `prior` is asked at each ranking."""
         self._above = tuple(above)
+        self._prior = prior
         self._indexing = Lock()
         self._all = _All(LexicalIndex())
 
@@ -68,14 +71,21 @@ class Levels:
         Blocking: above the words, an encoder's process is asked.
         """
         everything = self._all  # one snapshot, should another thread index meanwhile
-        may_be = everything.that_may_be(within, effect)
+        index, may_be = everything.index, everything.that_may_be(within, effect)
+        prior = self._prior(index)
         for level in reversed(self._above):
-            if (vectors := level.vectors(everything.index)) is not None:
+            if (vectors := level.vectors(index)) is not None:
                 try:
-                    return Ranking(_ranked(everything, vectors, query, may_be, limit), level.level)
+                    return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior)), level.level)
                 except EncoderFailed as error:
                     level.failed(error)
-        return Ranking(_ranked(everything, None, query, may_be, limit), "lexical")
+        return Ranking(tuple(rank(index, None, query, may_be, limit, prior)), "lexical")
+
+    def things(self, *, within: str | None = None, effect: Effect | None = None) -> list[Findable]:
+        """Everything that a search with these filters could find."""
+        everything = self._all
+        may_be, things = everything.that_may_be(within, effect), everything.index.things
+        return list(things) if may_be is None else [things[number] for number in np.flatnonzero(may_be)]
 
     def rarities(self, text: str) -> dict[str, float]:
         """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found."""
@@ -136,9 +146,3 @@ class _All:
         things = self.index.things
         found = (numbers[thing.effect] if isinstance(thing, Tool) else -1 for thing in things)
         return np.fromiter(found, np.int8, len(things))
-
-
-def _ranked(
-    everything: _All, vectors: VectorIndex | None, query: str, may_be: NDArray[np.bool_] | None, limit: int
-) -> tuple[Scored, ...]:
-    return tuple(rank(everything.index, vectors, query, may_be, limit))

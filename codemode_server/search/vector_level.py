@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codemode_server.errors import CodemodeError, EncoderFailed
+from codemode_server.search.documents import VECTOR_WEIGHTS
 from codemode_server.search.encoding.client import EncoderBusy, LoadableEncoder
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.vectors import VectorIndex
@@ -75,6 +76,8 @@ class VectorLevel:
         self._is_given_up = False
         self._counted = 0
         self._total = 0
+        self._texts = 0
+        """Of the tools counted in `_total`, each of which has several."""
 
     def want(self, index: LexicalIndex) -> None:
         """What can be found now. Costs nothing here; without anything new the level stays ready."""
@@ -106,7 +109,7 @@ class VectorLevel:
                 self._is_given_up,
                 problem.reason if problem else "",
                 problem.remedy if problem else "",
-                min(self._total, max(0, self._encoder.encoded - self._counted)),
+                self._done(),
                 self._total,
             )
 
@@ -147,6 +150,10 @@ class VectorLevel:
                 self._news.wait(pause if is_behind else None)
         return None
 
+    def _done(self) -> int:
+        texts = max(0, self._encoder.encoded - self._counted)
+        return min(self._total, texts * self._total // self._texts) if self._texts else 0
+
     def _is_up_to_date(self) -> bool:
         return self._is_loaded and self._vectors is not None and self._vectors.index is self._wanted
 
@@ -156,9 +163,10 @@ class VectorLevel:
             # A word to see whether it works at all, before it is given thousands.
             self._encoder.queries(["search"])
         known = _parts(before.index) if before is not None else set()
-        new = [len(segment.fields) + 1 for segment in index.segments if id(segment.postings) not in known]
+        new = [len(segment.fields) for segment in index.segments if id(segment.postings) not in known]
         with self._news:
             self._counted, self._total = self._encoder.encoded, sum(new)
+            self._texts = sum(new) * len(VECTOR_WEIGHTS) + len(new)
         vectors = VectorIndex(self._encoder, index, before)
         with self._news:
             self._made_by = self._encoder.name

@@ -18,11 +18,11 @@ from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 
-CHECKS = ["platform", "microsandbox", "virtualization", "access", "MSB_HOME", "image", "boot", "wasm"]
+CHECKS = ["platform", "microsandbox", "virtualization", "access", "MSB_HOME", "image", "boot", "wasm", "search"]
 
 
 def run(folder: Path, msb_home: Path, sandbox: str, line: str = "doctor") -> Run:
-    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")
+    (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\nsearch: {{ranker: lexical}}\n")
     return command(folder, line, environment={"MSB_HOME": str(msb_home)})
 
 
@@ -107,7 +107,8 @@ async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doctor.Report, doctor.Check]:
-    report = await doctor.examine(settings, boot=boot, announce=lambda line: None)
+    search = SearchSettings(ranker="lexical")
+    report = await doctor.examine(settings, search, boot=boot, announce=lambda line: None)
     (booted,) = [check for check in report.checks if check.name == "boot"]
     return report, booted
 

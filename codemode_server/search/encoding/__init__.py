@@ -4,6 +4,8 @@
     client         this end of the encoder's process; checks all that comes from it
     process        the process itself: frames, patience, its end
     frames         what is said between them
+    opening        the settings → levels of the search, each with its encoder
+    examining      what of it would work here
     kept           vectors that are known already; batches for those that are not
     kept_vectors   the contract of where they are kept
 

@@ -1,0 +1,304 @@
+"""The levels of the search: whatever an encoder does, a search is answered at once, by the best level that is ready.
+
+The encoders are stand-ins that a test can hold up and break; index, vectors, ranking and threads are real.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.to_thread
+import numpy as np
+import pytest
+
+from codemode_server.errors import EncoderFailed
+from codemode_server.model import Effect
+from codemode_server.search.encoding.client import EncoderBusy
+from codemode_server.search.levels import Levels
+from codemode_server.search.vector_level import VectorLevel
+from tests.search.encoders import WAIT_SECONDS, Gated, tools
+
+FILES = tools(files=["read_file", "write_file", "reads_folder"])
+WEATHER = tools(files=["read_file", "write_file", "reads_folder"], weather=["forecast"])
+
+
+@asynccontextmanager
+async def kept(levels: Levels) -> AsyncIterator[None]:
+    """The levels, being brought up in the background."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(levels.keep)
+        try:
+            yield
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(WAIT_SECONDS):
+        while not is_so():
+            await anyio.sleep(0.005)
+
+
+def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[Levels, Gated, Gated]:
+    static, semantic = Gated(), Gated()
+    levels = Levels([VectorLevel("static", static, pauses=pauses), VectorLevel("semantic", semantic, pauses=pauses)])
+    return levels, static, semantic
+
+
+def names(levels: Levels, query: str, **narrowed: object) -> list[str]:
+    return [scored.thing.name for scored in levels.rank(query, 10, **narrowed).found]  # type: ignore[arg-type]
+
+
+class TestTheLevelThatAnswers:
+    async def test_is_words_until_an_encoder_is_loaded_then_the_lower_then_the_higher_one(self) -> None:
+        levels, static, semantic = two_levels()
+        static.may_load.clear()
+        semantic.may_load.clear()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: static.loads == 1 and semantic.loads == 1)
+            assert levels.rank("read a file", 3).level == "lexical"
+            static.may_load.set()
+            await until(lambda: levels.status.level == "static")
+            assert levels.rank("read a file", 3).level == "static"
+            semantic.may_load.set()
+            await until(lambda: levels.status.level == "semantic")
+            ranking = levels.rank("read a file", 3)
+            assert (ranking.level, ranking.found[0].thing.name) == ("semantic", "read_file")
+
+    async def test_is_the_one_below_while_vectors_of_some_tools_are_missing(self) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            semantic.may_encode.clear()
+            levels.index(WEATHER)
+            await until(lambda: levels.status.level == "static")
+            ranking = levels.rank("forecast", 3)
+            assert (ranking.level, ranking.found[0].thing.name) == ("static", "forecast")
+            semantic.may_encode.set()
+            await until(lambda: levels.status.level == "semantic")
+
+    def test_is_words_where_nobody_brings_a_level_up(self) -> None:
+        levels, static, _ = two_levels()
+        levels.index(FILES)
+        assert levels.rank("read a file", 3).level == "lexical"
+        assert static.loads == 0
+
+    async def test_says_how_far_the_next_one_is(self) -> None:
+        levels, _, semantic = two_levels()
+        semantic.may_encode.clear()
+        levels.index(WEATHER)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].total == 4)
+            assert levels.status.states[1].text == "embedding 0 of 4 tools (a stand-in)"
+            semantic.may_encode.set()
+            await until(lambda: levels.status.states[1].is_ready)
+            assert levels.status.states[1].text == "a stand-in"
+
+
+class TestAChange:
+    async def test_of_one_server_asks_the_encoder_for_that_server_only(self) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            assert any("read file" in text for text in semantic.documents_asked)
+            semantic.documents_asked.clear()
+            levels.index(WEATHER)
+            await until(lambda: levels.status.level == "semantic")
+            assert any("forecast" in text for text in semantic.documents_asked)
+            assert not any("read file" in text for text in semantic.documents_asked)
+
+    async def test_that_takes_a_server_away_leaves_the_level_as_it_is_without_a_moment_below(self) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(WEATHER)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            semantic.may_encode.clear()
+            levels.index(FILES)
+            ranking = levels.rank("forecast", 3)
+            assert ranking.level == "semantic"
+            assert "forecast" not in [scored.thing.name for scored in ranking.found]
+
+    async def test_during_another_one_is_brought_up_after_it_and_the_newest_wins(self) -> None:
+        levels, _, semantic = two_levels()
+        semantic.may_encode.clear()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].total == 3)
+            levels.index(tools(a=["one"]))
+            levels.index(WEATHER)
+            semantic.may_encode.set()
+            await until(lambda: levels.status.level == "semantic")
+            assert names(levels, "forecast")[0] == "forecast"
+            assert not any("one" in text.split() for text in semantic.documents_asked)
+
+
+class TestAFailure:
+    async def test_during_a_search_is_answered_by_the_level_below_and_mended_in_the_background(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            asked = len(semantic.documents_asked)
+            semantic.may_load.clear()
+            semantic.query_fails = EncoderFailed("its process was killed", again="few")
+            ranking = levels.rank("read a file", 3)
+            assert (ranking.level, ranking.found[0].thing.name) == ("static", "read_file")
+            assert levels.status.states[1].text == "its process was killed; it is tried again"
+            semantic.query_fails = None
+            semantic.may_load.set()
+            await until(lambda: levels.status.level == "semantic")
+            assert levels.rank("read a file", 3).level == "semantic"
+            assert len(semantic.documents_asked) == asked, "no vector was computed again"
+        assert caplog.messages == ["search: no semantic ranking: its process was killed; it is tried again"]
+
+    async def test_that_comes_again_and_again_is_given_up_after_a_few_tries(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        levels, _, semantic = two_levels(pauses=(0.0, 0.0, 0.0))
+        semantic.load_fails = EncoderFailed("it crashed", again="few")
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].is_given_up)
+            assert semantic.loads == 4
+            assert levels.rank("read a file", 3).level == "static"
+        assert caplog.messages == [
+            "search: no semantic ranking: it crashed; it is tried again",
+            "search: no semantic ranking: it crashed",
+        ]
+
+    async def test_that_no_other_try_can_mend_is_told_once_with_its_remedy_and_given_up(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        levels, _, semantic = two_levels()
+        semantic.load_fails = EncoderFailed("no package for it is installed", "pip install it")
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].is_given_up)
+            levels.index(WEATHER)
+            await until(lambda: levels.status.level == "static")
+        state = levels.status.states[1]
+        assert (semantic.loads, state.problem, state.remedy) == (1, "no package for it is installed", "pip install it")
+        assert caplog.messages == ["search: no semantic ranking: no package for it is installed; pip install it"]
+
+    async def test_of_a_service_that_is_away_is_never_given_up(self) -> None:
+        levels, _, semantic = two_levels(pauses=(0.0,))
+        semantic.load_fails = EncoderFailed("it answers 503", again="whenever")
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: semantic.loads > 10)
+            assert not levels.status.states[1].is_given_up
+            semantic.load_fails = None
+            await until(lambda: levels.status.level == "semantic")
+
+    async def test_to_wait_for_ones_turn_leaves_the_level_in_place(self) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            semantic.query_fails = EncoderBusy()
+            assert levels.rank("read a file", 3).level == "static"
+            semantic.query_fails = None
+            assert levels.rank("read a file", 3).level == "semantic"
+            assert semantic.loads == 1
+
+    async def test_that_nobody_thought_of_ends_the_level_and_nothing_else(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Broken(Gated):
+            def load(self) -> None:
+                raise ZeroDivisionError
+
+        caplog.set_level(logging.CRITICAL)  # the traceback of a bug
+        levels = Levels([VectorLevel("static", Gated()), VectorLevel("semantic", Broken())])
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].is_given_up)
+            await until(lambda: levels.status.level == "static")
+
+    async def test_to_be_the_model_that_it_was_makes_all_vectors_anew(self) -> None:
+        levels, _, semantic = two_levels()
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            first = list(semantic.documents_asked)
+            semantic.may_load.clear()
+            semantic.query_fails = EncoderFailed("gone", again="few")
+            levels.rank("read a file", 3)
+            semantic.query_fails, semantic.name = None, "another"
+            semantic.may_load.set()
+            await until(lambda: levels.status.level == "semantic")
+            assert semantic.documents_asked == [*first, *first]
+
+
+class TestTheEnd:
+    @pytest.mark.parametrize("gate", ["may_load", "may_encode"])
+    async def test_does_not_wait_for_an_encoder_that_takes_its_time(self, gate: str) -> None:
+        levels, _, semantic = two_levels()
+        getattr(semantic, gate).clear()
+        levels.index(FILES)
+        with anyio.fail_after(WAIT_SECONDS):
+            async with kept(levels):
+                await until(lambda: levels.status.level == "static")
+        assert levels.status.level == "static"
+
+    async def test_comes_though_no_level_was_ever_wanted(self) -> None:
+        levels, *_ = two_levels()
+        with anyio.fail_after(WAIT_SECONDS):
+            async with kept(levels):
+                await anyio.lowlevel.checkpoint()
+
+
+class TestWhatIsAskedFor:
+    @pytest.mark.parametrize("is_semantic", [False, True])
+    async def test_narrows_by_server_and_effect(self, is_semantic: bool) -> None:
+        levels, *_ = two_levels()
+        levels.index(WEATHER)
+        assert names(levels, "folder file forecast", within="servers/weather") == ["forecast"]
+        assert names(levels, "folder file forecast", effect=Effect.READS) == ["reads_folder"]
+        assert names(levels, "folder file forecast", within="servers/weather", effect=Effect.READS) == []
+        assert names(levels, "folder file forecast", within="servers/none") == []
+        async with kept(levels):
+            await until(lambda: levels.status.level == "semantic")
+            assert names(levels, "folder file forecast", within="servers/weather") == ["forecast"]
+            assert names(levels, "folder file forecast", effect=Effect.READS) == ["reads_folder"]
+
+    def test_finds_nothing_in_nothing(self) -> None:
+        levels, *_ = two_levels()
+        assert levels.rank("anything", 3, effect=Effect.READS).found == ()
+        levels.index(())
+        assert levels.rank("anything", 3, within="skills").found == ()
+
+    def test_is_weighed_by_what_is_used(self) -> None:
+        """The prior is asked about the very index that is ranked; what follows from it is the ranking's matter."""
+        seen: list[int] = []
+        levels = Levels(prior=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32))  # type: ignore[func-returns-value]
+        levels.index(FILES)
+        levels.rank("file", 3)
+        assert seen == [3]
+
+
+async def test_searches_in_threads_while_the_index_changes_are_all_answered() -> None:
+    levels, *_ = two_levels()
+    levels.index(FILES)
+    found: list[str] = []
+
+    def search() -> None:
+        for _ in range(30):
+            found.append(levels.rank("read a file", 3).found[0].thing.name)
+
+    def change() -> None:
+        for number in range(30):
+            levels.index(WEATHER if number % 2 else FILES)
+
+    async with kept(levels), anyio.create_task_group() as tasks:
+        for work in (search, search, change):
+            tasks.start_soon(anyio.to_thread.run_sync, work)
+    assert found == ["read_file"] * 60

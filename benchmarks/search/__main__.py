@@ -7,72 +7,141 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.search.budgets import quality_budgets, timing_budgets
-from benchmarks.search.corpora import PUBLIC, Missing
+from benchmarks.search.answers import answers
+from benchmarks.search.budgets import Budget, habit_budgets, quality_budgets, timing_budgets
+from benchmarks.search.corpora import OWN, PUBLIC, Corpus, Missing, corpus
+from benchmarks.search.habit_figures import habit_figures
 from benchmarks.search.own import measure_own
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import measure
 from benchmarks.search.rankers import LEVELS, Level, Unavailable
-from benchmarks.search.report import budget_section, own_sections, quality_sections, timing_section
+from benchmarks.search.report import (
+    answer_section,
+    budget_section,
+    habit_section,
+    head,
+    left_out_section,
+    own_sections,
+    quality_sections,
+    timing_section,
+)
 from benchmarks.search.timing import SIZES, Timing, TimingFailed, peer_timing, timing_of
 from scripts.npm import Unavailable as NotInstalled
 
 REPORT = Path(__file__).parents[1] / "SEARCH.md"
+PARTS = ("wild", "peers", "own", "answers", "habits", "timing")
+
+
+@dataclass
+class Run:
+    """What one run found so far."""
+
+    asked: argparse.Namespace
+    levels: list[Level] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def default(self) -> Level | None:
+        """The level that answers where nothing was set up."""
+        by_name = {level.name: level for level in self.levels}
+        return by_name.get("static") or by_name.get("lexical")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of everything, so that the report is of it."""
+        asked = self.asked
+        skipped = any(getattr(asked, f"no_{part}") for part in PARTS)
+        return not skipped and not asked.half and set(asked.sets) == set(PUBLIC) and set(asked.levels) == set(LEVELS)
+
+    def corpora(self, names: Sequence[str]) -> Iterator[Corpus]:
+        for name in names:
+            try:
+                yield corpus(name)
+            except Missing as reason:
+                self.left_out.append(str(reason))
 
 
 def main() -> int:
-    asked = _arguments()
-    levels, left_out = [], []
-    for name in asked.levels:
+    run = Run(_arguments())
+    for name in run.asked.levels:
         try:
-            levels.append(Level(name))
+            run.levels.append(Level(name))
         except Unavailable as reason:
-            left_out.append(f"{name}: {reason}")
-    quality = measure(asked.sets, levels, with_peers=not asked.no_peers, with_wild=not asked.no_wild, half=asked.half)
-    left_out += quality.left_out
-    default = next((one for one in ("static", "lexical") if one in {level.name for level in levels}), None)
-    budgets = list(quality_budgets(quality, default))
-    parts = list(quality_sections(quality))
-    if not asked.no_own:
-        try:
-            parts += own_sections(measure_own(levels, with_peers=not asked.no_peers))
-        except Missing as reason:
-            left_out.append(str(reason))
-    if not asked.no_timing:
-        timings = measure_times([level.name for level in levels], left_out, with_peers=not asked.no_peers)
-        parts.append(timing_section(timings))
-        budgets += timing_budgets(timings, default)
-    parts.append(budget_section(budgets))
-    if left_out:
-        parts.append("Left out: " + "; ".join(left_out))
-    print("\n\n".join(parts))
-    for level in levels:
-        level.close()
-    return 1 if any(one.is_kept is False for one in budgets) else 0
+            run.left_out.append(f"{name}: {reason}")
+    try:
+        _quality(run)
+        for part, measured in (("own", _own), ("answers", _answers), ("habits", _habits), ("timing", _timing)):
+            if not getattr(run.asked, f"no_{part}"):
+                measured(run)
+    finally:
+        for level in run.levels:
+            level.close()
+    text = "\n\n".join([head(), budget_section(run.budgets), *run.sections, *left_out_section(run.left_out)])
+    print(text)
+    if run.is_whole:
+        REPORT.write_text(f"{text}\n")
+    return 1 if any(one.is_kept is False for one in run.budgets) else 0
 
 
-def measure_times(levels: Sequence[str], left_out: list[str], *, with_peers: bool) -> list[Timing]:
-    """At each size, ours and the others; what could not be timed goes to `left_out`."""
-    timings = []
+def _quality(run: Run) -> None:
+    asked = run.asked
+    quality = measure(
+        asked.sets, run.levels, with_peers=not asked.no_peers, with_wild=not asked.no_wild, half=asked.half
+    )
+    run.left_out += quality.left_out
+    run.sections += quality_sections(quality)
+    run.budgets += quality_budgets(quality, run.default.name if run.default else None)
+
+
+def _own(run: Run) -> None:
+    try:
+        run.sections += own_sections(measure_own(run.levels, with_peers=not run.asked.no_peers))
+    except Missing as reason:
+        run.left_out.append(str(reason))
+
+
+def _answers(run: Run) -> None:
+    if run.default:
+        corpora = list(run.corpora([OWN, *run.asked.sets]))
+        run.sections.append(answer_section(list(answers(corpora, run.default.name)), run.default.name))
+
+
+def _habits(run: Run) -> None:
+    if run.default:
+        corpora = [one for one in run.corpora([OWN, *run.asked.sets]) if one.name in (OWN, "azure", "livemcp_step")]
+        found = list(habit_figures(corpora, run.default.encoder))
+        run.sections.append(habit_section(found, run.default.name))
+        run.budgets += habit_budgets(found)
+
+
+def _timing(run: Run) -> None:
+    """At each size, ours and the others."""
+    timings: list[Timing] = []
     for size in SIZES:
-        for name in (*levels, *(PEERS if with_peers else ())):
+        for name in (*(level.name for level in run.levels), *(() if run.asked.no_peers else PEERS)):
             print(f"timing {name} at {size:,} tools", file=sys.stderr)
             try:
                 timings.append(peer_timing(name, size) if name in PEERS else timing_of(name, size))
             except (Missing, TimingFailed, NotInstalled) as reason:
-                left_out.append(str(reason))
-    return timings
+                run.left_out.append(str(reason))
+    run.sections.append(timing_section(timings))
+    run.budgets += timing_budgets(timings, run.default.name if run.default else None)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.search", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=_names(PUBLIC), default=list(PUBLIC), help="of " + ", ".join(PUBLIC))
     parser.add_argument("--levels", type=_names(LEVELS), default=list(LEVELS), help="of " + ", ".join(LEVELS))
     parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="every second query only: to choose by")
-    for part in ("wild", "timing", "peers", "own", "habits"):
+    for part in PARTS:
         parser.add_argument(f"--no-{part}", action="store_true")
     return parser.parse_args()
 

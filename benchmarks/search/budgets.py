@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from benchmarks.search.habit_figures import Habit
 from benchmarks.search.quality import Quality
 from benchmarks.search.timing import SERVERS, SIZES, Timing
 
@@ -20,6 +21,8 @@ QUERY_MS = {3_000: 10.0, 50_000: 50.0}
 SEMANTIC_MS = 50.0
 BUILT_S = 1.0
 """At the middle size."""
+MOST_LOST = 0.01
+"""Of the right tools that were never used, those that habits push out of the first ten."""
 RENEWED_SHARE = 0.2
 """Of the time for the whole index, where one of its servers changed."""
 
@@ -90,6 +93,17 @@ def timing_budgets(timings: Sequence[Timing], default: str | None) -> Iterator[B
         if peer := known.get(("fastmcp", middle)):
             what = f"median of agents' queries by {default} over that by fastmcp at {middle:,} tools"
             yield _under(what, one.short[0] / peer.short[0], 1.0, "x")
+
+
+def habit_budgets(habits: Sequence[Habit]) -> Iterator[Budget]:
+    for one in habits:
+        if one.kind == "everyday":
+            gain = one.gain.mean
+            yield Budget(f"nDCG@10 gained by habits on {one.corpus}", f"{gain:+.3f}", "above 0", gain > 0)
+    if unused := sum(one.unused for one in habits):
+        share = sum(one.lost for one in habits) / unused
+        what = "right tools never used that habits push out of the first ten"
+        yield Budget(what, f"{share:.2%}", f"at most {MOST_LOST:.0%}", share <= MOST_LOST)
 
 
 def _under(what: str, measured: float, most: float, unit: str) -> Budget:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 DEPTH = 10
 _SEED = 20_26
-_SAMPLES = 2_000
+SAMPLES = 2_000
 
 Values = NDArray[np.float64]
 """One figure for each query."""
@@ -58,6 +58,6 @@ def mean_figure(groups: Iterable[Values]) -> Figure:
     """The mean of the means of several sets: each is drawn again by itself."""
     generator = np.random.default_rng(_SEED)
     sets = list(groups)
-    drawn = [values[generator.integers(0, len(values), (_SAMPLES, len(values)))].mean(axis=1) for values in sets]
+    drawn = [values[generator.integers(0, len(values), (SAMPLES, len(values)))].mean(axis=1) for values in sets]
     low, high = np.percentile(np.mean(drawn, axis=0), [2.5, 97.5])
     return Figure(float(np.mean([values.mean() for values in sets])), float(low), float(high))

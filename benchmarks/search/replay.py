@@ -41,6 +41,10 @@ class Replayed:
 
     without: float
     with_habits: float
+    unused: int
+    """Right tools that the history never called and that are among the first ten without it."""
+    lost: int
+    """Of these, how many no longer are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Replays:
         history = _history(self._corpus, kind, chance)
         clock = 1_800_000_000.0
         habits = Habits(kept, now=lambda: clock)
+        used: set[ToolName] = set()
         for number in history.programs:
             clock += _SECONDS / len(history.programs)
             found = self._without(number)
@@ -79,11 +84,23 @@ class Replays:
                 wrong = chance.choice(found)
                 called += [ToolName(wrong.server, wrong.name)] if isinstance(wrong, Tool) else []
             habits.used(_SESSION, called)
+            used.update(called)
+        unused, lost = self._fallen_out(history, habits, used)
         without = sum(often * self._gain(number, self._without(number)) for number, often in history.asked.items())
         with_it = sum(
             often * self._gain(number, self._ranked(number, habits)) for number, often in history.asked.items()
         )
-        return Replayed(without, with_it)
+        return Replayed(without, with_it, unused, lost)
+
+    def _fallen_out(self, history: _History, habits: Habits, used: set[ToolName]) -> tuple[int, int]:
+        """Right tools that were not used: how many there were among the first ten, and how many were pushed out."""
+        unused = lost = 0
+        for number in history.asked:
+            right = {self._names[key] for key in self._corpus.queries[number].relevant if key in self._names} - used
+            before = right & _tools(self._without(number))
+            unused += len(before)
+            lost += len(before - _tools(self._ranked(number, habits)))
+        return unused, lost
 
     def _without(self, number: int) -> list[Findable]:
         if number not in self._found:
@@ -98,6 +115,10 @@ class Replays:
     def _gain(self, number: int, found: Sequence[Findable]) -> float:
         ids = [self._ids[one.server, one.name] for one in found if isinstance(one, Tool)]
         return ndcg(ids, self._corpus.queries[number].relevant)
+
+
+def _tools(found: Sequence[Findable]) -> set[ToolName]:
+    return {ToolName(one.server, one.name) for one in found if isinstance(one, Tool)}
 
 
 def _history(corpus: Corpus, kind: str, chance: random.Random) -> _History:

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 
+from benchmarks.search.answers import Answers
 from benchmarks.search.budgets import Budget
-from benchmarks.search.metrics import figure
+from benchmarks.search.habit_figures import SEEDS, Habit
+from benchmarks.search.metrics import SAMPLES, figure
 from benchmarks.search.own import Kind, by_kind
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import Quality
-from benchmarks.search.timing import Timing
+from benchmarks.search.timing import SIZES, Timing
+from codemode_server import __version__
+
+_HEAD = """\
+# How `search_tools` finds the tool
+
+`make bench-search` of codemode-server {version} on {date}: {machine}.
+
+- *lexical*, *static*, *semantic*: our levels, by the product's own code; *static* is what answers where nothing was set
+  up, *semantic* is with all-MiniLM-L6-v2 (int8, onnxruntime). *fastmcp*: the BM25 of FastMCP's search transform, over
+  tools named as it mounts them. *bm25s*: with Snowball stems, over server, name, description and parameters. Both from
+  their published packages, in the same run.
+- Public sets: azure (Azure MCP's prompts), livemcp_task and livemcp_step (LiveMCPBench), toolbench (StableToolBench),
+  sealtools (Seal-Tools). nDCG@10 counts each right tool the same. In brackets 95 % intervals: bootstrap over queries,
+  the same {samples:,} draws for all rankings.
+- *mixed in*: 7,675 tools of 658 real servers that none of the queries is about; one that does the very same as a right
+  one counts as wrong.
+- Our own queries (`search/queries.jsonl`) were written by hand over {own_tools} before any ranking of them was seen; so
+  were those for which there is no tool (`search/nothing.jsonl`).
+- Times: of a query the best of three, of a process by itself; what passed, or what the processor worked if that is
+  less. *semantic* is with vectors from the cache for tools (random ones at {largest:,}), and the model for queries."""
+
+
+_HABITS = """\
+A history is replayed, then other queries are asked: two weeks of 200 programs of a team that has thirty everyday tools,
+some far more everyday than others (Zipf); every fifth program is about anything, every tenth call is of a wrong tool.
+*everyday*: the history is the team's own. *even*: every query of one half once. *misleading*: the history of a team
+with other everyday tools."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -105,6 +137,56 @@ def timing_section(timings: Sequence[Timing]) -> str:
             ]
             for one in timings
         ),
+    )
+
+
+def answer_section(found: Sequence[Answers], level: str) -> str:
+    return (
+        f"## What `search_tools` says, by {level}\n\n"
+        "*named*: of the right tools among the first ten of the ranking, those that the answer still names after weak "
+        "results are cut and near-duplicates folded. *nothing fits*: queries that are told so, which is right in the "
+        "line *no tool for it* alone.\n\n"
+    ) + table(
+        ["queries of", "queries", "results", "tokens (o200k)", "named", "nothing fits"],
+        (
+            [
+                one.name,
+                str(one.queries),
+                f"{one.shown:.1f}",
+                f"{one.tokens:.0f}",
+                "" if one.kept is None else f"{one.kept:.1%}",
+                f"{one.nothing_said:.1%}",
+            ]
+            for one in found
+        ),
+    )
+
+
+def habit_section(found: Sequence[Habit], level: str) -> str:
+    return (
+        f"## Habits, by {level}\n\n"
+        f"{_HABITS}\n\n{len(SEEDS)} histories each, with the interval over them. *pushed out*: right tools that the "
+        "history never called and that are no longer among the first ten, of all such tools.\n\n"
+    ) + table(
+        ["set", "history", "nDCG@10 without", "gained by habits", "pushed out"],
+        ([one.corpus, one.kind, f"{one.without:.3f}", one.gain.signed, f"{one.lost} of {one.unused}"] for one in found),
+    )
+
+
+def left_out_section(reasons: Sequence[str]) -> list[str]:
+    lines = "\n".join(f"- {reason}" for reason in dict.fromkeys(reasons))
+    return [f"## Left out\n\n{lines}"] if lines else []
+
+
+def head() -> str:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}"
+    return _HEAD.format(
+        version=__version__,
+        samples=SAMPLES,
+        own_tools="1,469 tools of 35 servers",
+        largest=SIZES[-1],
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        machine=f"{machine}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
     )
 
 

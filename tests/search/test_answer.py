@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.errors import MetaToolError
 from codemode_server.model import Effect, Skill, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.levels import Levels
 from codemode_server.search.results import SearchResults
-
-RETRIEVAL = Path(__file__).parents[3] / "shared" / "retrieval"
 
 GITHUB = UpstreamListing(
     "github",
@@ -281,50 +276,3 @@ def test_schemas_of_any_shape_can_be_indexed() -> None:
     shapes: list[Any] = [None, [], "x", {"properties": 3}, {"properties": {"a": None, "b": {"properties": [1]}}}]
     tools = tuple(ToolDefinition(f"t{n}", input_schema=shape) for n, shape in enumerate(shapes))
     assert len(search("t4", [UpstreamListing("s", UpstreamState.READY, tools)]).results) >= 1
-
-
-@pytest.mark.parametrize(
-    ("name", "floor"),
-    [("azure", 0.89), ("toolbench", 0.73)],  # BM25 as FastMCP 4.1.6 has it: 0.911 and 0.620, each ±0.03
-)
-def test_public_questions_find_their_tools(name: str, floor: float) -> None:
-    folder = RETRIEVAL / name
-    if not folder.exists():
-        pytest.skip(f"no public retrieval sets in {RETRIEVAL}")
-    catalog, ids = _corpus(folder)
-    levels = Levels()
-    levels.index(collections(catalog))
-    gains = []
-    for line in (folder / "queries.jsonl").read_text().splitlines():
-        query = json.loads(line)
-        relevant = set(query["relevant"])
-        tools = [one.thing for one in levels.rank(query["query"], 10).found]
-        found = [ids[tool.server, tool.name] for tool in tools if isinstance(tool, Tool)]
-        gain = sum(1 / math.log2(place + 2) for place, tool in enumerate(found) if tool in relevant)
-        gains.append(gain / sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant)))))
-    assert sum(gains) / len(gains) >= floor
-
-
-def _corpus(folder: Path) -> tuple[Catalog, dict[tuple[str, str], str]]:
-    by_server: dict[str, list[dict[str, Any]]] = {}
-    for line in (folder / "tools.jsonl").read_text().splitlines():
-        tool = json.loads(line)
-        by_server.setdefault(tool["server"], []).append(tool)
-    catalog = Catalog.build(
-        UpstreamListing(
-            server,
-            UpstreamState.READY,
-            tuple(
-                ToolDefinition(tool["name"], tool.get("description") or "", input_schema=tool.get("input_schema") or {})
-                for tool in tools
-            ),
-        )
-        for server, tools in by_server.items()
-    )
-    ids = {
-        (found.server, found.name): tool["id"]
-        for server, tools in by_server.items()
-        for tool in reversed(tools)
-        for found in [catalog.tool(server, tool["name"])]
-    }
-    return catalog, ids

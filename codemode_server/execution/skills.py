@@ -33,12 +33,12 @@ class Skills:
 
     def entries(self) -> list[Skill]:
         """Every skill; read anew only if its file changed."""
-        before, self._known = self._known, {}
+        found: dict[str, tuple[_Stamp, Skill]] = {}
         for name in self.names():
-            stamp = self._stamp(name)
-            known = before.get(name)
-            self._known[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
-        return [skill for _, skill in self._known.values()]
+            stamp, known = self._stamp(name), self._known.get(name)
+            found[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
+        self._known = found
+        return [skill for _, skill in found.values()]
 
     def source(self, name: str) -> str:
         """The text of a skill.

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.tree import availability
 from codemode_server.catalog.untrusted import first_sentence, one_line
-from codemode_server.model import Skill
 from codemode_server.search.cutting import unmet, worth_showing
 from codemode_server.search.documents import Findable
 from codemode_server.search.folding import Folded, folded
@@ -22,6 +21,7 @@ _WEAK_SHOWN = 5
 """Results where nothing fits."""
 _SERVERS_NAMED = 20
 _NEAREST = 3
+_WANTS_NAMED = 3
 
 
 def search_tools(
@@ -31,9 +31,7 @@ def search_tools(
     detail_level: str = "with_description",
     server: str | None = None,
     limit: int = 10,
-    *,
     effect: str | None = None,
-    skills: Sequence[Skill] = (),
 ) -> SearchResults:
     """What fits a query best; without a query everything, by name. The levels have indexed the catalog and the skills.
 
@@ -42,7 +40,7 @@ def search_tools(
     """
     question = Question.of(catalog, query, detail_level, server, limit, effect)
     if not question.query:
-        return _listed(catalog, question, skills)
+        return _listed(catalog, levels, question)
     ranking = levels.rank(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
     )
@@ -68,21 +66,18 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
     return SearchResults(_found(catalog, question, places), doubt=doubt)
 
 
-def _listed(catalog: Catalog, question: Question, skills: Sequence[Skill]) -> SearchResults:
+def _listed(catalog: Catalog, levels: Levels, question: Question) -> SearchResults:
     """By server and name, skills last."""
-    every: list[Findable] = []
-    if not question.is_of_skills:
-        tools = question.server.tools if question.server else catalog.tools()
-        asked = [tool for tool in tools if question.effect in (None, tool.effect)]
-        asked.sort(key=lambda tool: (tool.server, tool.name))
-        every += asked
-    if question.server is None and question.effect is None:
-        every += sorted(skills, key=lambda skill: skill.name)
+    every = sorted(levels.things(within=question.within, effect=question.effect), key=_place)
     shown = every[: question.limit]
     note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
     if not shown:
         note = _nothing(catalog, question) if _filters(question) else "there are no tools"
     return SearchResults(_found(catalog, question, [Folded(Scored(thing, 0.0)) for thing in shown]), note)
+
+
+def _place(thing: Findable) -> tuple[bool, str, str]:
+    return (not isinstance(thing, Tool), _server_of(thing), thing.name)
 
 
 def _found(catalog: Catalog, question: Question, places: Iterable[Folded]) -> tuple[Found, ...]:
@@ -102,7 +97,8 @@ def _mark(reason: str) -> str:
 
 
 def _nothing_fits(missing: Sequence[str]) -> str:
-    return f"nothing fits {', '.join(_quoted(want) for want in missing)} well"
+    more = f" and {len(missing) - _WANTS_NAMED} more" if len(missing) > _WANTS_NAMED else ""
+    return f"nothing fits {', '.join(_quoted(want) for want in missing[:_WANTS_NAMED])}{more} well"
 
 
 def _nearest(catalog: Catalog, places: Sequence[Folded]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from codemode_server.search.documents import Findable
-from codemode_server.search.fitting import fit
+from codemode_server.search.fitting import fit, words_of
 from codemode_server.search.folding import Folded
 from codemode_server.search.levels import Level
 from codemode_server.search.wants import wants
@@ -14,6 +14,8 @@ _SHARE_BY_WORDS, _SHARE_BY_MEANING = 0.5, 0.6
 _SHARE_OF_SEVERAL_BY_WORDS = 0.45
 """Of the best score; what has less is hardly ever what was meant (`benchmarks/SEARCH.md`). Everything is near to
 a query in meaning, a little."""
+_FITS_BEST = 1.2
+"""What fits best scores about that; what is named outright scores more, which says nothing of the other wants."""
 _ALWAYS = 3
 """Results that are shown whatever they score, if there are as many."""
 _FITS, _FITS_ONE_OF_SEVERAL = 0.25, 0.1
@@ -23,10 +25,12 @@ _FITTING_LOOKED_AT = 5
 
 def worth_showing(query: str, ranked: Sequence[Folded], level: Level) -> list[Folded]:
     """What is ranked without what is weak, in its order."""
+    several = bool(wants(query))
     share = _SHARE_BY_MEANING
     if level == "lexical":
-        share = _SHARE_OF_SEVERAL_BY_WORDS if wants(query) else _SHARE_BY_WORDS
-    least = share * max((place.best.score for place in ranked), default=0.0)
+        share = _SHARE_OF_SEVERAL_BY_WORDS if several else _SHARE_BY_WORDS
+    best = max((place.best.score for place in ranked), default=0.0)
+    least = share * (min(best, _FITS_BEST) if several else best)
     return [place for number, place in enumerate(ranked) if number < _ALWAYS or place.best.score >= least]
 
 
@@ -34,9 +38,10 @@ def unmet(query: str, shown: Sequence[Findable], rarities: Callable[[str], Mappi
     """The wants that none of the first of these fits; the whole query if that is so of all."""
     several = wants(query)
     least = _FITS_ONE_OF_SEVERAL if several else _FITS
+    words = [words_of(thing) for thing in (shown if several else shown[:_FITTING_LOOKED_AT])]
     missing = []
     for want in several or (query,):
         asked = rarities(want)
-        if all(fit(thing, asked) < least for thing in shown[: None if several else _FITTING_LOOKED_AT]):
+        if all(fit(found, asked) < least for found in words):
             missing.append(want)
     return [query] if len(missing) == max(1, len(several)) else missing

@@ -18,15 +18,15 @@ _LEAST = 0.05
 """What a word counts for that everything has."""
 
 
-def fit(thing: Findable, rarities: Mapping[str, float]) -> float:
-    """How well a want is met, whose stems are as rare as this says: 0 if no word is, 1 for one rare word in the name.
+def fit(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
+    """How well a thing of these words meets a want whose stems are as rare as this says: 0 if no word is met, 1 for
+    one rare word that is in the name.
 
     More words met are more, while long wants are rarely met in every word. Words that nothing at all has say that what
     is asked for is not there.
     """
     if not rarities:
         return 1.0  # nothing is asked for
-    found = _weights(thing)
     asked = {stem: max(_LEAST, rarity) for stem, rarity in rarities.items()}
     total = sum(asked.values())
     met = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
@@ -34,7 +34,8 @@ def fit(thing: Findable, rarities: Mapping[str, float]) -> float:
     return float(met / total**0.5 * known)
 
 
-def _weights(thing: Findable) -> dict[str, float]:
+def words_of(thing: Findable) -> dict[str, float]:
+    """What each word of a thing counts for."""
     fields = fields_of(thing)
     weights: dict[str, float] = {}
     for weight, text in (

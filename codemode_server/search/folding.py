@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence
+from codemode_server.search.documents import Findable
 from codemode_server.search.ranking import Scored
 from codemode_server.search.words import stem, terms
 
@@ -36,10 +37,9 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A tool as sets of words."""
+    """A tool as sets of words, but for its name."""
 
     server: frozenset[str]
-    name: frozenset[str]
     parameters: frozenset[str]
     sentence: frozenset[str]
     description: frozenset[str]
@@ -48,24 +48,15 @@ class _Read:
 def folded(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[Folded]:
     """What is ranked, in its order. Of tools that are alike the first shows, or the first that can be called."""
     places: list[list[Scored]] = []
-    read: list[_Read] = []
     by_name: dict[frozenset[str], list[int]] = {}
     for scored in ranked:
-        thing = scored.thing
-        if not isinstance(thing, Tool):
-            places.append([scored])
-            read.append(_NOTHING)
-            continue
-        mine = _read(thing)
-        same = next(
-            (place for place in by_name.get(mine.name, ()) if _takes(places[place], thing, read[place], mine)), None
-        )
+        named = by_name.setdefault(_name(scored.thing), []) if isinstance(scored.thing, Tool) else []
+        same = next((place for place in named if _takes(places[place], scored.thing)), None)
         if same is not None:
             places[same].append(scored)
         else:
-            by_name.setdefault(mine.name, []).append(len(places))
+            named.append(len(places))
             places.append([scored])
-            read.append(mine)
     return [_place(place, is_available) for place in places]
 
 
@@ -75,13 +66,16 @@ def _place(alike: list[Scored], is_available: Callable[[Tool], bool]) -> Folded:
     return Folded(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MOST_ALSO])
 
 
-def _takes(place: list[Scored], thing: Tool, first: _Read, mine: _Read) -> bool:
-    return _is_alike(first, mine) and all(
-        isinstance(one.thing, Tool) and one.thing.server != thing.server for one in place
-    )
+def _takes(place: list[Scored], thing: Findable) -> bool:
+    tools = [one.thing for one in place if isinstance(one.thing, Tool)]
+    if not isinstance(thing, Tool) or any(tool.server == thing.server for tool in tools):
+        return False
+    return _is_alike(_read(tools[0]), _read(thing))
 
 
 def _is_alike(one: _Read, other: _Read) -> bool:
+    if not one.description or not other.description:
+        return False
     parameters = _common(one.parameters, other.parameters)
     if (one.parameters or other.parameters) and parameters < _PARAMETERS_ALIKE:
         return False
@@ -107,14 +101,17 @@ def _read(tool: Tool) -> _Read:
         tool.definition.input_schema.get("properties") if isinstance(tool.definition.input_schema, dict) else {}
     )
     named = list(properties)[:100] if isinstance(properties, dict) else []
-    name = _words(tool.raw_name)
     return _Read(
         _terms(tool.server),
-        name - _words(tool.server) or name,
         frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in named),
         _terms(first_sentence(tool.definition.description, 200)),
         _terms(tool.definition.description[:_READ_CHARACTERS]),
     )
+
+
+def _name(tool: Tool) -> frozenset[str]:
+    said = _words(tool.raw_name)
+    return said - _words(tool.server) or said
 
 
 def _terms(text: str) -> frozenset[str]:
@@ -124,6 +121,3 @@ def _terms(text: str) -> frozenset[str]:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(stem(word.lower()) for word in words(text))
-
-
-_NOTHING = _Read(frozenset(), frozenset(), frozenset(), frozenset(), frozenset())

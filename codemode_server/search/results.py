@@ -14,7 +14,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.tree import tool_line
 from codemode_server.search.documents import Findable
 from codemode_server.search.question import SKILLS, DetailLevel
-from codemode_server.search.signatures import brief_signature
+from codemode_server.search.signatures import brief_signature, result_fields
 
 _ALSO_SHOWN = 5
 _FIRST = 3
@@ -50,12 +50,11 @@ class Found:
     def said(self) -> str:
         return tool_line(self.thing) if isinstance(self.thing, Tool) else self.thing.summary
 
-    def body(self, signature_characters: int, told: set[str]) -> str:
+    def body(self, *, is_first: bool, told: set[str]) -> str:
         """What stands below the import line; a sentence that others share is told once."""
-        if isinstance(self.thing, Tool):
-            signature = brief_signature(self.thing, self.usual, signature_characters)
-        else:
-            signature = self.thing.signature
+        signature = (
+            _signature(self.thing, self.usual, is_first) if isinstance(self.thing, Tool) else self.thing.signature
+        )
         said = "" if self.said in told else self.said
         told.add(said)
         lines = [f"  {signature}" if signature else "", f"    {said}" if said else "", self._also("    ")]
@@ -71,7 +70,7 @@ class Found:
         if isinstance(self.thing, Tool):
             source = self.thing.stub.source.rstrip("\n")
             return "\n".join(part for part in (f"# {self.thing.path}{mark}", self._also("# "), source) if part)
-        body = self.body(_SIGNATURE_CHARACTERS, set())
+        body = self.body(is_first=True, told=set())
         return "\n".join(part for part in (f"# /skills/{self.thing.name}.py", self.thing.import_line, body) if part)
 
     def as_json(self) -> dict[str, Any]:
@@ -130,6 +129,13 @@ class SearchResults:
         return "\n" if all(found.detail_level == "name_only" for found in self.results) else "\n\n"
 
 
+def _signature(tool: Tool, usual: frozenset[str], is_first: bool) -> str:
+    if not is_first:
+        return brief_signature(tool, usual, _LATER_SIGNATURE_CHARACTERS)
+    fields = result_fields(tool)
+    return brief_signature(tool, usual, _SIGNATURE_CHARACTERS) + (f"  # {fields}" if fields else "")
+
+
 def _imports(results: Sequence[Found]) -> str:
     """Import lines, and below each what it imports."""
     places: dict[str, list[Found]] = {}
@@ -143,6 +149,5 @@ def _imports(results: Sequence[Found]) -> str:
         alone = some[0].thing.import_line if len(some) == 1 else f"from {place} import <name>"
         lines.append(f"{alone}{mark}")
         for found in some:
-            characters = _SIGNATURE_CHARACTERS if id(found) in first else _LATER_SIGNATURE_CHARACTERS
-            lines.append(found.body(characters, told))
+            lines.append(found.body(is_first=id(found) in first, told=told))
     return "\n".join(line for line in lines if line)

@@ -44,7 +44,7 @@ def search(
     catalog = Catalog.build(listings if listings is not None else [GITHUB, SLACK])
     levels = Levels()
     levels.index(collections(catalog, skills))
-    return search_tools(catalog, levels, query, skills=skills, **arguments)
+    return search_tools(catalog, levels, query, **arguments)
 
 
 def names(results: SearchResults) -> list[str]:

@@ -81,6 +81,11 @@ def test_names_may_differ_in_writing_and_in_the_name_of_the_server(case: str) ->
             server("b", tool("search_mails", "Search the archive.", "query")),
             id="they are called differently",
         ),
+        pytest.param(
+            server("a", tool("search", "", "query")),
+            server("b", tool("search", "", "query")),
+            id="nothing is said of them",
+        ),
     ],
 )
 def test_tools_that_are_merely_related_stand_each_for_itself(one: UpstreamListing, other: UpstreamListing) -> None:

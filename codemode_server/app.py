@@ -6,8 +6,9 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -28,15 +29,20 @@ from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
+from codemode_server.model import Session, Skill
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
+from codemode_server.search.encoding.opening import vector_levels
+from codemode_server.search.habits import Habits
 from codemode_server.search.levels import Levels
 from codemode_server.storage.database import Database
+from codemode_server.storage.habit_store import HabitStore
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.shape_store import ShapeStore
+from codemode_server.storage.vector_store import VectorStore
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.upstream.pool import UpstreamPool
 
@@ -68,17 +74,20 @@ class App:
         self._catalog = Catalog()
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
-        self._levels = Levels()
-        self._indexed_catalog: Catalog | None = None
+        self._vectors = VectorStore(self.state_folder)
+        self.levels = Levels(vector_levels(settings.search, self._vectors), lambda index: self.habits.prior(index))
+        self._indexing = anyio.Lock()
+        self._indexed: tuple[Catalog, list[Skill]] | None = None
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
         self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
-        skills = Skills(loaded.base_dir / settings.state.skills)
+        self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
         self.learning = Learning(
             None if settings.state.payloads == "none" else ShapeStore(self.database),
             is_on=lambda: self.loaded.settings.types.learn,
             keep_words=settings.state.payloads == "all",
         )
+        self.habits = Habits(HabitStore(self.database), is_on=settings.search.habits)
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
@@ -102,6 +111,7 @@ class App:
             sandbox=self.sandbox,
             door=lambda execution: self._door(execution, skills),
             kept=self.kept,
+            habits=self.habits,
             limits=lambda: self.loaded.settings.limits,
             ledger=ledger,
             workspace=workspace,
@@ -119,6 +129,7 @@ class App:
             workspace=workspace,
             skills=skills,
             executor=self.executor,
+            habits=self.habits,
             kept=self.kept,
             limits=lambda: self.loaded.settings.limits,
             redactor=lambda: self.redactor,
@@ -153,6 +164,7 @@ class App:
             app.learning.save()
             app.kept.close()
             app.tracing.shutdown()
+            app._vectors.close()
             app.database.close()
 
     async def listed(self) -> None:
@@ -179,13 +191,15 @@ class App:
             self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
-    def indexed(self) -> Levels:
-        """The ranking, knowing the catalog as of now."""
-        catalog = self.catalog()
-        if self._indexed_catalog is not catalog:
-            self._levels.index(collections(catalog))
-            self._indexed_catalog = catalog
-        return self._levels
+    async def indexed(self) -> Levels:
+        """The ranking, knowing the catalog and the habits as of now; indexed off the event loop."""
+        self.habits.load()
+        async with self._indexing:
+            catalog, skills = self.catalog(), await anyio.to_thread.run_sync(self._skills.entries)
+            if self._indexed != (catalog, skills):
+                await anyio.to_thread.run_sync(self.levels.index, collections(catalog, skills))
+                self._indexed = catalog, skills
+        return self.levels
 
     def _door(self, execution: Execution, skills: Skills) -> ProgramDoor:
         return ProgramDoor(
@@ -194,9 +208,7 @@ class App:
             listed=self.listed,
             catalog=self.catalog,
             skills=skills,
-            search=lambda query, level, server, limit: search_tools(
-                self.catalog(), self.indexed(), query, level, server, limit
-            ).as_json(),
+            search=partial(self._search, execution.session),
             showing=Showing(
                 execution.execution_id,
                 execution.session,
@@ -208,6 +220,18 @@ class App:
             kept=self.kept,
             session=execution.session,
         )
+
+    async def _search(
+        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
+        """For programs. In a thread: an encoder may have to be asked."""
+        levels = await self.indexed()
+        found = await anyio.to_thread.run_sync(
+            search_tools, self.catalog(), levels, query, detail_level, server, limit, effect
+        )
+        if query.strip():
+            self.habits.found(session, found.tools)
+        return found.as_json()
 
     def _listings_changed(self) -> None:
         self._catalog_is_old = True
@@ -227,6 +251,7 @@ class App:
         await self._connected.wait()
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
+        self.habits.load()
         self.pool.connect()
         self.sandbox.start_soon()
         names = await anyio.to_thread.run_sync(self.tracing.start, self.loaded.settings.tracing)
@@ -234,6 +259,7 @@ class App:
         if names:
             logger.info("traces go to %s", ", ".join(names))
         await anyio.to_thread.run_sync(self.kept.clean_leftovers)
+        await self.levels.keep()
 
     async def _keep_indexed(self) -> None:
         """Index in the background, off the event loop, what would otherwise hold up the first search."""
@@ -241,9 +267,7 @@ class App:
             await self._catalog_changed.wait()
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             self._catalog_changed = anyio.Event()
-            catalog = self.catalog()
-            await anyio.to_thread.run_sync(self._levels.index, collections(catalog))
-            self._indexed_catalog = catalog
+            await self.indexed()
 
     async def _watch(self, path: Path) -> None:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""

@@ -18,8 +18,8 @@ from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.model import Session
 from codemode_server.sandbox.backend import Reply
 
-Search = Callable[[str, str, str | None, int], list[Any]]
-"""query, detail level, server, limit → what `search_tools` gives as structured content."""
+Search = Callable[[str, str, str | None, int, str | None], Awaitable[list[Any]]]
+"""query, detail level, server, limit, effect → what `search_tools` gives as structured content."""
 
 
 class ProgramDoor:
@@ -74,9 +74,11 @@ class ProgramDoor:
             case _:
                 raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
 
-    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+    async def search(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
         await self._listed()
-        return self._search(query, detail_level, server, limit)
+        return await self._search(query, detail_level, server, limit, effect)
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         return await self._showing.show(data, mime_type, name)

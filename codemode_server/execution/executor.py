@@ -23,11 +23,13 @@ from codemode_server.execution.preflight.preflight import Checked
 from codemode_server.execution.showing import ShownFile
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
-from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus, Ledger
+from codemode_server.gateway.ledger import CallStatus, ExecutionStart, ExecutionStatus, Ledger
 from codemode_server.model import ExecutionId, IsolationLevel, JsonValue, Session
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox
+from codemode_server.search.habits import Habits
+from codemode_server.search.kept_habits import ToolName
 from codemode_server.settings import LimitSettings
 from codemode_server.telemetry import spans
 from codemode_server.tokens import estimate_tokens
@@ -84,6 +86,7 @@ class Executor:
         sandbox: Sandbox,
         door: Callable[[Execution], Door],
         kept: KeptResults,
+        habits: Habits,
         limits: Callable[[], LimitSettings],
         ledger: Ledger,
         workspace: Workspace,
@@ -96,6 +99,7 @@ class Executor:
         self._sandbox = sandbox
         self._door = door
         self._kept = kept
+        self._habits = habits
         self._limits = limits
         self._ledger = ledger
         self._workspace = workspace
@@ -278,6 +282,8 @@ class Executor:
                 )
             except LedgerUnavailable as unavailable:
                 execution.status, execution.outcome = _not_run(unavailable)
+        answered = (report for report in caller.reports if report.status is CallStatus.SUCCEEDED)
+        self._habits.used(execution.session, (ToolName(report.server, report.tool) for report in answered))
 
     def _kept_error(self, error: ProgramError) -> str:
         """A message may hold values, so it is kept only where values are."""

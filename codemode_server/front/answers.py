@@ -22,6 +22,7 @@ from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.model import Session, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.search.answer import search_tools
+from codemode_server.search.habits import Habits
 from codemode_server.search.levels import Levels
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_line, cut_middle
@@ -41,10 +42,11 @@ class Answers:
         *,
         listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
-        levels: Callable[[], Levels],
+        levels: Callable[[], Awaitable[Levels]],
         workspace: Workspace,
         skills: Skills,
         executor: Executor,
+        habits: Habits,
         kept: KeptResults,
         limits: Callable[[], LimitSettings],
         redactor: Callable[[], Redactor],
@@ -56,10 +58,12 @@ class Answers:
         self._workspace = workspace
         self._skills = skills
         self._executor = executor
+        self._habits = habits
         self._kept = kept
         self._limits = limits
         self._redactor = redactor
         self._activity = activity
+        self._told_level = ""
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
@@ -77,13 +81,33 @@ class Answers:
         return text, {"text": text}
 
     async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
     ) -> tuple[str, dict[str, Any]]:
         await self._listed()
-        found = search_tools(self._catalog(), self._levels(), query, detail_level, server, limit)
+        levels = await self._levels()
+        found = await anyio.to_thread.run_sync(
+            search_tools, self._catalog(), levels, query, detail_level, server, limit, effect
+        )
+        if query.strip():
+            self._habits.found(session, found.tools)
+        notes = [note for note in (self._late(), self._level_news(levels)) if note]
+        note = "\n".join(part for part in (found.doubt, found.note, *notes) if part)
+        content: dict[str, Any] = {"tools": found.as_json()}
+        return "\n".join([found.text, *notes]), content | ({"note": note} if note else {})
+
+    def _late(self) -> str:
         late = [it.name for it in self._catalog().servers if not it.tools and it.state in _ON_THEIR_WAY]
-        note = f"\nstill connecting: {', '.join(late)}; search again for their tools" if late else ""
-        return found.text + note, {"tools": found.as_json()}
+        return f"still connecting: {', '.join(late)}; search again for their tools" if late else ""
+
+    def _level_news(self, levels: Levels) -> str:
+        """While a better ranking is on its way, that it is; once for each that answers meanwhile."""
+        status = levels.status
+        coming = [state for state in status.states if not (state.is_ready or state.is_given_up or state.problem)]
+        if not coming or self._told_level == status.level:
+            return ""
+        self._told_level = status.level
+        by = "words only" if status.level == "lexical" else f"the {status.level} level"
+        return f"ranked by {by} for now; {coming[-1].level}: {clean_line(coming[-1].text, 120)}"
 
     def _skill_entries(self) -> list[Entry]:
         return [Entry(f"{skill.name}.py", skill.summary) for skill in self._skills.entries()]

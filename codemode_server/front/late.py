@@ -43,9 +43,9 @@ class LateTools:
         return await (await self._there()).read_tool(path)
 
     async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
     ) -> tuple[str, dict[str, Any]]:
-        return await (await self._there()).search_tools(query, detail_level, server, limit)
+        return await (await self._there()).search_tools(query, detail_level, server, limit, effect, session)
 
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress

@@ -37,6 +37,7 @@ class SearchToolsArguments(_Arguments):
     query: Annotated[str, Field(description="What the tool should do; empty lists all")]
     detail_level: Literal["name_only", "with_description", "full"] = "with_description"
     server: str | None = None
+    effect: Literal["reads", "writes", "destroys"] | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 10
 
 
@@ -106,11 +107,11 @@ def definitions() -> list[McpTool]:
         _tool(
             "search_tools",
             "Search tools",
-            "Find tools by what they do, best first, with the line that imports each.",
+            "Find tools and skills by what they do, best first, with the line that imports each.",
             _READS,
             {
                 "type": "object",
-                "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
+                "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
                 "required": ["tools"],
             },
         ),
@@ -145,16 +146,22 @@ def _tool(
         name=name,
         title=title,
         description=description,
-        input_schema=_without_titles(ARGUMENTS[name].model_json_schema()),
+        input_schema=_shortened(ARGUMENTS[name].model_json_schema()),
         output_schema=output_schema,
         annotations=annotations,
         _meta=meta,
     )
 
 
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    properties = {
-        name: {key: value for key, value in field.items() if key != "title"}
-        for name, field in schema["properties"].items()
-    }
+def _shortened(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without titles, and without null for what may as well be left out; null is accepted all the same."""
+    properties = {name: _property(field) for name, field in schema["properties"].items()}
     return {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
+
+
+def _property(field: dict[str, Any]) -> dict[str, Any]:
+    short = {key: value for key, value in field.items() if key != "title"}
+    match short:
+        case {"anyOf": [dict(one), {"type": "null"}], "default": None}:
+            return one | {key: value for key, value in short.items() if key not in ("anyOf", "default")}
+    return short

@@ -59,8 +59,9 @@ class MetaTools(Protocol):
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]: ...
 
     async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int
-    ) -> tuple[str, dict[str, Any]]: ...
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
+    ) -> tuple[str, dict[str, Any]]:
+        """`session`: who will call what is found."""
 
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
@@ -97,7 +98,7 @@ class FrontServer(MCPServer[None]):
             checked = _checked(name, arguments)
             if isinstance(checked, ExecuteCodeArguments):
                 return await self._execute(checked, context)
-            text, content = await self._dispatch(checked)
+            text, content = await self._dispatch(checked, context)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
@@ -119,14 +120,15 @@ class FrontServer(MCPServer[None]):
             is_error=answer.is_error,
         )
 
-    async def _dispatch(self, arguments: object) -> tuple[str, dict[str, Any]]:
+    async def _dispatch(self, arguments: object, context: Context[None, Any] | None) -> tuple[str, dict[str, Any]]:
         match arguments:
             case ListDirArguments(path=path):
                 return await self._meta_tools.list_dir(path)
             case ReadToolArguments(path=path):
                 return await self._meta_tools.read_tool(path)
-            case SearchToolsArguments(query=query, detail_level=level, server=server, limit=limit):
-                return await self._meta_tools.search_tools(query, level, server, limit)
+            case SearchToolsArguments(query=query, detail_level=level, server=server, effect=effect, limit=limit):
+                session = self._sessions.session_of(context)
+                return await self._meta_tools.search_tools(query, level, server, limit, effect, session)
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 

@@ -62,7 +62,9 @@ class Door(Protocol):
             UnknownTool: with the nearest names; the program sees it as `ImportError`.
         """
 
-    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+    async def search(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
         """What `search_tools` finds, for programs that search for themselves.
 
         Raises:

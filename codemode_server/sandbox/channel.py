@@ -104,7 +104,7 @@ class Channel:
             case frames.Load():
                 await self._answer(frame, self._door.load(frame.module))
             case frames.Search():
-                found = self._door.search(frame.query, frame.detail_level, frame.server, frame.limit)
+                found = self._door.search(frame.query, frame.detail_level, frame.server, frame.limit, frame.effect)
                 await self._answer(frame, found)
             case frames.Show():
                 await self._answer(frame, self._door.show(frame.data, frame.mime_type, frame.name))

@@ -8,7 +8,7 @@ A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an ob
     guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
                    read {id, server, uri}                      a resource that a call linked to; answered by a reply
                    load {id, module}                           answered by a reply
-                   search {id, query, detail_level, server, limit}    answered by a reply
+                   search {id, query, detail_level, server, effect, limit}    answered by a reply; effect may be missing
                    show {id, data, mime_type, name}            data in base64; answered by a reply
                    kept {id, name}                             name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
@@ -101,6 +101,7 @@ class Search:
     detail_level: str
     server: str | None
     limit: int
+    effect: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,8 @@ def parse(data: bytes) -> GuestFrame:
             return Load(_id(frame), _name(frame, "module"))
         case "search":
             query, detail = _field(frame, "query", str)[:_MAX_TEXT], _name(frame, "detail_level")
-            return Search(_id(frame), query, detail, _name_or_none(frame, "server"), _field(frame, "limit", int))
+            server, effect = _name_or_none(frame, "server"), _name_or_none(frame, "effect")
+            return Search(_id(frame), query, detail, server, _field(frame, "limit", int), effect)
         case "show":
             claims = _name_or_none(frame, "mime_type"), _name_or_none(frame, "name")
             return Show(_id(frame), _bytes(frame, "data"), *claims)

@@ -58,7 +58,7 @@ DEFINITIONS: list[dict[str, Any]] = [
     {
         "name": "search_tools",
         "title": "Search tools",
-        "description": "Find tools by what they do, best first, with the line that imports each.",
+        "description": "Find tools and skills by what they do, best first, with the line that imports each.",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -68,7 +68,8 @@ DEFINITIONS: list[dict[str, Any]] = [
                     "enum": ["name_only", "with_description", "full"],
                     "default": "with_description",
                 },
-                "server": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+                "server": {"type": "string"},
+                "effect": {"type": "string", "enum": ["reads", "writes", "destroys"]},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
             },
             "required": ["query"],
@@ -76,7 +77,7 @@ DEFINITIONS: list[dict[str, Any]] = [
         },
         "outputSchema": {
             "type": "object",
-            "properties": {"tools": {"type": "array", "items": {"type": "object"}}},
+            "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
             "required": ["tools"],
         },
         "annotations": READS,
@@ -89,8 +90,8 @@ DEFINITIONS: list[dict[str, Any]] = [
             "properties": {
                 "code": {"type": "string", "minLength": 1},
                 "timeout": {
-                    "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}],
-                    "default": None,
+                    "type": "number",
+                    "exclusiveMinimum": 0,
                     "description": "Seconds of its own time, below the configured limit",
                 },
             },
@@ -168,13 +169,19 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "search_tools",
         {"query": "x", "limit": 1_000},
         "search_tools: 'limit': input should be less than or equal to 100. "
-        "It takes query, detail_level?, server?, limit?.",
+        "It takes query, detail_level?, server?, effect?, limit?.",
     ),
     (
         "search_tools",
         {"query": "x", "detail_level": "everything"},
         "search_tools: 'detail_level': input should be 'name_only', 'with_description' or 'full'. "
-        "It takes query, detail_level?, server?, limit?.",
+        "It takes query, detail_level?, server?, effect?, limit?.",
+    ),
+    (
+        "search_tools",
+        {"query": "x", "effect": "breaks"},
+        "search_tools: 'effect': input should be 'reads', 'writes' or 'destroys'. "
+        "It takes query, detail_level?, server?, effect?, limit?.",
     ),
     (
         "execute_code",
@@ -236,6 +243,8 @@ FITTING: list[tuple[str, dict[str, Any]]] = [
     ("list_dir", {"path": "/workspace"}),
     ("read_tool", {"path": "servers/github/create_issue.py"}),
     ("search_tools", {"query": "issue"}),
+    ("search_tools", {"query": "issue", "server": None, "effect": None}),
+    ("search_tools", {"query": "", "effect": "reads", "server": "github"}),
     ("search_tools", {"query": "", "detail_level": "full", "limit": 1}),
     ("search_tools", {"query": "nothing at all like it", "detail_level": "name_only"}),
     ("execute_code", {"code": "{'a': [1, None, 2.5]}"}),
@@ -263,6 +272,28 @@ async def test_what_each_gives_fits_the_schema_it_declares_whether_it_succeeds_o
             assert answer.result.is_error == (answer.content.get("status", "succeeded") != "succeeded")
             statuses.add(answer.content.get("status"))
     assert statuses == {None, "succeeded", "failed", "limit_exceeded"}
+
+
+async def test_skills_are_found_beside_tools_and_as_their_files_are_now(tmp_path: Path) -> None:
+    async with product(tmp_path, search={"ranker": "lexical"}) as host:
+        assert (await host.call("search_tools", query="", server="skills")).content["tools"] == []
+        skills = tmp_path / "skills"
+        skills.mkdir()
+        (skills / "digest.py").write_text('"""Sum up the issues of a week."""\n\ndef digest(week: int) -> str: ...\n')
+        found = await host.call("search_tools", query="sum up a week")
+        (skills / "digest.py").write_text('"""Water the plants."""\n')
+        changed = await host.call("search_tools", query="water the plants", server="skills")
+    assert found.text.startswith(
+        "from skills.digest import digest\n  digest(week: int) -> str\n    Sum up the issues of a week."
+    )
+    assert changed.text == "import skills.digest\n    Water the plants."
+
+
+async def test_what_nothing_fits_is_told_to_programs_that_read_the_structure_as_well(tmp_path: Path) -> None:
+    async with product(tmp_path, search={"ranker": "lexical"}) as host:
+        answer = await host.call("search_tools", query="zebra crossing")
+    assert answer.content == {"tools": [], "note": 'nothing found for "zebra crossing"; servers: github'}
+    assert answer.text == answer.content["note"]
 
 
 async def test_nothing_but_tools_is_offered(tmp_path: Path) -> None:

@@ -149,10 +149,12 @@ class Tools:
                 return {"kind": "module", "source": SKILLS[name]}
         raise UnknownTool(f"there is no {module!r}; nearest: servers.github.create_issue")
 
-    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+    async def search(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
         if detail_level not in ("name_only", "with_description", "full"):
             raise MetaToolError(f"detail_level {detail_level!r} is none of name_only, with_description, full")
-        return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit}]
+        return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}]
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         if data == b"refused":

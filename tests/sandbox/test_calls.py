@@ -377,8 +377,8 @@ async def test_a_skill_is_imported_and_calls_tools(lab: Lab, code: str) -> None:
 
 @pytest.mark.parametrize("module", ["codemode", "tool_discovery"])
 async def test_a_program_can_search(lab: Lab, module: str) -> None:
-    code = f"from {module} import search_tools\nsearch_tools('issue', detail_level='full', server='github', limit=3)"
-    assert await lab.value(code) == [{"query": "issue", "detail_level": "full", "server": "github", "limit": 3}]
+    asked = {"query": "issue", "detail_level": "full", "server": "github", "limit": 3, "effect": "reads"}
+    assert await lab.value(f"from {module} import search_tools\nsearch_tools(**{asked})") == [asked]
 
 
 async def test_a_bad_search_is_a_value_error(lab: Lab) -> None:

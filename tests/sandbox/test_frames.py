@@ -30,6 +30,7 @@ def test_each_frame_becomes_its_record() -> None:
     assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")
     search = {"op": "search", "id": 3, "query": "q", "detail_level": "full", "limit": 5}
     assert parsed(search) == frames.Search(3, "q", "full", None, 5)
+    assert parsed(search | {"effect": "reads"}) == frames.Search(3, "q", "full", None, 5, "reads")
     shown = {"op": "show", "id": 4, "data": "YWJj", "mime_type": "image/png"}
     assert parsed(shown) == frames.Show(4, b"abc", "image/png", None)
     assert parsed({"op": "kept", "id": 5, "name": "x1"}) == frames.Kept(5, "x1")

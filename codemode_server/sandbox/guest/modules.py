@@ -135,11 +135,17 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
     call = _caller(calls)
 
     def search_tools(
-        query: str = "", detail_level: str = "with_description", server: str | None = None, limit: int = 10
+        query: str = "",
+        detail_level: str = "with_description",
+        server: str | None = None,
+        limit: int = 10,
+        effect: str | None = None,
     ) -> list[Any]:
-        """Search the tools of all servers; `detail_level` is name_only, with_description or full."""
+        """Search the tools of all servers; `detail_level` is name_only, with_description or full, `effect` is reads,
+        writes or destroys."""
+        asked = {"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}
         try:
-            found, _ = link.ask("search", query=query, detail_level=detail_level, server=server, limit=limit)
+            found, _ = link.ask("search", **asked)
         except Refused as refusal:
             raise ValueError(str(refusal)) from None
         return list(found)

@@ -234,6 +234,11 @@ class LexicalIndex:
             found |= {one: _rarity(number, total) / _rarity(0, total) for one, number in having.items()}
         return found
 
+    def says(self, word: str) -> bool:
+        """Whether all parts of a word stand somewhere as written."""
+        written = [term for term in terms(word) if term[0] == "="]
+        return bool(written) and all(map(self._things.has, written))
+
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""
         return self._segments.scores(query_terms(query), with_synonyms=False)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from codemode_server.search.actions import agreement
 from codemode_server.search.documents import Findable
 from codemode_server.search.habits import lifted
+from codemode_server.search.languages import in_english
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.vectors import VectorIndex
 from codemode_server.search.wants import wants
@@ -64,6 +65,8 @@ def rank(
     among = np.arange(len(index.things)) if may_be is None else np.flatnonzero(may_be)
     if not len(among):
         return []
+    named = index.names.in_query(query)
+    query = in_english(query, index.says)
     several = wants(query)
     parts = several or (query,)
     fits = np.stack([_words_of(index, part, among) for part in parts])
@@ -84,7 +87,7 @@ def rank(
         weight = _WHOLE_BY_WORDS if vectors is None else _WHOLE
         scores = (1 - weight) * scores + weight * whole
     scores += _SERVER * server
-    if named := index.names.in_query(query):
+    if named:
         scores[np.isin(among, list(named))] += _NAMED
     best = _best(scores, limit + _BEYOND)
     if prior is not None:

@@ -44,6 +44,8 @@ class _Header(BaseModel):
 
     tokens: int = Field(ge=1, le=1_000_000)
     dimensions: int = Field(ge=1, le=4_096)
+    others_from: int = Field(ge=0)
+    """The first of the tokens that are words of other languages than English; only the builder asks."""
     vocabulary_bytes: int = Field(ge=1, le=100_000_000)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
@@ -190,7 +192,13 @@ def _read(path: Path) -> tuple[_Header, bytes]:
     return header, body
 
 
-def table_bytes(vocabulary: Sequence[str], vectors: NDArray[np.float32]) -> bytes:
+def vocabulary_of(path: Path) -> tuple[list[str], int]:
+    """The tokens of a table, and the number of the first that is of another language than English."""
+    header, body = _read(path)
+    return body[: header.vocabulary_bytes].decode("utf-8").split("\n")[:-1], header.others_from
+
+
+def table_bytes(vocabulary: Sequence[str], vectors: NDArray[np.float32], others_from: int) -> bytes:
     """The file of a table: the inverse of reading it, but for what eight bits a number lose."""
     scales = (np.abs(vectors).max(axis=1) / 127).astype("<f4")
     rows = np.round(vectors / np.maximum(scales, 1e-12)[:, None]).astype(np.int8)
@@ -199,6 +207,7 @@ def table_bytes(vocabulary: Sequence[str], vectors: NDArray[np.float32]) -> byte
     header = _Header(
         tokens=len(vocabulary),
         dimensions=vectors.shape[1],
+        others_from=others_from,
         vocabulary_bytes=len(words),
         sha256=hashlib.sha256(body).hexdigest(),
     )

@@ -1,0 +1,178 @@
+"""The static table that the package ships: what its vectors say of texts, and what becomes of a damaged file.
+
+The real table, and small ones made here where the way from text to tokens is the matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codemode_server.errors import EncoderFailed
+from codemode_server.search.static import MAGIC, TABLE, StaticEncoder, Tokenizer, table_bytes
+
+
+@pytest.fixture(scope="module")
+def encoder() -> StaticEncoder:
+    return StaticEncoder()
+
+
+def small_table(folder: Path) -> Path:
+    path = folder / "table.bin"
+    path.write_bytes(table_bytes(["mail", "send", "##er"], np.eye(3, 4, dtype=np.float32), 3))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("query", "fitting", "other"),
+    [
+        ("what will the sky be like tomorrow", "weather: get forecast. Rain and temperature.", "git: create branch."),
+        ("throw away a document", "files: delete file. Removes a file.", "slack: post message. Sends a message."),
+        ("email my colleague", "gmail: send message. Sends mail to a recipient.", "maps: directions between places."),
+        ("how much does a share of a company cost", "stock quote: price of a ticker.", "calendar: create event."),
+        ("take a photo of the web page", "browser: screenshot. Captures the page.", "database: run a SQL query."),
+        ("translate", "language: convert text from English to French.", "docker: list the running containers."),
+    ],
+)
+def test_a_wish_is_nearer_to_the_tool_for_it_than_to_another_though_they_share_no_words(
+    encoder: StaticEncoder, query: str, fitting: str, other: str
+) -> None:
+    vector = encoder.queries([query])[0]
+    near, far = encoder.documents([fitting, other]) @ vector
+
+    assert near > far + 0.05
+
+
+def test_vectors_are_of_unit_length_and_of_the_size_that_the_encoder_names(encoder: StaticEncoder) -> None:
+    vectors = encoder.documents(["create an issue", "list_pull_requests", "x" * 20])
+
+    assert vectors.shape == (3, encoder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+
+
+def test_a_text_has_one_vector_alone_and_among_a_thousand(encoder: StaticEncoder) -> None:
+    """Tools are encoded in batches, as upstreams arrive; queries alone."""
+    texts = [f"tool {number}: {word} the file" for number in range(250) for word in ("read", "write", "move", "")]
+
+    together = encoder.documents(texts)
+
+    assert np.allclose(together[[0, 517, 999]], encoder.queries([texts[0], texts[517], texts[999]]), atol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "   \n\t", "!?… —", "\x00\x01", "🙂🙂", "_", "0123456789", "\ud800", "ملف"])
+def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(
+    encoder: StaticEncoder, text: str
+) -> None:
+    before, vector, after = encoder.documents(["read a file", text, "read a file"])
+
+    assert not vector.any()
+    assert np.array_equal(before, after)
+    assert before.any()
+
+
+def test_no_texts_are_no_rows(encoder: StaticEncoder) -> None:
+    assert encoder.documents([]).shape == (0, encoder.dimensions)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word " * 400_000, "a" * 2_000_000, "a_" * 1_000_000, "Ab" * 1_000_000, "漢" * 1_000_000, "e\u0301" * 1_000_000],
+    ids=["words", "one word", "underscores", "camel case", "one script", "accents"],
+)
+def test_a_huge_text_is_cut_and_still_a_vector_or_nothing(encoder: StaticEncoder, text: str) -> None:
+    vector = encoder.documents([text])[0]
+
+    assert np.isfinite(vector).all()
+    assert np.linalg.norm(vector) in (pytest.approx(1, abs=1e-5), 0)
+
+
+def test_what_stands_beyond_the_cut_moves_nothing(encoder: StaticEncoder) -> None:
+    """A tool's text is its server's: one that is endless must not cost more than one that is long."""
+    filler = "word " * 2_000
+
+    assert np.array_equal(*encoder.documents([filler + "weather", filler + "mail"]))
+
+
+@pytest.mark.parametrize("text", ["発見する", "файл", "créer un fichier", "ﬁle", "ＦＩＬＥ", "İstanbul"])
+def test_other_scripts_and_odd_letters_have_vectors(encoder: StaticEncoder, text: str) -> None:
+    assert np.linalg.norm(encoder.queries([text])[0]) == pytest.approx(1, abs=1e-5)
+
+
+def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
+    said, snake, camel, accented = encoder.queries(
+        ["list open files", "list_open_files", "listOpenFiles", "líst ópen filés"]
+    )
+
+    assert np.allclose(said, snake)
+    assert np.allclose(said, camel)
+    assert np.allclose(said, accented)
+
+
+def test_a_word_of_the_vocabulary_is_whole_and_another_is_its_longest_pieces() -> None:
+    tokens = Tokenizer(["send", "sen", "se", "##der", "##d", "##er", "s3", "s", "メール", "メ"])
+
+    assert tokens.of("send") == [0]
+    assert tokens.of("sender") == [0, 5]
+    assert tokens.of("sends") == [0]  # no piece is left for the last letter
+    assert tokens.of("S3") == [6]
+    assert tokens.of("sender4") == [0, 5]
+    assert tokens.of("メールメ") == [8, 9]
+
+
+def test_keys_and_hashes_are_no_words(encoder: StaticEncoder) -> None:
+    """Their pieces would be noise, and queries of models are full of them."""
+    plain, with_keys = encoder.queries(
+        ["track the package", "track the package ny323068698 4f9c2b7d8e1a4f9c2b7d8e1a4f9c2b7d8e1a 2026 7,500.00"]
+    )
+
+    assert np.allclose(plain, with_keys)
+
+
+def test_what_is_said_often_counts_by_the_root_of_how_often(tmp_path: Path) -> None:
+    encoder = StaticEncoder(small_table(tmp_path))
+
+    assert encoder.documents(["mail mail mail mail send"])[0] == pytest.approx([2 / 5**0.5, 1 / 5**0.5, 0, 0])
+
+
+def test_the_name_changes_with_the_table(tmp_path: Path, encoder: StaticEncoder) -> None:
+    """Vectors are kept on disk under it."""
+    assert StaticEncoder(TABLE).name == encoder.name
+    assert StaticEncoder(small_table(tmp_path)).name != encoder.name
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(MAGIC)],
+        lambda content: content[:-1],
+        lambda content: content + b"\0",
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: content.replace(b'"dimensions":4', b'"dimensions":3'),
+        lambda content: content.replace(b'"dimensions":4', b'"dimensions":-4'),
+        lambda content: content.replace(b'"tokens":3', b'"tokens":999999'),
+        lambda content: content.replace(b"table 1", b"table 2"),
+        lambda content: b"version https://git-lfs.github.com/spec/v1\n",
+    ],
+    ids=["empty", "no header", "cut", "longer", "one bit", "dimensions", "below zero", "tokens", "version", "pointer"],
+)
+def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path: Path, damage: object) -> None:
+    path = small_table(tmp_path)
+    StaticEncoder(path)  # it was good before
+    assert callable(damage)
+    path.write_bytes(damage(path.read_bytes()))
+
+    with pytest.raises(EncoderFailed, match=r"table\.bin"):
+        StaticEncoder(path)
+
+
+def test_a_table_that_is_not_there_is_the_same_error(tmp_path: Path) -> None:
+    with pytest.raises(EncoderFailed, match="No such file"):
+        StaticEncoder(tmp_path / "none.bin")
+
+
+def test_the_shipped_table_is_small_enough_to_ship() -> None:
+    """The wheel carries it to everyone, also to those who turn the level off."""
+    assert TABLE.stat().st_size < 9_000_000

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.documents import Findable, fields_of
-from codemode_server.search.words import terms
+from codemode_server.search.words import glued_terms, terms
 
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
 """What a word of the want counts for, by the best field that has it."""
@@ -45,4 +45,4 @@ def words_of(thing: Findable) -> dict[str, float]:
         (_NAME, f"{fields.name} {fields.title} {thing.server if isinstance(thing, Tool) else ''}"),
     ):
         weights |= dict.fromkeys(terms(text), weight)
-    return weights
+    return weights | dict.fromkeys(glued_terms(fields.name), _NAME)

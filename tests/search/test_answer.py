@@ -266,7 +266,7 @@ class TestWeakResults:
         assert names(found)[0] == "cloud.list_virtual_machines"
 
     @pytest.mark.parametrize(
-        "query", ["list_virtual_machines", "virtual machine", "delet bucket", "the size of a machine"]
+        "query", ["list_virtual_machines", "virtual machine", "virtualmachine", "delet bucket", "the size of a machine"]
     )
     def test_what_fits_is_not_doubted(self, query: str) -> None:
         assert search(query, [self.CLOUD]).doubt == ""

@@ -84,6 +84,16 @@ def agreement(want: str, kinds: Kinds) -> NDArray[np.float32]:
     return _row(want)[kinds]
 
 
+def is_verb(word: str) -> bool:
+    """Whether a lower-case word says what is to be done."""
+    return _kind(word) != _UNKNOWN
+
+
+def is_polite(word: str) -> bool:
+    """Whether a lower-case word says nothing of what is asked for."""
+    return word in _polite()
+
+
 def _row(want: str) -> NDArray[np.float32]:
     table, polite = _answers(), _polite()
     asked = [word.lower() for word in re.findall(r"[^\W\d_]+", want[:300])]
@@ -116,7 +126,7 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
             row[_NUMBER[head]] = float(answer) - 0.5
         rows[_NUMBER[kind]] = row
     many = rows[_NUMBER["read"]].copy()
-    many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.35
+    many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.25
     return rows | {"many": many}
 
 

@@ -202,17 +202,17 @@ class LexicalIndex:
         self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
-    def fit(self, query: str) -> tuple[Scores, Scores]:
+    def fit(self, query: str, subject: str = "") -> tuple[Scores, Scores]:
         """How well the words of each thing fit, 0 where none does, and how much of its name was asked for, 0 to 1, rare
         words counting more: `list_keys` says more of what it does than `keys` asks for."""
-        asked = self._asked(query)
+        asked = self._asked(query, subject)
         scores = self._things.scores(asked, with_synonyms=True)
         covered = self._names.scores(asked, with_synonyms=True)
         return scores, np.minimum(covered / self._names_whole, np.float32(1))
 
-    def _asked(self, query: str) -> dict[str, float]:
+    def _asked(self, query: str, subject: str) -> dict[str, float]:
         """The terms of a query; of a word that nothing has, those that may be meant."""
-        asked = query_terms(query)
+        asked = query_terms(query, subject)
         for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
             if not self._things.has(f"={term}"):
                 for meant, weight in self._spelling.meant(term).items():

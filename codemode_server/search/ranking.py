@@ -16,6 +16,7 @@ from codemode_server.search.documents import Findable
 from codemode_server.search.habits import lifted
 from codemode_server.search.languages import in_english
 from codemode_server.search.lexical import LexicalIndex, Scores
+from codemode_server.search.subject import subject_of
 from codemode_server.search.vectors import VectorIndex
 from codemode_server.search.wants import wants
 
@@ -31,6 +32,8 @@ _COVERAGE = 0.2
 """Weight, within words, of how much of a thing's name was asked for."""
 _ACTION = 0.2
 """How much it counts that a thing does what is asked for: from a tenth less to a tenth more."""
+_SUBJECT = 0.5
+"""Weight, within meaning, of the subject of a want beside all of it."""
 _SERVER = 0.2
 """Weight of how well the server as a whole fits."""
 _BEYOND = 40
@@ -75,14 +78,15 @@ def rank(
         # Where no word is there, a good server or the right action makes nothing of it.
         server = _share(index.segment_scores(query))[index.segment_of[among]] * (fits.max(axis=0) > 0)
     else:
-        near, near_segments = vectors.nearness([query, *several])
+        near, near_segments = vectors.nearness([query, *several, *map(subject_of, parts)])
+        of_parts, of_subjects = near[1 if several else 0 : -len(parts)], near[-len(parts) :]
+        meanings = np.stack([_fit(row) for row in (of_parts + _SUBJECT * of_subjects)[:, among]])
         share = _WORDS_SEVERAL if several else _WORDS
-        fits = share * fits + (1 - share) * np.stack([_fit(row) for row in near[1 if several else 0 :, among]])
+        fits = share * fits + (1 - share) * meanings
         server = _fit(near_segments[0])[index.segment_of[among]]
     kinds = index.kinds[among]
-    scores = np.max(
-        [fit * (1 + _ACTION * agreement(part, kinds)) for part, fit in zip(parts, fits, strict=True)], axis=0
-    )
+    fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
+    scores: Scores = fits.max(axis=0)
     if whole is not None:
         weight = _WHOLE_BY_WORDS if vectors is None else _WHOLE
         scores = (1 - weight) * scores + weight * whole
@@ -105,7 +109,7 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
 
 def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
     """How well the words of each thing fit one want, 0 to 1."""
-    scores, coverage = index.fit(want)
+    scores, coverage = index.fit(want, subject_of(want))
     scores = _share(scores[among])
     return _share((1 - _COVERAGE) * scores + _COVERAGE * coverage[among] * np.minimum(1, 2 * scores))
 

@@ -13,12 +13,27 @@ from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
 """Of a word as written, beside its stem."""
+_BESIDE_WEIGHT = 0.8
+"""Of a word that is not of the subject."""
 _GLUED_WEIGHT = 0.6
 """Of two words that stand together, taken as one: `key vault` is looked for as `keyvault`, too."""
 
 
-def query_terms(query: str) -> dict[str, float]:
-    """The terms of a query and how much each counts."""
+def query_terms(query: str, subject: str = "") -> dict[str, float]:
+    """The terms of a query and how much each counts; those that its subject does not have a little less."""
+    weights = _weights(query)
+    if subject in ("", query):
+        return weights
+    central = _weights(subject)
+    return {term: weight if term in central else _BESIDE_WEIGHT * weight for term, weight in weights.items()}
+
+
+def is_stop_word(word: str) -> bool:
+    """Whether a lower-case word is in no index."""
+    return word in _STOP_WORDS
+
+
+def _weights(query: str) -> dict[str, float]:
     counts: dict[str, int] = {}
     found = list(_words(_PLACEHOLDER.sub(" ", query)))
     for word in found:

@@ -32,7 +32,7 @@ REQUIREMENTS = (
     "PyStemmer==3.0.0",
 )
 _WORKER = Path(__file__).with_name("peer_worker.py")
-_SECONDS = 900
+_SECONDS = 3_600
 
 
 def peer_rankings(peer: str, corpus: Corpus, depth: int) -> tuple[list[list[str]], str]:

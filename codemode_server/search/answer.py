@@ -56,11 +56,12 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
     places = worth_showing(question.query, places, ranking.level)[: question.limit]
     if not places:
         return SearchResults((), _nothing(catalog, question))
-    missing = unmet(question.query, [place.best.thing for place in places], levels.rarities)
+    asked = levels.in_english(question.query)
+    missing = unmet(asked, [place.best.thing for place in places], levels.rarities)
     doubt = ""
-    if missing == [question.query]:
+    if missing == [asked]:
         places = places[:_WEAK_SHOWN]
-        doubt = f"{_nothing_fits(missing)}; nearest: {_nearest(catalog, places)}"
+        doubt = f"{_nothing_fits([question.query])}; nearest: {_nearest(catalog, places)}"
     elif missing:
         doubt = _nothing_fits(missing)
     return SearchResults(_found(catalog, question, places), doubt=doubt)

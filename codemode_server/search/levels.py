@@ -17,6 +17,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.errors import EncoderFailed
 from codemode_server.model import Effect
 from codemode_server.search.documents import Collection, Findable
+from codemode_server.search.languages import in_english
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
 from codemode_server.search.vector_level import LevelState, VectorLevel
@@ -86,6 +87,10 @@ class Levels:
         everything = self._all
         may_be, things = everything.that_may_be(within, effect), everything.index.things
         return list(things) if may_be is None else [things[number] for number in np.flatnonzero(may_be)]
+
+    def in_english(self, query: str) -> str:
+        """A query as it is ranked."""
+        return in_english(query, self._all.index.says)
 
     def rarities(self, text: str) -> dict[str, float]:
         """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found."""

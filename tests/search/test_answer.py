@@ -265,6 +265,12 @@ class TestWeakResults:
         assert found.doubt == 'nothing fits "order a pizza with extra cheese" well'
         assert names(found)[0] == "cloud.list_virtual_machines"
 
+    def test_a_question_in_another_language_is_doubted_by_what_it_means_and_told_as_it_was_asked(self) -> None:
+        assert search("supprimer la machine virtuelle", [self.CLOUD]).doubt == ""
+        assert search("supprimer la recette de cuisine", [self.CLOUD]).doubt == (
+            'nothing fits "supprimer la recette de cuisine" well; nearest: servers.cloud (Machines for rent.)'
+        )
+
     @pytest.mark.parametrize(
         "query", ["list_virtual_machines", "virtual machine", "virtualmachine", "delet bucket", "the size of a machine"]
     )

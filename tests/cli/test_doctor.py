@@ -14,7 +14,7 @@ from codemode_server.sandbox.microvm import backend, image, runtime, verdict
 from codemode_server.sandbox.microvm.runtime import Problem
 from codemode_server.sandbox.microvm.verdict import Verdict
 from codemode_server.sandbox.wasm import component
-from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings
+from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings, SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 

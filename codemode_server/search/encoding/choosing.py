@@ -107,10 +107,10 @@ def _nothing_to_load(settings: SearchSettings, *, is_full: bool) -> EncoderFaile
             return EncoderFailed(f"the folder {settings.model!r} has no weights", "correct search.model")
         return EncoderFailed(f"the folder {settings.model!r} has no model.onnx with a tokenizer.json", FULL)
     reason = f"the model {settings.model!r} is not on this machine"
-    if _is_ours(settings.model):
-        return EncoderFailed(reason, LIGHT)
     if is_full and settings.ranker == "semantic":
         return EncoderFailed(reason, "the server downloads it when it runs")
+    if _is_ours(settings.model):
+        return EncoderFailed(reason, LIGHT)
     if is_full:
         return EncoderFailed(reason, "`search.ranker: semantic` lets it be downloaded")
     return EncoderFailed(reason, f"give its folder as search.model, or {FULL}")

@@ -68,7 +68,8 @@ class Endpoint:
             except _Refused as error:
                 if error.again != "whenever":
                     raise
-                time.sleep(min(error.pause or 2.0 ** (attempt - 1), _LONGEST_PAUSE))
+                pause = 2.0 ** (attempt - 1) if error.pause is None else error.pause
+                time.sleep(min(pause, _LONGEST_PAUSE))
         return self._once(texts, self._seconds)
 
     def _once(self, texts: list[str], seconds: float) -> Rows:
@@ -108,9 +109,10 @@ class Endpoint:
         if status == 200:
             return bytes(received)
         said = clean_line(received[:2_000].decode("utf-8", "replace"), 200)
+        told = f"it answers {status}{f': {said}' if said else ''}"
         if status in (408, 425, 429) or status >= 500:
-            raise _Refused(f"it answers {status}: {said}", pause=_retry_after(response.headers.get("retry-after")))
-        raise EncoderFailed(f"it answers {status}: {said}", _REMEDY)
+            raise _Refused(told, pause=_retry_after(response.headers.get("retry-after")))
+        raise EncoderFailed(told, _REMEDY)
 
 
 class _Refused(EncoderFailed):

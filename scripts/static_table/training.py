@@ -115,7 +115,7 @@ def train_english(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += float(loss)
+            total += loss.item()
         print(f"English, epoch {epoch + 1} of {epochs}: {total / steps:.3f}", flush=True)
     return np.asarray(weights.detach().numpy())
 
@@ -183,6 +183,6 @@ def train_others(
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += float(loss)
+            total += loss.item()
         print(f"other languages, epoch {epoch + 1} of {epochs}: {total / steps:.3f}", flush=True)
     return np.asarray(weights.detach().numpy())

@@ -53,17 +53,19 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
         places = folded(ranking.found, lambda tool: available.get(tool.server, False))
     else:
         places = [Folded(scored) for scored in ranking.found]
-    places = worth_showing(question.query, places, ranking.level)[: question.limit]
+    asked = levels.in_english(question.query)
+    places = worth_showing(asked, places, ranking.level)[: question.limit]
     if not places:
         return SearchResults((), _nothing(catalog, question))
-    asked = levels.in_english(question.query)
     missing = unmet(asked, [place.best.thing for place in places], levels.rarities)
     doubt = ""
     if missing == [asked]:
         places = places[:_WEAK_SHOWN]
-        doubt = f"{_nothing_fits([question.query])}; nearest: {_nearest(catalog, places)}"
+        doubt = _nothing_fits([question.query], _filters(question))
+        if question.within is None:
+            doubt += f"; nearest: {_nearest(catalog, places)}"
     elif missing:
-        doubt = _nothing_fits(missing)
+        doubt = _nothing_fits(missing, _filters(question))
     return SearchResults(_found(catalog, question, places), doubt=doubt)
 
 
@@ -97,9 +99,10 @@ def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
 
 
-def _nothing_fits(missing: Sequence[str]) -> str:
+def _nothing_fits(missing: Sequence[str], narrowed: str) -> str:
+    named = ", ".join(_quoted(want) for want in missing[:_WANTS_NAMED])
     more = f" and {len(missing) - _WANTS_NAMED} more" if len(missing) > _WANTS_NAMED else ""
-    return f"nothing fits {', '.join(_quoted(want) for want in missing[:_WANTS_NAMED])}{more} well"
+    return f"nothing fits {named}{more} well" + (f" {narrowed}" if narrowed else "")
 
 
 def _nearest(catalog: Catalog, places: Sequence[Folded]) -> str:

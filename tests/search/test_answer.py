@@ -254,6 +254,11 @@ class TestWeakResults:
             "cloud.delete_bucket\ncloud.delete_virtual_machine"
         )
 
+    def test_within_one_server_none_is_near(self) -> None:
+        assert search("delete a tweet", [self.CLOUD, GITHUB], server="cloud").doubt == (
+            'nothing fits "delete a tweet" well in cloud'
+        )
+
     def test_a_server_without_a_description_is_told_by_its_tools(self) -> None:
         assert search("open the pod bay doors", [GITHUB]).doubt == (
             'nothing fits "open the pod bay doors" well; '

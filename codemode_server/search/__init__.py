@@ -7,7 +7,11 @@
     vectors     nearness of meaning, by any encoder
     ranking     both together: one order
     levels      which encoder there is by now
-    answer      what `search_tools` says
+    question    the arguments of `search_tools`, checked
+    folding     tools that several servers offer alike
+    cutting     what is worth showing, and whether anything fits
+    results     the texts and records that come of it
+    answer      all of these in their order: what `search_tools` says
 
 Nothing here is imported before the host has its handshake: numpy alone takes as long as that.
 """

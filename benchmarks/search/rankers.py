@@ -46,6 +46,8 @@ class Level:
         return self._kept or self._loaded
 
     def close(self) -> None:
+        if self._kept:
+            self._kept.save()
         if self._loaded:
             self._loaded.close()
 

@@ -92,6 +92,8 @@ def configuration(folder: Path, servers: dict[str, Any] | None = None, **section
     if servers is None:
         servers = office(folder)
     sections.setdefault("state", {"dir": str(folder / "state")})
+    # What ranks would else depend on what is installed, and on how far a model has been loaded in the background.
+    sections.setdefault("search", {"ranker": "lexical"})
     path = folder / "upstream.yaml"
     path.write_text(json.dumps({"servers": servers, **sections}))
     return path

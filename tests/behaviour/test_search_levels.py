@@ -1,0 +1,39 @@
+"""A search while the model is on its way, and once it is there: the whole product, the real model in its process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from tests.behaviour.product import configuration
+from tests.search.encoders import needs_light_packages
+from tests.search.test_levels import until
+
+needs_light_packages()
+
+
+@pytest.mark.slow
+async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_read_the_tools(tmp_path: Path) -> None:
+    path = configuration(tmp_path, search={"ranker": "auto"})
+    async with App.open(load(path)) as app:
+        assert app.levels.status.level == "lexical"
+        async with Client(app.front) as client:
+            first = await client.call_tool("search_tools", {"query": "send a message to a channel"})
+            assert not first.is_error
+            await until(lambda: app.levels.status.level == "semantic")
+            found = await client.call_tool("search_tools", {"query": "tell my colleagues in chat"})
+            assert found.structured_content is not None
+            assert found.structured_content["tools"][0]["server"] == "slack"
+            state = app.levels.status.states[1]
+            assert state.told == "all-MiniLM-L6-v2 (onnxruntime)"
+            encoder: Any = app.levels._above[1]._encoder
+            pid = encoder._encoder._current.pid
+            os.kill(pid, 0)  # it is there
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -22,6 +22,8 @@ TOOLSETS = SHARED / "toolsets"
 PUBLIC = ("azure", "livemcp_task", "livemcp_step", "toolbench", "sealtools")
 OWN = "own"
 """Queries as models write them, over the tools of 35 real servers."""
+LATER = "later"
+"""More of the same, written when the search was done: nothing was chosen by them."""
 
 _KEYS = {
     "@antv__mcp-server-chart": "chart",
@@ -109,8 +111,8 @@ def corpus(name: str) -> Corpus:
     Raises:
         Missing: it is not here.
     """
-    if name == OWN:
-        return Corpus(OWN, toolsets(), own_queries("queries.jsonl"))
+    if name in (OWN, LATER):
+        return Corpus(name, toolsets(), own_queries("queries.jsonl" if name == OWN else "later.jsonl"))
     folder = RETRIEVAL / name
     if not folder.exists():
         raise Missing(f"no set {name} in {RETRIEVAL}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.search.corpora import OWN, Missing, Query
+from benchmarks.search.corpora import LATER, OWN, Missing, Query
 from benchmarks.search.metrics import DEPTH, Figure, figure
 from benchmarks.search.quality import Outcome, Quality, measure
 from benchmarks.search.rankers import Level
@@ -27,8 +28,14 @@ class Kind:
 
 
 def by_kind(quality: Quality) -> Iterator[Kind]:
-    """Kind by kind, and all at the end."""
-    outcomes = {ranking: quality.alone[ranking, OWN] for ranking in quality.rankings}
+    """Kind by kind, and all at the end; then all of those that were written later."""
+    for name in (OWN, LATER):
+        kinds = list(_by_kind(quality, name))
+        yield from kinds if name == OWN else [dataclasses.replace(kinds[-1], name="all, written later")]
+
+
+def _by_kind(quality: Quality, name: str) -> Iterator[Kind]:
+    outcomes = {ranking: quality.alone[ranking, name] for ranking in quality.rankings}
     queries = next(iter(outcomes.values())).queries
     kinds = dict.fromkeys(query.kind for query in queries)
     for kind in (*kinds, "all"):
@@ -47,7 +54,7 @@ def measure_own(levels: Sequence[Level], *, with_peers: bool) -> Quality:
     Raises:
         Missing: the tools are not here.
     """
-    quality = measure([OWN], levels, with_peers=with_peers, with_wild=False, half=0)
+    quality = measure([OWN, LATER], levels, with_peers=with_peers, with_wild=False, half=0)
     if not quality.sets:
         raise Missing(quality.left_out[0])
     return quality

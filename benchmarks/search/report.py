@@ -31,8 +31,10 @@ _HEAD = """\
   the same {samples:,} draws for all rankings.
 - *mixed in*: 7,675 tools of 658 real servers that none of the queries is about; one that does the very same as a right
   one counts as wrong.
-- Our own queries (`search/queries.jsonl`) were written by hand over {own_tools} before any ranking of them was seen; so
-  were those for which there is no tool (`search/nothing.jsonl`).
+- Our own queries (`search/queries.jsonl`) were written by hand over {own_tools} before any ranking of
+  them was seen; so were those for which there is no tool (`search/nothing.jsonl`). They were looked at while the search
+  was made, so there are more that were written when it was nearly done and that nothing was chosen by
+  (`search/later.jsonl`).
 - Times: of a query the best of three, of a process by itself; what passed, or what the processor worked if that is
   less. *semantic* is with vectors from the cache for tools (random ones at {largest:,}), and the model for queries."""
 

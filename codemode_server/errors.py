@@ -79,6 +79,12 @@ class EncoderFailed(CodemodeError):
         self.again: Again = again
 
 
+class EncoderMissing(EncoderFailed):
+    """Raised when there is no model on this machine and nobody asked for one; nothing is wrong then."""
+
+    code = "encoder_missing"
+
+
 class MetaToolError(CodemodeError):
     """Raised for a bad argument to one of the four tools; the message says what is right."""
 

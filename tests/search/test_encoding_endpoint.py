@@ -28,6 +28,7 @@ from codemode_server.settings import SearchSettings
 from tests.search.encoders import hashed, tools
 from tests.search.test_levels import kept, until
 
+pytestmark = pytest.mark.slow
 KEY = "sk-embed-0123456789"
 
 

@@ -30,6 +30,7 @@ from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
 from tests.search.test_levels import kept, until
 
 needs_light_packages()
+pytestmark = pytest.mark.slow
 
 OWN = Path(choosing.__file__).parent / "models" / "all-MiniLM-L6-v2"
 TEXTS = ("filesystem: read file. Read the contents of a file", "weather: forecast. The weather of the next days")

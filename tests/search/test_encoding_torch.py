@@ -88,7 +88,9 @@ def test_a_folder_with_broken_weights_is_told(tmp_path: Path) -> None:
     assert failed.value.again == "never"
 
 
+@pytest.mark.timeout(300)
 def test_a_model_that_can_not_be_downloaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's library tries each file several times, so this takes minutes."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     way = torch_way(ranker="semantic", model="nobody/no-such-model")
     assert way.may_download

@@ -14,7 +14,7 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.errors import EncoderFailed, EncoderMissing
 from codemode_server.model import Effect
 from codemode_server.search.encoding.client import EncoderBusy
 from codemode_server.search.levels import Levels
@@ -187,6 +187,18 @@ class TestAFailure:
         state = levels.status.states[1]
         assert (semantic.loads, state.problem, state.remedy) == (1, "no package for it is installed", "pip install it")
         assert caplog.messages == ["search: no semantic ranking: no package for it is installed; pip install it"]
+
+    @pytest.mark.parametrize(("kind", "level"), [(EncoderMissing, "INFO"), (EncoderFailed, "WARNING")])
+    async def test_is_a_warning_unless_the_model_is_merely_not_installed(
+        self, kind: type[EncoderFailed], level: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        levels, _, semantic = two_levels()
+        semantic.load_fails = kind("it is not here")
+        levels.index(FILES)
+        async with kept(levels):
+            await until(lambda: levels.status.states[1].is_given_up)
+        assert [record.levelname for record in caplog.records] == [level]
 
     async def test_of_a_service_that_is_away_is_never_given_up(self) -> None:
         levels, _, semantic = two_levels(pauses=(0.0,))

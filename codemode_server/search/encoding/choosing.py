@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.errors import EncoderFailed, EncoderMissing
 from codemode_server.search.encoding.model_folder import find_onnx, find_tokenizer, has_torch_weights
 from codemode_server.settings import EndpointSettings, SearchSettings, is_folder
 
@@ -72,7 +72,7 @@ def ways(settings: SearchSettings, *, may_download: bool) -> list[Way]:
         return [_to_endpoint(settings.endpoint, settings)]
     is_light, is_full = _has("onnxruntime") and _has("tokenizers"), _has("sentence_transformers")
     if not is_light and not is_full:
-        raise EncoderFailed("no package for it is installed", LIGHT if _is_ours(settings.model) else FULL)
+        raise _missing(settings)("no package for it is installed", LIGHT if _is_ours(settings.model) else FULL)
     is_local = is_folder(settings.model)
     found = list(_on_this_machine(settings.model))
     if is_local and not found[0].folder.is_dir():
@@ -101,6 +101,11 @@ def _is_light(found: _Found) -> bool:
     return (found.onnx or find_onnx(found.folder)) is not None and find_tokenizer(found.folder) is not None
 
 
+def _missing(settings: SearchSettings) -> type[EncoderFailed]:
+    is_asked_for = settings.ranker == "semantic" or "model" in settings.model_fields_set
+    return EncoderFailed if is_asked_for else EncoderMissing
+
+
 def _nothing_to_load(settings: SearchSettings, *, is_full: bool) -> EncoderFailed:
     if is_folder(settings.model):
         if is_full:
@@ -110,7 +115,7 @@ def _nothing_to_load(settings: SearchSettings, *, is_full: bool) -> EncoderFaile
     if is_full and settings.ranker == "semantic":
         return EncoderFailed(reason, "the server downloads it when it runs")
     if _is_ours(settings.model):
-        return EncoderFailed(reason, LIGHT)
+        return _missing(settings)(reason, LIGHT)
     if is_full:
         return EncoderFailed(reason, "`search.ranker: semantic` lets it be downloaded")
     return EncoderFailed(reason, f"give its folder as search.model, or {FULL}")

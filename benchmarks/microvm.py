@@ -41,7 +41,9 @@ class Tools:
     async def load(self, module: str) -> dict[str, Any]:
         raise NotImplementedError(module)
 
-    async def search(self, query: str, detail_level: str, server: str | None, limit: int) -> list[Any]:
+    async def search(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
         raise NotImplementedError(query)
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:

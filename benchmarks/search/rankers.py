@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.search.corpora import Corpus, catalog_of, ids_of
@@ -14,7 +12,6 @@ from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
 from codemode_server.search.vectors import Encoder, VectorIndex
-from codemode_server.search.wants import wants
 
 LEVELS = ("lexical", "static", "semantic")
 Rankings = list[list[str]]
@@ -40,6 +37,7 @@ class Level:
         self.name = name
         self._loaded = None if name == "lexical" else encoder_of(name)
         self._kept = Cached(self._loaded) if self._loaded and name == "semantic" else None
+        self._beside = encoder_of("static") if name == "semantic" else None
 
     @property
     def encoder(self) -> Encoder | None:
@@ -55,21 +53,18 @@ class Level:
         catalog = catalog_of(corpus.entries)
         ids = ids_of(catalog, corpus.entries)
         index = LexicalIndex(collections(catalog))
-        vectors = self._vectors(index, [query.text for query in corpus.queries])
+        vectors = self._vectors(index)
         found = [rank(index, vectors, query.text, None, DEPTH) for query in corpus.queries]
+        if self._kept:
+            self._kept.save()
         return Ranked(
             [[ids[one.thing.server, one.thing.name] for one in each if isinstance(one.thing, Tool)] for each in found],
             [[one.score for one in each] for each in found],
         )
 
-    def _vectors(self, index: LexicalIndex, queries: Sequence[str]) -> VectorIndex | None:
-        if self.encoder is None:
-            return None
-        vectors = VectorIndex(self.encoder, index)
-        if self._kept:
-            self._kept.queries(list(itertools.chain.from_iterable([query, *wants(query)] for query in queries)))
-            self._kept.save()
-        return vectors
+    def _vectors(self, index: LexicalIndex) -> list[VectorIndex]:
+        encoders = [encoder for encoder in (self.encoder, self._beside) if encoder is not None]
+        return [VectorIndex(encoder, index) for encoder in encoders]
 
 
 __all__ = ["LEVELS", "Level", "Ranked", "Rankings", "Unavailable"]

@@ -2,7 +2,12 @@
 
     documents   what can be found, and the texts that are ranked
     words       a text → terms; what stands for what
+    languages   a query in another language → its commonest words in English
+    named       what a query names outright
     wants       a query → the things that it asks for
+    subject     what a want is about
+    actions     what is to be done, and what does it
+    spelling    what a word that nobody has may mean
     lexical     BM25 over weighted fields
     vectors     nearness of meaning, by any encoder
     ranking     both together: one order
@@ -15,3 +20,10 @@
 
 Nothing here is imported before the host has its handshake: numpy alone takes as long as that.
 """
+
+import os
+
+# One query is multiplied with a few thousand rows: threads of a BLAS library take longer to wake than that takes, and
+# each has buffers of its own. It reads these once, when numpy is first imported.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ.setdefault(_variable, "1")

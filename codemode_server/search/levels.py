@@ -74,13 +74,14 @@ class Levels:
         everything = self._all  # one snapshot, should another thread index meanwhile
         index, may_be = everything.index, everything.that_may_be(within, effect)
         prior = self._prior(index)
-        for level in reversed(self._above):
-            if (vectors := level.vectors(index)) is not None:
-                try:
-                    return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior)), level.level)
-                except EncoderFailed as error:
-                    level.failed(error)
-        return Ranking(tuple(rank(index, None, query, may_be, limit, prior)), "lexical")
+        there = [(level, made) for level in reversed(self._above) if (made := level.vectors(index)) is not None]
+        for number, (level, _) in enumerate(there):
+            try:
+                vectors = [made for _, made in there[number : number + 2]]
+                return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior)), level.level)
+            except EncoderFailed as error:
+                level.failed(error)
+        return Ranking(tuple(rank(index, (), query, may_be, limit, prior)), "lexical")
 
     def things(self, *, within: str | None = None, effect: Effect | None = None) -> list[Findable]:
         """Everything that a search with these filters could find."""

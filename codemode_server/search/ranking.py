@@ -6,6 +6,7 @@ The scores of both are brought to 0…1 over what may be found and added, which 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +21,16 @@ from codemode_server.search.subject import subject_of
 from codemode_server.search.vectors import VectorIndex
 from codemode_server.search.wants import wants
 
-_WORDS = 0.4
+_WORDS = 0.35
 """Weight of words beside meaning, for one want."""
-_WORDS_SEVERAL = 1 / 3
+_WORDS_SEVERAL = 0.25
 """The same where there are several, whose words are looked for as a whole besides."""
-_WHOLE = 0.3
+_WHOLE = 0.4
 """Weight of the words of the whole query beside the best of its wants, with vectors."""
 _WHOLE_BY_WORDS = 0.5
 """The same without vectors."""
+_FIRST_ENCODER = 0.7
+"""Weight of the best encoder's vectors where there are two."""
 _COVERAGE = 0.2
 """Weight, within words, of how much of a thing's name was asked for."""
 _ACTION = 0.2
@@ -35,7 +38,11 @@ _ACTION = 0.2
 _SUBJECT = 0.5
 """Weight, within meaning, of the subject of a want beside all of it."""
 _SERVER = 0.2
-"""Weight of how well the server as a whole fits."""
+"""Weight of how well the server as a whole fits; by meaning, where there are vectors."""
+_SERVER_BY_WORDS = 0.06
+"""The same by words, beside meaning."""
+_SPREAD = 0.2
+"""The least difference in nearness that counts in full: where little can be found, all may be near, or nothing."""
 _BEYOND = 40
 """Places below the last one that is shown among which habits may choose."""
 _NAMED = 1.0
@@ -54,7 +61,7 @@ class Scored:
 
 def rank(
     index: LexicalIndex,
-    vectors: VectorIndex | None,
+    vectors: Sequence[VectorIndex],
     query: str,
     may_be: NDArray[np.bool_] | None,
     limit: int,
@@ -63,7 +70,8 @@ def rank(
     """The best first, at most `limit`; of equals, the order of the index decides.
 
     `may_be` says of each thing of the index whether it may be found. Things that have nothing to do with the query
-    are left out. `prior` says how much each is used.
+    are left out. `vectors` are those of the best encoder first, and of no more than one other; `prior` says how much
+    each is used.
     """
     among = np.arange(len(index.things)) if may_be is None else np.flatnonzero(may_be)
     if not len(among):
@@ -74,23 +82,22 @@ def rank(
     parts = several or (query,)
     fits = np.stack([_words_of(index, part, among) for part in parts])
     whole = _share(index.fit(query)[0][among]) if several else None
-    if vectors is None:
-        # Where no word is there, a good server or the right action makes nothing of it.
-        server = _share(index.segment_scores(query))[index.segment_of[among]] * (fits.max(axis=0) > 0)
-    else:
-        near, near_segments = vectors.nearness([query, *several, *map(subject_of, parts)])
-        of_parts, of_subjects = near[1 if several else 0 : -len(parts)], near[-len(parts) :]
-        meanings = np.stack([_fit(row) for row in (of_parts + _SUBJECT * of_subjects)[:, among]])
+    server = _share(index.segment_scores(query))[index.segment_of[among]]
+    if vectors:
+        meanings, near_server = _meaning(vectors, query, several, among)
         share = _WORDS_SEVERAL if several else _WORDS
         fits = share * fits + (1 - share) * meanings
-        server = _fit(near_segments[0])[index.segment_of[among]]
+        server = _SERVER * near_server[index.segment_of[among]] + _SERVER_BY_WORDS * server
+    else:
+        # Where no word is there, a good server or the right action makes nothing of it.
+        server *= _SERVER * (fits.max(axis=0) > 0)
     kinds = index.kinds[among]
     fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
     scores: Scores = fits.max(axis=0)
     if whole is not None:
-        weight = _WHOLE_BY_WORDS if vectors is None else _WHOLE
+        weight = _WHOLE if vectors else _WHOLE_BY_WORDS
         scores = (1 - weight) * scores + weight * whole
-    scores += _SERVER * server
+    scores += server
     if named:
         scores[np.isin(among, list(named))] += _NAMED
     best = _best(scores, limit + _BEYOND)
@@ -105,6 +112,23 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
         return np.argsort(-scores, kind="stable")
     likely = np.flatnonzero(scores >= np.partition(scores, -limit)[-limit])
     return likely[np.argsort(-scores[likely], kind="stable")][:limit]
+
+
+def _meaning(
+    vectors: Sequence[VectorIndex], query: str, several: Sequence[str], among: NDArray[np.intp]
+) -> tuple[Scores, Scores]:
+    """How near each thing is to each want, and each segment to the query, 0 to 1."""
+    parts = several or (query,)
+    texts = [query, *several, *map(subject_of, parts)]
+    weights = (1.0,) if len(vectors) == 1 else (_FIRST_ENCODER, 1 - _FIRST_ENCODER)
+    things: Scores = np.zeros((len(parts), len(among)), np.float32)
+    segments: Scores = np.zeros(len(vectors[0].segments), np.float32)
+    for weight, one in zip(weights, vectors, strict=False):
+        near, near_segments = one.nearness(texts)
+        wanted = near[1 if several else 0 : -len(parts)] + _SUBJECT * near[-len(parts) :]
+        things += weight * np.stack([_fit(row) for row in wanted[:, among]])
+        segments += weight * _fit(near_segments[0])
+    return things, segments
 
 
 def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
@@ -122,5 +146,5 @@ def _share(scores: Scores) -> Scores:
 
 def _fit(nearness: Scores) -> Scores:
     """0 for the farthest, 1 for the nearest."""
-    low, high = nearness.min(), nearness.max()
-    return (nearness - low) / (high - low) if high > low else np.ones_like(nearness)
+    high, low = float(nearness.max()), float(nearness.min())
+    return 1 - (high - nearness) / max(high - low, _SPREAD)

@@ -65,7 +65,8 @@ class Spelling:
         likely = np.flatnonzero(alike >= _LEAST_ALIKE)
         likely = likely[np.argsort(-alike[likely], kind="stable")[:_MOST_COMPARED]]
         most = 1 if len(word) < 8 else 2
-        edits = {self._known[number]: _edits(word, self._known[number], most) for number in likely}
+        compared = [self._known[int(number)] for number in likely]
+        edits = {known: _edits(word, known, most) for known in compared}
         least = min(edits.values(), default=most + 1)
         return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MOST_MEANT]
 

@@ -59,7 +59,8 @@ class VectorIndex:
 
     def nearness(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
         """Of each thing, and of each segment as a whole, to each query: cosines, a row a query."""
-        asked = self.encoder.queries(queries)
+        texts = list(dict.fromkeys(queries))
+        asked = self.encoder.queries(texts)[[texts.index(query) for query in queries]]
         return asked @ self.things.T, asked @ self.segments.T
 
 

@@ -186,15 +186,15 @@ class TestWhatStatusAndDoctorSay:
         return found.text, found.is_met
 
     def test_of_words_is_that_they_were_asked_for(self) -> None:
-        assert self.examined(ranker="lexical") == ("lexical: words", True)
+        assert self.examined(ranker="lexical") == ("lexical, by words", True)
 
     def test_of_the_table_is_that_it_was_asked_for(self) -> None:
-        assert self.examined(ranker="static") == ("static: words and static table", True)
+        assert self.examined(ranker="static") == ("static, by words and static table", True)
 
     def test_of_a_model_that_is_missing_is_how_to_get_it_and_whether_it_was_asked_for(self, installed: Install) -> None:
         installed(())
         why = f"no package for it is installed; {choosing.LIGHT}"
-        told = f"static: words and static table, since there is no better: {why}"
+        told = f"static, by words and static table, since there is no better: {why}"
         assert self.examined() == (told, True)
         assert self.examined(ranker="semantic") == (told, False)
 
@@ -204,5 +204,5 @@ class TestWhatStatusAndDoctorSay:
         (tmp_path / "model.onnx").write_bytes(b"no model")
         (tmp_path / "tokenizer.json").write_text(json.dumps({}))
         told, is_met = self.examined(ranker="semantic", model=str(tmp_path))
-        assert told.startswith("static: words and static table, since there is no better: ")
+        assert told.startswith("static, by words and static table, since there is no better: ")
         assert not is_met

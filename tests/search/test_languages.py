@@ -189,5 +189,5 @@ def best(query: str, *named: tuple[str, str]) -> str | None:
     """The name of the tool that a search by words puts first."""
     tools = tuple(ToolDefinition(name, description) for name, description in named)
     catalog = Catalog.build([UpstreamListing("server", UpstreamState.READY, tools)])
-    found = rank(LexicalIndex(collections(catalog)), None, query, None, 10)
+    found = rank(LexicalIndex(collections(catalog)), (), query, None, 10)
     return found[0].thing.name if found and isinstance(found[0].thing, Tool) else None

@@ -58,7 +58,7 @@ def test_what_a_query_names(query: str, found: set[str]) -> None:
 
 
 def test_what_is_named_comes_first() -> None:
-    best = rank(INDEX, None, "delete the issue that create_issue_comment was about", None, 1)[0].thing
+    best = rank(INDEX, (), "delete the issue that create_issue_comment was about", None, 1)[0].thing
     assert best.name == "createIssueComment"
 
 

@@ -28,9 +28,9 @@ class Examined:
     @property
     def text(self) -> str:
         if not self.problem:
-            return f"{self.level}: {self.told}"
+            return f"{self.level}, by {self.told}"
         more = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.level}: {self.told}, since there is no better: {self.problem}{more}"
+        return f"{self.level}, by {self.told}, since there is no better: {self.problem}{more}"
 
 
 def examine(settings: SearchSettings) -> Examined:

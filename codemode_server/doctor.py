@@ -159,7 +159,7 @@ def _wasm() -> Check:
 def _search(found: examining.Examined) -> Check:
     if not found.problem:
         return Check("search", "ok", found.text)
-    return Check("search", "missing", f"{found.level}: {found.told}; no better, since {found.problem}", found.remedy)
+    return Check("search", "missing", f"{found.level}, by {found.told}; no better, since {found.problem}", found.remedy)
 
 
 def _destination(settings: SandboxSettings, checks: list[Check]) -> tuple[str, bool]:

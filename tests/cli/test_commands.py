@@ -165,6 +165,7 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         "starting\n"
         "no licence found\n"
         "\n"
+        "search: lexical, by words\n"
         f"{done.stdout.splitlines()[-1]}\n",
         "",
     )
@@ -176,7 +177,7 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     configuration(tmp_path, {**office(tmp_path, "github"), "off": {"command": "nothing", "enabled": False}})
     done = command(tmp_path, "status")
     assert (done.code, done.stderr) == (0, "")
-    assert [line.split()[:3] for line in done.stdout.splitlines()[1:-2]] == [
+    assert [line.split()[:3] for line in done.stdout.splitlines()[1:-3]] == [
         ["github", "ready", "2026-07-28"],
         ["off", "disabled", "-"],
     ]

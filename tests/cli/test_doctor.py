@@ -202,7 +202,7 @@ async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monke
 async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "version", lambda: None)
     report, _ = await examine(SandboxSettings())
-    assert [check.name for check in report.checks] == ["platform", "microsandbox", "image", "boot", "wasm"]
+    assert [check.name for check in report.checks] == ["platform", "microsandbox", "image", "boot", "wasm", "search"]
     assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
     assert report.is_met
     report, _ = await examine(SandboxSettings(backend="microsandbox"))

@@ -60,19 +60,16 @@ class _Postings:
     def __init__(self, frequencies: Sequence[dict[str, float]]) -> None:
         """Of each document, how often each term occurs, weighted by field and length; `math.inf` for a term that is
         there or not."""
-        numbers: dict[str, int] = {}
-        term_of: list[int] = []
-        document_of: list[int] = []
+        keys: list[str] = []
         counts: list[float] = []
-        for document, weighted in enumerate(frequencies):
-            for term, frequency in weighted.items():
-                term_of.append(numbers.setdefault(term, len(numbers)))
-                document_of.append(document)
-                counts.append(frequency)
+        for weighted in frequencies:
+            keys += weighted
+            counts += weighted.values()
+        self.terms = tuple(dict.fromkeys(keys))
+        numbers = {term: number for number, term in enumerate(self.terms)}
+        self.term_of = np.fromiter(map(numbers.__getitem__, keys), np.int32, len(keys))
+        self.document_of = np.repeat(np.arange(len(frequencies), dtype=np.int32), list(map(len, frequencies)))
         weighed = np.array(counts, np.float32)
-        self.terms = tuple(numbers)
-        self.term_of = np.array(term_of, np.int32)
-        self.document_of = np.array(document_of, np.int32)
         self.impact: Scores = np.reciprocal(1 + np.float32(_K1) / weighed)
 
 
@@ -161,14 +158,12 @@ class Segment:
 
     @classmethod
     def of(cls, collection: Collection) -> Segment:
-        named = list(terms(collection.name))
+        named = terms(collection.name)
         fields = tuple(map(fields_of, collection.things))
         postings = _Postings([_weighted(one, named) for one in fields])
         stems = _Postings([{term: math.inf for term in terms(one.name) if term[0] != "="} for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
-        about = _frequencies(
-            ((_ABOUT_NAME, named), (_ABOUT, list(terms(collection.about))), (_ABOUT_TOOLS, list(terms(names))))
-        )
+        about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
         kinds = kinds_of([(one.name, one.description) for one in fields])
         return cls(collection, fields, postings, stems, kinds, about)
 
@@ -247,11 +242,11 @@ class LexicalIndex:
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
     found = _frequencies(
         (
-            (_NAME, list(terms(fields.name))),
+            (_NAME, terms(fields.name)),
             (_SERVER, [*named, *terms(fields.title)]),
-            (_DESCRIPTION, list(terms(fields.description))),
-            (_PARAMETERS, list(terms(" ".join(fields.parameters)))),
-            (_NOTES, list(terms(fields.notes))),
+            (_DESCRIPTION, terms(fields.description)),
+            (_PARAMETERS, terms(" ".join(fields.parameters))),
+            (_NOTES, terms(fields.notes)),
         )
     )
     glued = list(glued_terms(fields.name))

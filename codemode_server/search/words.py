@@ -60,10 +60,17 @@ def _glued(found: list[str]) -> Iterator[str]:
 _PLACEHOLDER = re.compile(r"<[^<>]{1,60}>")
 
 
-def terms(text: str) -> Iterator[str]:
+def terms(text: str) -> list[str]:
     """The terms of a text: of each word its stem, and behind `=` the word as written."""
-    for word in _words(text):
-        yield from _word_terms(word)
+    found: list[str] = []
+    for chunk in text.split():
+        found += _chunk_terms(chunk[:100])
+    return found
+
+
+@lru_cache(maxsize=50_000)
+def _chunk_terms(chunk: str) -> tuple[str, ...]:
+    return tuple(term for word in _chunk_words(chunk) for term in _word_terms(word))
 
 
 def _words(text: str) -> Iterator[str]:

@@ -62,6 +62,7 @@ class Levels:
         """Take in what can be found now; costs only what changed. Blocking."""
         with self._indexing:
             index = LexicalIndex(collections, self._all.index)
+            index.warm()
             self._all = _All(index)
             for level in self._above:
                 level.want(index)

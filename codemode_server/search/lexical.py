@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.search.actions import Kinds, kinds_of
+from codemode_server.search.dictionaries import signs
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.named import Names
 from codemode_server.search.spelling import Spelling
@@ -213,6 +214,11 @@ class LexicalIndex:
                 for meant, weight in self._spelling.meant(term).items():
                     asked.setdefault(meant, weight)
         return asked
+
+    def warm(self) -> None:
+        """Make now what the first query would wait for."""
+        _ = self._spelling
+        signs()
 
     @cached_property
     def _spelling(self) -> Spelling:

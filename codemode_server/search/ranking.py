@@ -41,7 +41,7 @@ _SERVER = 0.2
 """Weight of how well the server as a whole fits; by meaning, where there are vectors."""
 _SERVER_BY_WORDS = 0.06
 """The same by words, beside meaning."""
-_SPREAD = 0.2
+_SPREAD = 0.4
 """The least difference in nearness that counts in full: where little can be found, all may be near, or nothing."""
 _BEYOND = 40
 """Places below the last one that is shown among which habits may choose."""

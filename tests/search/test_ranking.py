@@ -1,0 +1,101 @@
+"""One order out of words and meaning: which of two tools that share most of their words is the one that is meant.
+
+Vectors are of the static table, the one that every installation has.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.documents import collections
+from codemode_server.search.lexical import LexicalIndex
+from codemode_server.search.ranking import rank
+from codemode_server.search.static import StaticEncoder
+from codemode_server.search.vectors import VectorIndex
+
+
+def listing(server: str, about: str, **tools: str) -> UpstreamListing:
+    definitions = tuple(ToolDefinition(name, description) for name, description in tools.items())
+    return UpstreamListing(server, UpstreamState.READY, definitions, description=about)
+
+
+SERVERS = [
+    listing(
+        "vault",
+        "Keys, secrets and certificates",
+        key_list="List all keys in a key vault.",
+        key_get="Get one key of a key vault, or its details.",
+        key_create="Create a key in a key vault.",
+        key_delete="Delete a key of a key vault.",
+        certificate_list="List all certificates in a key vault.",
+    ),
+    listing(
+        "chat",
+        "Channels and messages of a team",
+        post_message="Post a message to a channel.",
+        list_channels="List the channels.",
+        MySQLHistory="Old messages, from the MySQL archive.",
+    ),
+    listing(
+        "maps", "Places and routes", directions="The way from one place to another.", forecast="Tomorrow's weather."
+    ),
+]
+INDEX = LexicalIndex(collections(Catalog.build(SERVERS)))
+VECTORS = VectorIndex(StaticEncoder(), INDEX)
+
+
+def found(query: str, *, by_meaning: bool, limit: int = 3) -> list[str]:
+    return [one.thing.name for one in rank(INDEX, [VECTORS] if by_meaning else [], query, None, limit)]
+
+
+@pytest.mark.parametrize("by_meaning", [False, True], ids=["by words", "by meaning"])
+class TestTheFirstResult:
+    @pytest.mark.parametrize(
+        ("query", "best"),
+        [
+            ("show me the keys in the vault", "key_list"),
+            ("remove the old key from the key vault", "key_delete"),
+            ("which certificates are in the key vault", "certificate_list"),
+            ("keyvault key creation", "key_create"),
+            ("psot a mesage to the chanel", "post_message"),
+            ("mysql archive", "MySQLHistory"),
+            ("eine Nachricht in den Kanal schreiben", "post_message"),
+            ("key_get", "key_get"),
+        ],
+    )
+    def test_is_what_is_meant(self, query: str, best: str, by_meaning: bool) -> None:
+        assert found(query, by_meaning=by_meaning)[0] == best
+
+    def test_of_several_wants_each_has_one_among_the_first(self, by_meaning: bool) -> None:
+        query = "list all certificates in the vault, then post a message to the channel"
+        assert set(found(query, by_meaning=by_meaning, limit=2)) == {"certificate_list", "post_message"}
+
+
+class TestMeaning:
+    def test_finds_what_no_word_says(self) -> None:
+        query = "rain and sunshine"
+        assert found(query, by_meaning=False) == []
+        assert found(query, by_meaning=True)[0] == "forecast"
+
+
+class TestWhatMayBeFound:
+    def test_is_ranked_as_if_nothing_else_were_there(self) -> None:
+        may_be = INDEX.segment_of == 0
+        things = {one.thing.name for one in rank(INDEX, [VECTORS], "post a message", may_be, 10)}
+        assert things <= {thing.name for thing in INDEX.segments[0].collection.things}
+
+    def test_nothing_gives_nothing(self) -> None:
+        assert rank(INDEX, [VECTORS], "message", INDEX.segment_of == 9, 10) == []
+        assert rank(LexicalIndex(), [], "message", None, 10) == []
+
+    def test_only_as_many_as_were_asked_for_and_the_same_ones(self) -> None:
+        assert found("key", by_meaning=False, limit=2) == found("key", by_meaning=False, limit=4)[:2]
+
+
+def test_in_a_catalog_of_two_tools_that_are_alike_neither_is_made_out_to_be_far_better() -> None:
+    two = [listing(name, "", do_it="Does what has to be done.") for name in ("one", "two")]
+    index = LexicalIndex(collections(Catalog.build(two)))
+    first, second = rank(index, [VectorIndex(StaticEncoder(), index)], "do what has to be done", None, 2)
+    assert second.score > 0.75 * first.score

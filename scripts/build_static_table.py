@@ -2,9 +2,9 @@
 
 For who changes the table; nothing else runs it. It needs Debian 12, and beside the project's packages `torch`,
 `onnxruntime` and `tokenizers`. The words are those of the table in place, which began with BERT's and the commonest
-words of descriptions of packages; their numbers are made anew. Orders of sums differ from machine to machine, so compare
-a new table with the old one by its figures (`make bench-search`), not by its bytes. The table in place was made by these
-steps before they were put in order here; as they stand they ran with fewer texts only.
+words of descriptions of packages; their numbers are made anew. Orders of sums differ from machine to machine, so
+compare a new table with the old one by its figures (`make bench-search`), not by its bytes. The table in place was made
+by these steps before they were put in order here; as they stand they ran with fewer texts only.
 
 The table in place was also taught by what `--summaries` and `--toolsets` take: names and summaries of 190,000 packages
 of PyPI and npm, and the tools of 34 MCP servers. Without them the fused ranking is about 0.005 worse on average

@@ -35,10 +35,11 @@ _HEAD = """\
   them was seen; so were those for which there is no tool (`search/nothing.jsonl`). They were looked at while the search
   was made, so there are more that were written when it was nearly done and that nothing was chosen by
   (`search/later.jsonl`). The static table was trained on the texts of most of these tools, but on no query.
-- How it was chosen: kinds of verbs, synonyms and dictionaries are general knowledge. The weights of the ranking were set
-  by hand, looking at the mean of all five sets; around where they are they are flat (within 0.002 of the mean), but the
-  sets are not unseen. The static table was chosen on toolbench and half of sealtools, between two at the end on all
-  five; what is cut as weak on every third query; the weight of habits on toolbench. Nothing was chosen by `later`.
+- How it was chosen: kinds of verbs, synonyms and dictionaries are general knowledge. The weights of the ranking were
+  set by hand, looking at the mean of all five sets; around where they are they are flat (within 0.002 of the mean),
+  but the sets are not unseen. The static table was chosen on toolbench and half of sealtools, between two at the end
+  on all five; what is cut as weak on every third query; the weight of habits on toolbench. Nothing was chosen by
+  `later`.
 - Times: of a query the best of three, of a process by itself; what passed, or what the processor worked if that is
   less. *semantic* is with vectors from the cache for tools (random ones at {largest:,}), and the model for queries."""
 

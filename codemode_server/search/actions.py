@@ -61,6 +61,7 @@ _POLITE = """
 _FIRST_WORDS = 8
 """Of a want, among which its verb is."""
 _READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
+_MANY = {"all", "every", "each", "any"}
 _NO_PLURALS = {"details", "this", "status", "address", "access"}
 
 
@@ -109,6 +110,8 @@ def _row(want: str) -> NDArray[np.float32]:
 def _names_many(following: list[str]) -> bool:
     """Whether what is to be shown is a plural: `show me the keys in …`."""
     for word in following:
+        if word in _MANY:
+            return True
         if word in _READ_ENDS:
             return False
         if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in _NO_PLURALS:
@@ -126,7 +129,7 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
             row[_NUMBER[head]] = float(answer) - 0.5
         rows[_NUMBER[kind]] = row
     many = rows[_NUMBER["read"]].copy()
-    many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.25
+    many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.0
     return rows | {"many": many}
 
 

@@ -48,7 +48,10 @@ _FEW = 300
 """Things among which it can be told how common a word is."""
 
 _GLUED = 0.5
-"""Of a word of the name, two that stand together taken as one."""
+"""Of a word of the name or the description, two that stand together taken as one: `speech to text` is not `text to
+speech`."""
+_GLUED_CHARACTERS = 160
+"""Of a description, about its first sentence."""
 
 _ABOUT_NAME = _Field(3.0, 4.0)
 _ABOUT = _Field(1.0, 25.0)
@@ -255,9 +258,10 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
             (_NOTES, terms(fields.notes)),
         )
     )
-    glued = list(glued_terms(fields.name))
-    for term in glued:
-        found[term] = found.get(term, 0.0) + _GLUED * _share(_NAME, 2 * (len(glued) + 1))
+    for field, text in ((_NAME, fields.name), (_DESCRIPTION, fields.description[:_GLUED_CHARACTERS])):
+        glued = list(glued_terms(text))
+        for term in glued:
+            found[term] = found.get(term, 0.0) + _GLUED * _share(field, 2 * (len(glued) + 1))
     return found
 
 

@@ -21,9 +21,9 @@ from codemode_server.search.subject import subject_of
 from codemode_server.search.vectors import VectorIndex
 from codemode_server.search.wants import wants
 
-_WORDS = 0.35
+_WORDS = 0.4
 """Weight of words beside meaning, for one want."""
-_WORDS_SEVERAL = 0.25
+_WORDS_SEVERAL = 0.3
 """The same where there are several, whose words are looked for as a whole besides."""
 _WHOLE = 0.4
 """Weight of the words of the whole query beside the best of its wants, with vectors."""
@@ -31,7 +31,7 @@ _WHOLE_BY_WORDS = 0.5
 """The same without vectors."""
 _FIRST_ENCODER = 0.7
 """Weight of the best encoder's vectors where there are two."""
-_COVERAGE = 0.2
+_COVERAGE = 0.1
 """Weight, within words, of how much of a thing's name was asked for."""
 _ACTION = 0.2
 """How much it counts that a thing does what is asked for: from a tenth less to a tenth more."""
@@ -39,7 +39,7 @@ _SUBJECT = 0.5
 """Weight, within meaning, of the subject of a want beside all of it."""
 _SERVER = 0.2
 """Weight of how well the server as a whole fits; by meaning, where there are vectors."""
-_SERVER_BY_WORDS = 0.06
+_SERVER_BY_WORDS = 0.08
 """The same by words, beside meaning."""
 _SPREAD = 0.4
 """The least difference in nearness that counts in full: where little can be found, all may be near, or nothing."""

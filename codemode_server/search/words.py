@@ -48,9 +48,9 @@ def _weights(query: str) -> dict[str, float]:
     return weights
 
 
-def glued_terms(name: str) -> Iterator[str]:
-    """Each two words of a name that stand together, as one: `key_vault` is found by `keyvault`."""
-    return _glued(list(_words(name)))
+def glued_terms(text: str) -> Iterator[str]:
+    """Each two words that stand together, as one: `key_vault` is found by `keyvault`."""
+    return _glued(list(_words(text)))
 
 
 def _glued(found: list[str]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def test_a_wrong_argument_is_answered_with_what_is_right(inspector: Inspector, e
         {
             "type": "text",
             "text": "search_tools: there is no argument 'limt' (did you mean 'limit'?). "
-            "It takes query, detail_level?, server?, limit?.",
+            "It takes query, detail_level?, server?, effect?, limit?.",
         }
     ]
 

@@ -12,7 +12,7 @@ from codemode_server.search.documents import Findable
 from codemode_server.search.folding import Folded, folded
 from codemode_server.search.levels import Levels, Ranking
 from codemode_server.search.question import Question
-from codemode_server.search.ranking import Scored
+from codemode_server.search.ranking import MOST_UNNAMED, Scored
 from codemode_server.search.results import Found, SearchResults
 
 _RANKED_BEYOND = 20
@@ -57,7 +57,9 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
     places = worth_showing(asked, places, ranking.level)[: question.limit]
     if not places:
         return SearchResults((), _nothing(catalog, question))
-    missing = unmet(asked, [place.best.thing for place in places], levels.rarities)
+    is_named = max(place.best.score for place in places) > MOST_UNNAMED
+    shown = [place.best.thing for place in places]
+    missing = [] if is_named else unmet(asked, shown, levels.rarities, levels.size)
     doubt = ""
     if missing == [asked]:
         places = places[:_WEAK_SHOWN]

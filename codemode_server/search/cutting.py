@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from codemode_server.search.documents import Findable
@@ -18,9 +19,11 @@ _FITS_BEST = 1.2
 """What fits best scores about that; what is named outright scores more, which says nothing of the other wants."""
 _ALWAYS = 3
 """Results that are shown whatever they score, if there are as many."""
-_FITS, _FITS_ONE_OF_SEVERAL = 0.25, 0.1
+_FITS, _FITS_ONE_OF_SEVERAL = 0.2, 0.1
 """Below it nothing fits a query, or one want of several: requests with many wants are wordy."""
 _FITTING_LOOKED_AT = 5
+_MANY = 1_000
+"""Things among which those bounds were found."""
 
 
 def worth_showing(query: str, ranked: Sequence[Folded], level: Level) -> list[Folded]:
@@ -34,10 +37,13 @@ def worth_showing(query: str, ranked: Sequence[Folded], level: Level) -> list[Fo
     return [place for number, place in enumerate(ranked) if number < _ALWAYS or place.best.score >= least]
 
 
-def unmet(query: str, shown: Sequence[Findable], rarities: Callable[[str], Mapping[str, float]]) -> list[str]:
-    """The wants that none of the first of these fits; the whole query if that is so of all."""
+def unmet(
+    query: str, shown: Sequence[Findable], rarities: Callable[[str], Mapping[str, float]], among: int = _MANY
+) -> list[str]:
+    """The wants that none of the first of these fits; the whole query if that is so of all. `among` is the number of
+    things that could be found: where there are few, a word that none of them has says little."""
     several = wants(query)
-    least = _FITS_ONE_OF_SEVERAL if several else _FITS
+    least = (_FITS_ONE_OF_SEVERAL if several else _FITS) * min(1.0, math.log(1 + among) / math.log(1 + _MANY))
     words = [words_of(thing) for thing in (shown if several else shown[:_FITTING_LOOKED_AT])]
     missing = []
     for want in several or (query,):

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.search.actions import is_verb
 from codemode_server.search.documents import Findable, fields_of
 from codemode_server.search.words import glued_terms, terms
 
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
 """What a word of the want counts for, by the best field that has it."""
+_VERB = 0.4
+"""What a verb counts for beside a noun: `delete a tweet` is not fit by whatever deletes."""
 _LEAST = 0.05
 """What a word counts for that everything has."""
 
@@ -27,7 +30,7 @@ def fit(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
     """
     if not rarities:
         return 1.0  # nothing is asked for
-    asked = {stem: max(_LEAST, rarity) for stem, rarity in rarities.items()}
+    asked = {stem: max(_LEAST, rarity) * (_VERB if is_verb(stem) else 1.0) for stem, rarity in rarities.items()}
     total = sum(asked.values())
     met = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
     known = sum(counts for stem, counts in asked.items() if rarities[stem] < 1) / total

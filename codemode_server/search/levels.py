@@ -90,6 +90,11 @@ class Levels:
         may_be, things = everything.that_may_be(within, effect), everything.index.things
         return list(things) if may_be is None else [things[number] for number in np.flatnonzero(may_be)]
 
+    @property
+    def size(self) -> int:
+        """The number of things that can be found."""
+        return len(self._all.index.things)
+
     def in_english(self, query: str) -> str:
         """A query as it is ranked."""
         return in_english(query, self._all.index.says)

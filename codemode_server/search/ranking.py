@@ -43,6 +43,8 @@ _SERVER_BY_WORDS = 0.08
 """The same by words, beside meaning."""
 _SPREAD = 0.4
 """The least difference in nearness that counts in full: where little can be found, all may be near, or nothing."""
+MOST_UNNAMED = 1.5
+"""More than what is not named ever scores."""
 _BEYOND = 40
 """Places below the last one that is shown among which habits may choose."""
 _NAMED = 1.0

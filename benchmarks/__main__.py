@@ -39,6 +39,8 @@ from codemode_server.tokens import estimate_tokens
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
 OFFICE = str(HERE.parent / "tests" / "upstreams" / "office.py")
+SEARCH = {"ranker": "static"}
+"""What an installation without extras ranks by; a model would be loaded beside what is timed here."""
 TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
 
 
@@ -76,7 +78,7 @@ def handshake(runs: int = 11) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         servers = {f"up{number}": {"command": sys.executable, "args": [UPSTREAM]} for number in range(50)}
         config = Path(folder) / "upstream.yaml"
-        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}}))
+        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": SEARCH}))
         product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
         peer = [sys.executable, str(HERE / "bare.py")]
         times: dict[str, list[float]] = {"product": [], "peer": []}
@@ -179,6 +181,7 @@ async def execution() -> list[Row]:
                 {
                     "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
                     "state": {"dir": f"{folder}/state"},
+                    "search": SEARCH,
                 }
             )
         )
@@ -215,7 +218,9 @@ async def failing() -> Row:
         github = {"command": sys.executable, "args": [OFFICE, "github"], "env": {"OFFICE_LOG": f"{folder}/office.log"}}
         limits = {"output_bytes": 100_000}
         config.write_text(
-            json.dumps({"servers": {"github": github}, "limits": limits, "state": {"dir": f"{folder}/state"}})
+            json.dumps(
+                {"servers": {"github": github}, "limits": limits, "state": {"dir": f"{folder}/state"}, "search": SEARCH}
+            )
         )
         async with App.open(load(config)) as app, Client(app.front) as client:
             await client.list_tools()

@@ -109,6 +109,7 @@ def configuration(world: World, *, learns: bool) -> Path:
         "sandbox": {"backend": "wasm"},
         "permissions": {"default": "allow"},
         "types": {"learn": learns},
+        "search": {"ranker": "lexical"},
     }
     path.write_text(json.dumps(settings, indent=2))
     return path

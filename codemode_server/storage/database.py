@@ -123,6 +123,24 @@ class Database:
         except sqlite3.Error as error:
             raise self._unavailable(error) from error
 
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """The connection with the lock on the file, for changes of which all are made or none.
+
+        The lock comes before what is read, so that another product's news are not written over.
+
+        Raises:
+            LedgerUnavailable: as `use`.
+        """
+        with self.use() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
     def close(self) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()

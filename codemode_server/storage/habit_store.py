@@ -37,27 +37,20 @@ class HabitStore:
 
     def update(self, changes: Mapping[ToolName, Callable[[Use | None], Use]]) -> bool:
         try:
-            with self._database.use() as connection:
-                # The lock comes before what is read, so that another product's news are not written over.
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    for name, change in changes.items():
-                        row = connection.execute(
-                            "SELECT uses, used_at FROM habits WHERE server = ? AND tool = ?", name
-                        ).fetchone()
-                        connection.execute(
-                            "INSERT OR REPLACE INTO habits (server, tool, uses, used_at) VALUES (?, ?, ?, ?)",
-                            (*name, *change(_use(*row) if row else None)),
-                        )
+            with self._database.change() as connection:
+                for name, change in changes.items():
+                    row = connection.execute(
+                        "SELECT uses, used_at FROM habits WHERE server = ? AND tool = ?", name
+                    ).fetchone()
                     connection.execute(
-                        "DELETE FROM habits WHERE (server, tool) IN"
-                        " (SELECT server, tool FROM habits ORDER BY used_at DESC LIMIT -1 OFFSET ?)",
-                        (MOST_TOOLS,),
+                        "INSERT OR REPLACE INTO habits (server, tool, uses, used_at) VALUES (?, ?, ?, ?)",
+                        (*name, *change(_use(*row) if row else None)),
                     )
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                connection.execute(
+                    "DELETE FROM habits WHERE (server, tool) IN"
+                    " (SELECT server, tool FROM habits ORDER BY used_at DESC LIMIT -1 OFFSET ?)",
+                    (MOST_TOOLS,),
+                )
         except LedgerUnavailable as error:
             self._tell(f"which tools are used can't be kept for next time: {error}")
             return False

@@ -36,29 +36,22 @@ class ShapeStore:
 
     def update(self, changes: Mapping[ToolKey, Callable[[str | None], str]]) -> bool:
         try:
-            with self._database.use() as connection:
-                # The lock comes before what is read, so that another product's news are not written over.
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    for key, change in changes.items():
-                        row = connection.execute(
-                            "SELECT observed FROM shapes WHERE upstream = ? AND tool = ? AND schemas = ?", key
-                        ).fetchone()
-                        known = row[0] if row and isinstance(row[0], str) else None
-                        connection.execute(
-                            "INSERT OR REPLACE INTO shapes (upstream, tool, schemas, observed, stored_at)"
-                            " VALUES (?, ?, ?, ?, ?)",
-                            (*key, change(known), time.time()),
-                        )
+            with self._database.change() as connection:
+                for key, change in changes.items():
+                    row = connection.execute(
+                        "SELECT observed FROM shapes WHERE upstream = ? AND tool = ? AND schemas = ?", key
+                    ).fetchone()
+                    known = row[0] if row and isinstance(row[0], str) else None
                     connection.execute(
-                        "DELETE FROM shapes WHERE (upstream, tool, schemas) IN"
-                        " (SELECT upstream, tool, schemas FROM shapes ORDER BY stored_at DESC LIMIT -1 OFFSET ?)",
-                        (MOST_TOOLS,),
+                        "INSERT OR REPLACE INTO shapes (upstream, tool, schemas, observed, stored_at)"
+                        " VALUES (?, ?, ?, ?, ?)",
+                        (*key, change(known), time.time()),
                     )
-                    connection.execute("COMMIT")
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                connection.execute(
+                    "DELETE FROM shapes WHERE (upstream, tool, schemas) IN"
+                    " (SELECT upstream, tool, schemas FROM shapes ORDER BY stored_at DESC LIMIT -1 OFFSET ?)",
+                    (MOST_TOOLS,),
+                )
         except LedgerUnavailable as error:
             logger.warning("what calls gave can't be kept for next time: %s", error)
             return False

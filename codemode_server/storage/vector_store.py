@@ -51,7 +51,7 @@ class VectorStore:
         with self._turn:
             try:
                 if (database := self._opened()) is not None:
-                    with database.use() as connection:
+                    with database.change() as connection:
                         self._write(connection, model, vectors)
             except LedgerUnavailable as error:
                 self._give_up(error)
@@ -71,19 +71,13 @@ class VectorStore:
 
     def _write(self, connection: sqlite3.Connection, model: str, vectors: Mapping[bytes, bytes]) -> None:
         now = time.time()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.executemany(
-                "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",
-                [(model, key, vector, now) for key, vector in vectors.items()],
-            )
-            self._bytes += sum(map(len, vectors.values()))
-            if self._bytes > self._most_bytes:
-                self._bytes = _forget(connection, self._most_bytes // 10 * 9)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+        connection.executemany(
+            "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",
+            [(model, key, vector, now) for key, vector in vectors.items()],
+        )
+        self._bytes += sum(map(len, vectors.values()))
+        if self._bytes > self._most_bytes:
+            self._bytes = _forget(connection, self._most_bytes // 10 * 9)
 
     def _give_up(self, error: LedgerUnavailable) -> None:
         logger.warning("vectors of tools are not kept between runs: %s", error)

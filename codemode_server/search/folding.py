@@ -15,7 +15,7 @@ from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.search.documents import Findable
 from codemode_server.search.ranking import Scored
-from codemode_server.search.words import stem, terms
+from codemode_server.search.words import stem, stems
 
 _MOST_ALSO = 20
 _READ_CHARACTERS = 400
@@ -116,7 +116,7 @@ def _name(tool: Tool) -> frozenset[str]:
 
 def _terms(text: str) -> frozenset[str]:
     """Stems, and names in camelCase as one word besides: `GitHub` is what a server named `github` is for."""
-    return frozenset(term for term in terms(text) if term[0] != "=")
+    return frozenset(stems(text))
 
 
 def _words(text: str) -> frozenset[str]:

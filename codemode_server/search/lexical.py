@@ -23,7 +23,7 @@ from codemode_server.search.documents import Collection, Fields, Findable, field
 from codemode_server.search.named import Names
 from codemode_server.search.spelling import Spelling
 from codemode_server.search.synonyms import synonyms
-from codemode_server.search.words import glued_terms, query_terms, terms
+from codemode_server.search.words import glued_terms, query_terms, stems, terms
 
 Scores = NDArray[np.float32]
 
@@ -165,11 +165,11 @@ class Segment:
         named = terms(collection.name)
         fields = tuple(map(fields_of, collection.things))
         postings = _Postings([_weighted(one, named) for one in fields])
-        stems = _Postings([{term: math.inf for term in terms(one.name) if term[0] != "="} for one in fields])
+        named_by = _Postings([dict.fromkeys(stems(one.name), math.inf) for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
         about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
         kinds = kinds_of([(one.name, one.description) for one in fields])
-        return cls(collection, fields, postings, stems, kinds, about)
+        return cls(collection, fields, postings, named_by, kinds, about)
 
 
 class LexicalIndex:
@@ -201,6 +201,10 @@ class LexicalIndex:
         self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
+    def scores(self, query: str) -> Scores:
+        """How well the words of each thing fit; 0 where none does."""
+        return self._things.scores(self._asked(query), with_synonyms=True)
+
     def fit(self, query: str, subject: str = "") -> tuple[Scores, Scores]:
         """How well the words of each thing fit, 0 where none does, and how much of its name was asked for, 0 to 1, rare
         words counting more: `list_keys` says more of what it does than `keys` asks for."""
@@ -209,7 +213,7 @@ class LexicalIndex:
         covered = self._names.scores(asked, with_synonyms=True)
         return scores, np.minimum(covered / self._names_whole, np.float32(1))
 
-    def _asked(self, query: str, subject: str) -> dict[str, float]:
+    def _asked(self, query: str, subject: str = "") -> dict[str, float]:
         """The terms of a query; of a word that nothing has, those that may be meant."""
         asked = query_terms(query, subject)
         for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
@@ -232,7 +236,7 @@ class LexicalIndex:
         Among few things, no word that is there is common."""
         total = max(len(self.things), _FEW)
         found: dict[str, float] = {}
-        for term in dict.fromkeys(term for term in terms(text) if term[0] != "="):
+        for term in dict.fromkeys(stems(text)):
             meant = [term] if self._things.has(term) else self._spelling.meant(term)
             having = {one: len(self._things.of(one)[0]) for one in meant or [term]}
             found |= {one: _rarity(number, total) / _rarity(0, total) for one, number in having.items()}

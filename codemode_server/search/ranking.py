@@ -83,7 +83,7 @@ def rank(
     several = wants(query)
     parts = several or (query,)
     fits = np.stack([_words_of(index, part, among) for part in parts])
-    whole = _share(index.fit(query)[0][among]) if several else None
+    whole = _share(index.scores(query)[among]) if several else None
     server = _share(index.segment_scores(query))[index.segment_of[among]]
     if vectors:
         meanings, near_server = _meaning(vectors, query, several, among)

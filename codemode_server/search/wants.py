@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codemode_server.search.words import terms
+from codemode_server.search.words import stems
 
 _MOST_WANTS = 8
 _FEWEST_WORDS = 3
@@ -27,5 +27,5 @@ _BETWEEN = re.compile(
 def wants(query: str) -> tuple[str, ...]:
     """The wants of a query that has several; none for a query that is one."""
     parts = (part.strip() for part in _BETWEEN.split(query) if part)
-    found = [part for part in parts if sum(1 for term in terms(part) if term[0] != "=") >= _FEWEST_WORDS]
+    found = [part for part in parts if len(stems(part)) >= _FEWEST_WORDS]
     return tuple(found[:_MOST_WANTS]) if len(found) > 1 else ()

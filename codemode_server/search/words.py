@@ -68,6 +68,11 @@ def terms(text: str) -> list[str]:
     return found
 
 
+def stems(text: str) -> list[str]:
+    """The stems of a text alone."""
+    return [term for term in terms(text) if term[0] != "="]
+
+
 @lru_cache(maxsize=50_000)
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
     return tuple(term for word in _chunk_words(chunk) for term in _word_terms(word))

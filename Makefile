@@ -41,8 +41,9 @@ bench-types: setup
 	@$(BIN)/python -m benchmarks.proof
 
 ## How well and how fast `search_tools` finds the tool, beside others: writes benchmarks/SEARCH.md. Installs them once.
+## `make bench-search ARGS=--quality-only` keeps the times of the SEARCH.md that is there: for a machine with other work.
 bench-search: setup
-	@$(BIN)/python -m benchmarks.search
+	@$(BIN)/python -m benchmarks.search $(ARGS)
 
 ## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
 bench-vm: setup

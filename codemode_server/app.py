@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
-import platformdirs
 
 from codemode_server import __version__, logs
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config import LoadedSettings, changes
+from codemode_server.config import LoadedSettings
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.watching import changes
 from codemode_server.errors import SettingsError
 from codemode_server.execution.door import ProgramDoor
 from codemode_server.execution.executor import Execution, Executor
@@ -25,10 +26,10 @@ from codemode_server.execution.preflight.preflight import Preflight
 from codemode_server.execution.showing import Showing
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
+from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses, upstream_pool
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.learning import Learning
 from codemode_server.model import Session, Skill
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
@@ -37,14 +38,10 @@ from codemode_server.search.documents import collections
 from codemode_server.search.encoding.opening import vector_levels
 from codemode_server.search.habits import Habits
 from codemode_server.search.levels import Levels
-from codemode_server.storage.database import Database
 from codemode_server.storage.habit_store import HabitStore
 from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.shape_store import ShapeStore
 from codemode_server.storage.vector_store import VectorStore
 from codemode_server.telemetry.tracing import Tracing
-from codemode_server.upstream.pool import UpstreamPool
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +49,7 @@ _AFTER_HANDSHAKE_SECONDS = 0.05
 """Between the first answer to the host and our own start of processes, so that the answer is out first."""
 _WATCH_SECONDS = 1.0
 _INDEX_AFTER_SECONDS = 0.2
-_AT_START = ("sandbox", "tracing", "search", "state")
+_AT_START = ("sandbox", "tracing", "search", "results", "state")
 """Sections that are read once; the others are taken over from an edited file at once."""
 _FIRST_LISTING_SECONDS = 10.0
 """How long after the handshake a model that looks for tools waits for upstreams that were never listed before."""
@@ -61,17 +58,21 @@ _FIRST_LISTING_SECONDS = 10.0
 class App:
     """One product: everything between a host and its upstreams. Made by `open`."""
 
-    def __init__(self, loaded: LoadedSettings) -> None:
+    def __init__(self, loaded: LoadedSettings, last_run: LastRun | None = None) -> None:
+        """Reads the database, so this is called in a thread; `last_run` is what was read of it already.
+
+        Raises:
+            LedgerUnavailable: the database can't be used.
+        """
+        last_run = last_run or LastRun.read(loaded)
         self.loaded = loaded
         settings = loaded.settings
-        self.state_folder = Path(settings.state.dir or platformdirs.user_data_dir("codemode-server"))
+        self.state_folder = state_folder(settings)
         self.redactor = Redactor(loaded.secrets)
-        self.database = Database(self.state_folder)
+        self.database = last_run.database
         ledger = LedgerStore(self.database)
-        self.pool = UpstreamPool(
-            settings.servers, ListingStore(self.database), self._listings_changed, redactor=lambda: self.redactor
-        )
-        self._catalog = Catalog()
+        self.pool = upstream_pool(loaded, last_run.listings, lambda: self.redactor, self._listings_changed)
+        self._catalog = last_run.catalog
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
         self._vectors = VectorStore(self.state_folder)
@@ -80,13 +81,10 @@ class App:
         self._indexed: tuple[Catalog, list[Skill]] | None = None
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
+        """Current sandbox start-up step; empty when ready."""
         self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
         self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
-        self.learning = Learning(
-            None if settings.state.payloads == "none" else ShapeStore(self.database),
-            is_on=lambda: self.loaded.settings.types.learn,
-            keep_words=settings.state.payloads == "all",
-        )
+        self.learning = learned_types(lambda: self.loaded.settings, self.database)
         self.habits = Habits(HabitStore(self.database), is_on=settings.search.habits)
         self.gateway = Gateway(
             catalog=self.catalog,
@@ -103,7 +101,10 @@ class App:
             all_bytes=lambda: settings.state.kept_mb * 2**20,
         )
         self._preflight = Preflight(
-            catalog=self.catalog, listed=self.listed, strictness=lambda: self.loaded.settings.types.check
+            catalog=self.catalog,
+            listed=self.listed,
+            strictness=lambda: self.loaded.settings.types.check,
+            why_no_skill=skills.why_missing,
         )
         self.executor = Executor(
             traced=lambda: self._traced.wait(),
@@ -121,7 +122,7 @@ class App:
         )
         self._connected = anyio.Event()
         self._traced = anyio.Event()
-        self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
+        self._patience_until = math.inf
         self.answers = Answers(
             listed=self.listed,
             catalog=self.catalog,
@@ -134,15 +135,24 @@ class App:
             limits=lambda: self.loaded.settings.limits,
             redactor=lambda: self.redactor,
             activity=lambda: self.activity,
+            notices=lambda: self.loaded.messages_for_model,
+            settings=lambda: self.loaded.settings,
+            uses=lambda: stored_uses(settings, self.database),
         )
         self.tracing = Tracing(lambda: self.redactor, settings.state.payloads)
+        self.habits.load()
+        self.learning.load()
+        self.catalog()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, loaded: LoadedSettings, *, watch: bool = False) -> AsyncIterator[App]:
-        """A running product. Nothing of it connects or starts a process before the host has had its first answer
-        (or `connect` is called), and nothing of it is left once this is left."""
-        app = cls(loaded)
+    async def open(
+        cls, loaded: LoadedSettings, *, last_run: LastRun | None = None, watch: bool = False
+    ) -> AsyncIterator[App]:
+        """A running product. It connects and starts processes once the host has had its first answer (or `connect` is
+        called), and ends all of them on leaving."""
+        app = await anyio.to_thread.run_sync(cls, loaded, last_run)
+        app._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         try:
             async with (
                 app.sandbox.open(),
@@ -154,8 +164,8 @@ class App:
                 tasks.start_soon(app._after_handshake)
                 tasks.start_soon(app._keep_indexed)
                 tasks.start_soon(app.learning.keep)
-                if watch and loaded.path is not None:
-                    tasks.start_soon(app._watch, loaded.path)
+                if watch and loaded.place is not None:
+                    tasks.start_soon(app._watch, loaded.place)
                 try:
                     yield app
                 finally:
@@ -176,7 +186,8 @@ class App:
     @cached_property
     def front(self) -> FrontServer:
         """A server of its own for this product, for clients in the same process."""
-        return FrontServer(self.answers, version=__version__, on_connected=self.connect)
+        servers = self.answers.servers()
+        return FrontServer(self.answers, version=__version__, on_connected=self.connect, servers=servers)
 
     def connect(self) -> None:
         """Start the upstreams and the sandbox now: the host has its handshake. Later calls do nothing."""
@@ -239,19 +250,20 @@ class App:
 
     async def _choose_sandbox(self) -> Choice:
         settings = self.loaded.settings
-        return await choose(settings.sandbox, settings.limits, self._workspace.make(), self._announce)
+        try:
+            return await choose(settings.sandbox, settings.limits, self._workspace.make(), self._announce)
+        finally:
+            self.activity = ""
 
     def _announce(self, line: str) -> None:
-        """A line for the person, shown to the host as progress while it is true."""
+        """A line for the person; programs that wait for the sandbox show it to the host as progress."""
         self.activity = line
-        if line:
-            print(f"codemode-server: {line}", file=sys.stderr)
+        print(f"codemode-server: {line}", file=sys.stderr)
 
     async def _after_handshake(self) -> None:
         await self._connected.wait()
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
-        self.habits.load()
         self.pool.connect()
         self.sandbox.start_soon()
         names = await anyio.to_thread.run_sync(self.tracing.start, self.loaded.settings.tracing)
@@ -269,9 +281,9 @@ class App:
             self._catalog_changed = anyio.Event()
             await self.indexed()
 
-    async def _watch(self, path: Path) -> None:
+    async def _watch(self, place: ConfigFile) -> None:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""
-        async for news in changes(path, _WATCH_SECONDS, since=self.loaded):
+        async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
             if isinstance(news, SettingsError):
                 logger.warning("the edited configuration is not used: %s", news)
                 continue
@@ -280,9 +292,9 @@ class App:
                 logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
             self.loaded = news
             self.redactor = Redactor(news.secrets)
-            await self.pool.reconfigure(news.settings.servers)
+            await self.pool.reconfigure(news.settings.servers, reasons(news))
             self._listings_changed()
-            logger.info("took over the edited %s", path)
+            logger.info("took over the edited %s", place.path)
 
 
 @asynccontextmanager
@@ -290,8 +302,8 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
     """A product that serves nobody: connected to its upstreams, each of which is ready or has failed by now."""
     async with App.open(loaded) as app:
         logs.start(None, lambda: app.redactor)
-        for warning in loaded.warnings:
-            logger.warning("%s", warning)
+        for line in loaded.all_messages:
+            logger.warning("%s", line)
         app.pool.connect()
         await app.pool.wait_settled(wait_seconds)
         yield app

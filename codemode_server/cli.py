@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from codemode_server import __version__
 from codemode_server.errors import CodemodeError
 
 if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings
+
+
+_EXAMPLE = """\
+example:
+  codemode-server config check --config upstream.yaml    # what is in the file, and what is wrong with it
+  codemode-server status --config upstream.yaml          # connects to every server in it
+  claude mcp add codemode -- codemode-server --config /full/path/to/upstream.yaml
+"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,6 +45,8 @@ def run(arguments: Sequence[str]) -> int:
                 return _doctor(parsed)
             case "setup":
                 return _setup(parsed)
+            case "trust":
+                return _trust(parsed)
             case _:
                 return _sync(parsed)
     except CodemodeError as error:
@@ -57,10 +68,14 @@ def _config(parsed: argparse.Namespace) -> int:
 
         print(json.dumps(json_schema(), indent=2))
         return 0
-    from codemode_server.config import describe, load
+    from codemode_server.config import load
+    from codemode_server.config.description import describe
 
-    print(describe(load(_file(parsed))))
-    return 0
+    loaded = load(_file(parsed), require_trust=False)
+    print(describe(loaded))
+    for error in loaded.server_errors:
+        _announce(error)
+    return 2 if loaded.server_errors else 0
 
 
 def _status(parsed: argparse.Namespace) -> int:
@@ -101,9 +116,39 @@ def _setup(parsed: argparse.Namespace) -> int:
     return 0 if all(step.is_well for step in steps) else 1
 
 
+def _trust(parsed: argparse.Namespace) -> int:
+    from codemode_server import trusting
+
+    if parsed.list:
+        print(trusting.listing())
+        return 0
+    if parsed.remove:
+        print(trusting.withdraw(parsed.folder))
+        return 0
+    loaded = trusting.examine(parsed.folder)
+    print(trusting.description(loaded))
+    if trusting.is_trusted(loaded):
+        print("this file is already trusted")
+        return 0
+    if not parsed.yes and not _is_agreed("Trust this file, so that servers are started as it says? [y/N] "):
+        print("not trusted; nothing has changed")
+        return 1
+    print(trusting.trust(loaded))
+    return 0
+
+
+def _is_agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise CodemodeError(
+            "stdin is not a terminal, so you can't be asked; review the file above and rerun with --yes"
+        )
+    print(question, end="", flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
 def _with_warnings(loaded: LoadedSettings) -> LoadedSettings:
-    for warning in loaded.warnings:
-        _announce(warning)
+    for line in loaded.all_messages:
+        _announce(line)
     return loaded
 
 
@@ -129,7 +174,7 @@ async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
 
     loaded = load(_file(parsed))
     if loaded.path is None:
-        raise CodemodeError(f"there is no configuration, so nothing to write. {' '.join(loaded.warnings)}")
+        raise CodemodeError(f"there is no configuration, so nothing to write. {' '.join(loaded.all_messages)}")
     async with inspected(loaded, parsed.wait) as app:
         catalog = app.catalog()
     try:
@@ -154,8 +199,23 @@ def _seconds(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Answers a mistyped command with the one that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = r"argument (?:COMMAND|ACTION): invalid choice: '(.*)' \(choose from (.*)\)"
+        if wrong := re.fullmatch(choice, message, re.DOTALL):
+            from difflib import get_close_matches
+
+            known = [name.strip("' ") for name in wrong[2].split(",")]
+            meant = get_close_matches(wrong[1], known, n=1, cutoff=0.5)
+            hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+            message = f"there is no command {wrong[1]!r}; {hint}"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    config = argparse.ArgumentParser(add_help=False)
+    config = _Parser(add_help=False)
     config.add_argument(
         "--config",
         type=Path,
@@ -163,18 +223,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="default: $CODEMODE_CONFIG, ./upstream.yaml, then the user's config folder",
     )
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="codemode-server",
         parents=[config],
         description="One MCP server in place of all the others. Without a command: serve over stdio.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"codemode-server {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve = commands.add_parser("serve", parents=[config], help="serve over stdio, or over HTTP on this machine")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp; loopback only")
-    check = commands.add_parser("config", help="check upstream.yaml, or print its JSON Schema")
-    actions = check.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("check", parents=[config], help="print what was understood")
+    check = commands.add_parser("config", parents=[config], help="check upstream.yaml, or print its JSON Schema")
+    actions = check.add_subparsers(dest="action", metavar="ACTION")
+    actions.add_parser("check", parents=[config], help="print what was understood; the default")
     actions.add_parser("schema", help="print the JSON Schema for editors")
     state = commands.add_parser("status", parents=[config], help="connect to every upstream and tell how each is")
     sync = commands.add_parser("sync", parents=[config], help="write the tree of stubs for people and editors")
@@ -187,6 +249,11 @@ def _parser() -> argparse.ArgumentParser:
     setup.add_argument(
         "--archive", type=Path, metavar="TAR", help="take the image from this file (docker save), without a network"
     )
+    trust = commands.add_parser("trust", help="allow the upstream.yaml of a folder to start servers")
+    trust.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    trust.add_argument("--yes", action="store_true", help="trust what is shown without being asked")
+    trust.add_argument("--list", action="store_true", help="list the trusted files")
+    trust.add_argument("--remove", action="store_true", help="stop trusting this folder's file")
     for command in (state, sync):
         command.add_argument(
             "--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"

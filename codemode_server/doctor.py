@@ -51,7 +51,8 @@ class Report:
         lines = [f"{check.name:<{width}}  {check.state:<7}  {check.told}" for check in self.checks]
         lines += ["", f"programs will run in: {self.destination}"]
         if remedies := [f"  {check.name}: {check.remedy}" for check in self.checks if check.remedy]:
-            lines += ["", "to mend:", *remedies]
+            order = ", in this order" if len(remedies) > 1 else ""
+            lines += ["", f"to mend{order}:", *remedies]
         return "\n".join(lines)
 
 

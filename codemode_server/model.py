@@ -46,6 +46,14 @@ class ToolDefinition:
     input_schema: JsonSchema = field(default_factory=dict)
     output_schema: JsonSchema | None = None
     effect: Effect = Effect.UNKNOWN
+    needs: str = ""
+    """What a client must support for it and codemode-server does not, for instance `elicitation`; calls are refused."""
+
+    @property
+    def refusal(self) -> str:
+        """Why every call is refused; empty for nearly all tools."""
+        reason = f"can't be called: it needs {self.needs}, which codemode-server does not support yet"
+        return reason if self.needs else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class Skill:
     function: str = ""
     """The function to import from it: the one of its own name, else its first public one, if it has any."""
     signature: str = ""
-    """Of that function, on one line."""
+    """Signature of that function, on one line."""
 
     @property
     def import_line(self) -> str:
@@ -79,6 +87,7 @@ class UpstreamState(StrEnum):
     CONNECTING = "connecting"  # process or connection being opened, tools being listed
     READY = "ready"  # connected; calls go through
     FAILED = "failed"  # not connected; tried again after a pause
+    INVALID = "invalid"  # its entry in the configuration can't be used; nothing of it is started
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +99,15 @@ class UpstreamListing:
     state: UpstreamState
     tools: tuple[ToolDefinition, ...] = ()
     description: str = ""
-    """From `upstream.yaml`, else the first sentence of what the server says of itself."""
+    """From `upstream.yaml`, else the sentence in which the server says what it is for."""
     protocol: str | None = None
     """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
     error: str | None = None
     """Why it is not ready, or None."""
     problems: tuple[str, ...] = ()
     """Tools that were left out of the listing because they break the protocol, a line each."""
+    last_tools: tuple[str, ...] = ()
+    """For a disabled server: the names of the tools that it had when it was last used."""
 
 
 class IsolationLevel(StrEnum):

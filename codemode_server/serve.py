@@ -1,7 +1,7 @@
 """Serving a host: the handshake first, all else after it; and an end that leaves nothing behind.
 
-A host waits for the handshake, and the four tools are the same whatever is configured. So the front is up before the
-configuration is even read, and the product is built once the host has its answer; a call that comes meanwhile waits.
+A host waits for the handshake and the list of tools, Codex for a second in all. Over stdio both are answered while the
+MCP library is still being imported (`front/opening.py`). The product is built after that; an earlier call waits for it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ import os
 import signal
 import socket
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
+import anyio.to_thread
 
 from codemode_server import __version__
-from codemode_server.errors import CodemodeError, SettingsError
-from codemode_server.front.late import LateTools
-from codemode_server.front.server import FrontServer
+from codemode_server.errors import CodemodeError, LedgerUnavailable, SettingsError
+from codemode_server.front.instructions import instructions
+from codemode_server.front.opening import HostStreams, Opening
 
 if TYPE_CHECKING:
     from codemode_server.app import App
+    from codemode_server.config import LoadedSettings
+    from codemode_server.first_listing import LastRun
 
 logger = logging.getLogger(__name__)
 
@@ -34,20 +38,83 @@ _AFTER_HANDSHAKE_SECONDS = 0.02
 
 def serve(config: Path | None, http: str | None) -> NoReturn:
     """Serve until the host is gone or a signal comes; ends the process with its exit code."""
-    anyio.run(_Service(config, _listener(*_address(http)) if http is not None else None).run)
+    start = _Start(config)
+    if http is not None:
+        opening, listener = None, _listener(*_address(http))
+    else:
+        opening, listener = Opening(HostStreams.standard(), instructions(), __version__), None
+        opening.run(start.first_definitions, _definitions_without_servers, _import_server)
+    _import_server()
+    anyio.run(_Service(start, listener, opening).run)
     raise AssertionError("the process has ended")
+
+
+class _Start:
+    """What is read when the process starts: once, in a thread, for the first `tools/list` and for the product."""
+
+    def __init__(self, config: Path | None) -> None:
+        self.config = config
+        self.last_run: LastRun | None = None
+        """What the database has of the last run; None if it was not read or can't be."""
+        self._configuration: LoadedSettings | SettingsError | None = None
+
+    def configuration(self) -> LoadedSettings | SettingsError:
+        """The configuration as it was at the first call, or why it can't be used."""
+        from codemode_server.config import load
+
+        if self._configuration is None:
+            try:
+                self._configuration = load(self.config)
+            except SettingsError as error:
+                self._configuration = error
+        return self._configuration
+
+    def first_definitions(self) -> list[dict[str, Any]] | None:
+        """The tools as of the last run; None if the configuration can't be used."""
+        try:
+            loaded = self.configuration()
+            if isinstance(loaded, SettingsError):
+                return None
+            from codemode_server.first_listing import LastRun
+            from codemode_server.front.meta_tools import definitions
+
+            try:
+                self.last_run = LastRun.read(loaded)
+            except LedgerUnavailable:
+                return definitions(loaded.settings)
+            return self.last_run.definitions(loaded)
+        except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
+            return None
+
+
+def _import_server() -> None:
+    """Import what takes long: over stdio in a thread while the first requests are answered, never on the event loop."""
+    import_module("codemode_server.front.server")
+    import_module("codemode_server.app")
+
+
+def _definitions_without_servers() -> list[dict[str, Any]]:
+    from codemode_server.front.meta_tools import definitions
+    from codemode_server.settings import Settings
+
+    return definitions(Settings())
 
 
 class _Service:
     """One front, the product behind it, and what ends them."""
 
-    def __init__(self, config: Path | None, listener: socket.socket | None) -> None:
-        self._config = config
+    def __init__(self, start: _Start, listener: socket.socket | None, opening: Opening | None) -> None:
+        """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
+        from codemode_server.front.late import LateTools
+        from codemode_server.front.server import FrontServer
+
+        self._start = start
         self._listener = listener
         self._connected = anyio.Event()
         self._stop = anyio.Event()
         self._code = 0
-        self._tools = LateTools()
+        self._opening = opening
+        self._tools = LateTools(opening.definitions if opening is not None else None)
         self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
 
     async def run(self) -> None:
@@ -63,7 +130,10 @@ class _Service:
 
     async def _serve_front(self) -> None:
         try:
-            await (self._front.run_stdio_async() if self._listener is None else self._serve_http(self._listener))
+            if self._opening is not None:
+                await self._front.run_streams(*self._opening.streams())
+            elif self._listener is not None:
+                await self._serve_http(self._listener)
         finally:
             self._stop.set()
 
@@ -82,24 +152,56 @@ class _Service:
             await self._connected.wait()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
         try:
+            loaded = await self._configuration()
+            if loaded is None:
+                return
             from codemode_server import logs
             from codemode_server.app import App
-            from codemode_server.config import load
 
-            loaded = load(self._config)
-            async with App.open(loaded, watch=True) as app:
+            async with App.open(loaded, last_run=self._start.last_run, watch=True) as app:
                 logs.start(app.state_folder / "logs", lambda: app.redactor)
-                for warning in loaded.warnings:
-                    logger.warning("%s", warning)
-                self._tools.be(app.answers)
+                for line in loaded.all_messages:
+                    logger.warning("%s", line)
+                self._tools.set_target(app.answers)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
         except* CodemodeError as errors:
-            self._tools.fail(_first(errors))
-            print(f"codemode-server: {_first(errors)}", file=sys.stderr)
-            self._code = 2
+            self._refuse(_first(errors))
+            await self._stop.wait()
+
+    async def _configuration(self) -> LoadedSettings | None:
+        """The configuration, waited for while the file can't be used; None if the host is gone before it can."""
+        loaded = await anyio.to_thread.run_sync(self._start.configuration)
+        if not isinstance(loaded, SettingsError):
+            return loaded
+        self._refuse(loaded)
+        from codemode_server.config import locate
+        from codemode_server.config.watching import changes
+
+        place = await anyio.to_thread.run_sync(locate, self._start.config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_when_stopped, tasks.cancel_scope)
+            async for news in changes(place, since=loaded):
+                if not isinstance(news, SettingsError):
+                    self._code = 0
+                    tasks.cancel_scope.cancel()
+                    return news
+                self._refuse(news)
+        return None
+
+    async def _cancel_when_stopped(self, scope: anyio.CancelScope) -> None:
+        await self._stop.wait()
+        scope.cancel()
+
+    def _refuse(self, error: CodemodeError) -> None:
+        """Serve no tools, and say why to the model and the person: a host hides what a process says at its end."""
+        from codemode_server.front.unconfigured import Unconfigured
+
+        print(f"codemode-server: {error}", file=sys.stderr)
+        self._code = 2
+        self._tools.set_target(Unconfigured(error))
 
     async def _pass_on_connected(self, app: App) -> None:
         await self._connected.wait()

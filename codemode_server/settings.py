@@ -87,7 +87,8 @@ class ServerSettings(_Section):
     enabled: bool = True
     """`false`: the server is listed as disabled, and nothing of it is started."""
     timeout: Seconds = 60.0
-    """Seconds that one call may take."""
+    """Seconds that one call may go without an answer or a progress report; each report starts them anew.
+    `limits.upstream_seconds` bounds how long a call may take altogether."""
     tools: ToolFilter = ToolFilter()
     """Which of its tools to offer."""
     description: str | None = Field(default=None, max_length=500)
@@ -236,8 +237,9 @@ class LimitSettings(_Section):
 
     wall_seconds: Seconds = 60.0
     """Time of the program itself: all of it during which no call is on its way to an upstream."""
-    upstream_seconds: Seconds = 150.0
-    """Time during which at least one call is on its way; counted apart from `wall_seconds`."""
+    upstream_seconds: Seconds = 600.0
+    """Time during which at least one call is on its way; counted apart from `wall_seconds`. Also the longest that one
+    call may take, however much progress its server reports (`servers.<name>.timeout` bounds its silence)."""
     memory_mb: Number = Field(default=256, ge=64, le=4096)
     """Memory of the program, MiB."""
     output_bytes: Number = Field(default=8 * 2**20, ge=1024)
@@ -331,7 +333,8 @@ class SearchSettings(_Section):
     the best that is on this machine and downloads nothing, while `semantic` lets a missing model be downloaded. Until a
     ranker is ready, and where it can't be had, the one below it answers; `codemode-server status` tells which does."""
     model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
-    """Of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration file)."""
+    """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
+    file)."""
     query_prompt: str | None = Field(default=None, max_length=2_000)
     """Put before each query; default: what the model itself says, for instance `query: `."""
     document_prompt: str | None = Field(default=None, max_length=2_000)
@@ -342,6 +345,10 @@ class SearchSettings(_Section):
     """Let the tools that programs call most come first among those that fit a query about as well. Kept between runs:
     names of tools and a number that fades within weeks; nothing of queries, arguments or results. `false` forgets
     them at the next start."""
+    listed_tokens: Number = Field(default=600, ge=0, le=20_000)
+    """How many tokens the list of tools may spend on the names of the servers and the signatures of some of their
+    tools, most used first, so that a short task needs no search. Fixed when a session begins. 0 lists nothing. Claude
+    Code cuts what is much longer than the default."""
 
 
 def is_folder(model: str) -> bool:
@@ -353,13 +360,21 @@ class TypeSettings(_Section):
     """What programs know of results before they call."""
 
     learn: bool = True
-    """Learn from each call what its tool gives, for tools that don't declare it: kinds and names of fields, shown in
-    the stub with the number of calls. Kept between runs, unless `state.payloads` is `none`. No value is kept, but with
-    `state.payloads: all` the words of a small set that recur, to be shown as literals."""
+    """Learn from each call what its tool gives, for tools that don't declare it: kinds and names of fields, and the
+    layout of texts, shown in stubs and search results. Kept between runs, unless `state.payloads` is `none`. Values are
+    kept with `state.payloads: all` only: the words of a small set that recur, and the first line of a text."""
     check: Literal["errors", "warnings", "none"] = "errors"
     """Programs are checked against the tools before anything of them runs. `errors`: one that would surely fail is
     refused, with the line and what is right; `warnings`: it runs, and what is wrong is told beside the result; `none`:
     no check."""
+
+
+class ResultSettings(_Section):
+    """The form in which the host gets results."""
+
+    structured_content: bool = False
+    """Send each result as `structuredContent` as well, and list an `outputSchema` with each tool: for programs that
+    read results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
 class StateSettings(_Section):
@@ -390,6 +405,7 @@ class Settings(_Section):
     tracing: TracingSettings = TracingSettings()
     search: SearchSettings = SearchSettings()
     types: TypeSettings = TypeSettings()
+    results: ResultSettings = ResultSettings()
     state: StateSettings = StateSettings()
 
 

@@ -29,10 +29,9 @@ class Step:
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> list[Step]:
-    """Have the microVMs' image and the wasm component ready, each as far as the settings may use it.
+    """Make ready the microVMs' image and the wasm component, each only if programs may run in it here.
 
-    Neither needs virtualization, so a machine's image can be prepared on another. `archive`: take the image from this
-    file, without a network.
+    `archive`: take the image from this file, without a network.
     """
     steps = [await _image(settings, archive, announce)]
     if settings.backend != "microsandbox" and settings.require != "microvm":
@@ -43,8 +42,11 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Cal
 async def _image(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> Step:
     if settings.backend == "wasm":
         return Step("image", "not needed, since `sandbox.backend` is `wasm`", is_well=archive is None)
-    if runtime.version() is None and settings.backend == "auto" and settings.require == "any" and archive is None:
-        return Step("image", "not needed, since there is no microsandbox for this platform")
+    if settings.backend == "auto" and settings.require == "any" and archive is None:
+        if runtime.version() is None:
+            return Step("image", "not needed, since there is no microsandbox for this platform")
+        if (problem := await runtime.virtualization()) is not None:
+            return Step("image", f"not needed, since no microVM can run here: {problem.reason}")
     try:
         if archive is not None:
             announce(f"loading {archive}")

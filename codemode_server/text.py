@@ -15,6 +15,7 @@ _UNSEEN = re.compile(
     r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 _LINE_END = re.compile(r"\r\n?|[\x85\u2028\u2029]")
+_UNICODE_LINE_END = re.compile(r"[\x85\u2028\u2029]")
 
 
 def clean(text: str) -> str:
@@ -22,8 +23,18 @@ def clean(text: str) -> str:
     zero width, no overrides of direction, no Unicode tags, no lone surrogates. Every line end becomes a newline."""
     if text.isascii() and text.isprintable():
         return text
-    text = _ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text))
-    return _UNSEEN.sub("", text)
+    return _without_unseen(_LINE_END.sub("\n", text))
+
+
+def clean_in_json(text: str) -> str:
+    """Like `clean`, for a text that is shown as a JSON string: carriage returns stay, since JSON shows them (`\\r`)."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _without_unseen(_UNICODE_LINE_END.sub("\n", text))
+
+
+def _without_unseen(text: str) -> str:
+    return _UNSEEN.sub("", _ESCAPE_SEQUENCE.sub("", text))
 
 
 def clean_line(text: str, limit: int) -> str:

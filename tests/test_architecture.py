@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
 STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
-NEUTRAL = {"model", "errors", "settings", "text", "tokens", "redaction"}
-WIRING = {"__main__", "cli", "app", "serve", "status", "doctor", "setup", "logs"}
+NEUTRAL = {"child_process", "model", "errors", "settings", "text", "tokens", "redaction"}
+WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -73,6 +73,21 @@ def test_only_the_gateway_calls_an_upstream() -> None:
         if path.relative_to(PACKAGE).parts[0] not in ("upstream", "front")
     }
     assert callers == {"gateway/gateway.py"}
+
+
+def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:
+    """anyio's own function leaves a process behind if it is cancelled; `Popen` is for code that blocks."""
+    starters = {
+        (path.relative_to(PACKAGE).as_posix(), node.attr)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("open_process", "Popen")
+    }
+    assert starters == {
+        ("child_process.py", "open_process"),
+        ("search/encoding/process.py", "Popen"),
+        ("upstream/reaper.py", "Popen"),
+    }
 
 
 def test_nothing_prints_to_stdout_but_the_command_line() -> None:

@@ -33,6 +33,8 @@ class Shape:
     """What was under keys that are data, as one."""
     is_map: bool = False
     """Whether all keys are taken for data."""
+    keys_vary: bool = False
+    """Whether the keys depend on what a call asked for; then neither they nor what is under them is kept."""
     words: dict[str, int] | None = field(default_factory=dict)
     """The strings, as long as they are kept and few; else None."""
 
@@ -79,6 +81,9 @@ class Shape:
 
 def merge(first: Shape, second: Shape) -> Shape:
     """Both as one; neither is changed, and the order makes no difference."""
+    keys_vary = first.keys_vary or second.keys_vary
+    if keys_vary:
+        first, second = with_varying_keys(first), with_varying_keys(second)
     is_map = first.is_map or second.is_map
     if is_map:
         first, second = as_map(first), as_map(second)
@@ -98,6 +103,7 @@ def merge(first: Shape, second: Shape) -> Shape:
         },
         others=merge_optional(first.others, second.others),
         is_map=is_map,
+        keys_vary=keys_vary,
         words=_merged_words(first.words, second.words),
     )
     for key, shape in second.keys.items():
@@ -113,6 +119,11 @@ def as_map(shape: Shape) -> Shape:
     for inner in shape.keys.values():
         others = merge(others, inner) if others else inner
     return replace(shape, keys={}, others=others, is_map=True)
+
+
+def with_varying_keys(shape: Shape) -> Shape:
+    """The same as a dict whose keys depend on what was asked for."""
+    return replace(shape, keys={}, others=None, is_map=True, keys_vary=True)
 
 
 def merge_optional(first: Shape | None, second: Shape | None) -> Shape | None:

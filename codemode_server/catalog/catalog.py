@@ -7,24 +7,31 @@ asked for, and pass on to the next snapshot with every listing that did not chan
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
+from codemode_server.catalog.nearest_names import nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, Telling, ToolKey, schemas_digest, telling_of
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stubs import Stub, stub_of
-from codemode_server.catalog.untrusted import one_line
+from codemode_server.catalog.summaries import (
+    NO_SHARED_OPENINGS,
+    SharedOpenings,
+    deprecation,
+    summary_from_names,
+    tool_summary,
+)
+from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.errors import UnknownTool
 from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
-_NEAREST = 3
 _MOST_COMPARED = 1_000
 _FEW_TOOLS = 5
 """Tools that may have a parameter in common without its being usual."""
@@ -40,7 +47,9 @@ class Tool:
     """Its Python name."""
     definition: ToolDefinition
     observed: Observed | None = None
-    """What its calls gave so far, as far as this snapshot knows."""
+    """What its calls gave so far, as far as this snapshot knows; None where that is not learned."""
+    openings: SharedOpenings = NO_SHARED_OPENINGS
+    """With which several descriptions of its server begin."""
 
     @property
     def raw_name(self) -> str:
@@ -49,6 +58,11 @@ class Tool:
     @property
     def effect(self) -> Effect:
         return self.definition.effect
+
+    @property
+    def refusal(self) -> str:
+        """Why every call of it is refused, as a sentence; empty for nearly all tools."""
+        return f"{self.server}.{self.name} {self.definition.refusal}" if self.definition.needs else ""
 
     @property
     def path(self) -> str:
@@ -64,8 +78,18 @@ class Tool:
         return parameters_of(self.definition.input_schema)
 
     @cached_property
+    def summary(self) -> str:
+        """What it does, in one line; empty where its upstream says nothing about it."""
+        return tool_summary(self.definition, self.openings.counts)
+
+    @cached_property
+    def deprecation(self) -> str:
+        """What its upstream says where it says that the tool is deprecated, else empty."""
+        return deprecation(self.definition.description)
+
+    @cached_property
     def stub(self) -> Stub:
-        return stub_of(self.server, self.name, self.definition, self.parameters, self.observed)
+        return stub_of(self.server, self.name, self.definition, self.parameters, self.observed, self.summary)
 
     @property
     def returned(self) -> ReturnType:
@@ -90,7 +114,9 @@ class Tool:
             schemas = json.dumps([it.input_schema, it.output_schema], default=str)
         except (RecursionError, ValueError, TypeError):
             schemas = "unreadable"  # nested beyond reason: its stub says Any there in any case
-        said = "\0".join((self.server, self.name, it.name, it.description, it.title or "", it.effect, schemas))
+        said = "\0".join(
+            (self.server, self.name, it.name, it.description, it.title or "", it.effect, it.needs, schemas)
+        )
         return hashlib.sha256(said.encode(errors="surrogatepass")).digest()
 
 
@@ -117,6 +143,14 @@ class Server:
     def description(self) -> str:
         return self.listing.description
 
+    @cached_property
+    def summary(self) -> str:
+        """What it is for, in one line: its description, else what its tools deal with."""
+        said = first_sentence(self.description, 160)
+        if not said and len(self.tools) == 1:
+            said = self.tools[0].summary
+        return said or summary_from_names([tool.name for tool in self.tools])
+
     @property
     def protocol(self) -> str | None:
         return self.listing.protocol
@@ -128,7 +162,29 @@ class Server:
     @property
     def is_available(self) -> bool:
         """Whether a call may go through: it is ready, or will be connected by the first call."""
-        return self.state not in (UpstreamState.FAILED, UpstreamState.DISABLED)
+        return self.state not in (UpstreamState.FAILED, UpstreamState.DISABLED, UpstreamState.INVALID)
+
+    @property
+    def availability(self) -> str:
+        """Empty for a server whose calls go through, else what is wrong."""
+        match self.state:
+            case UpstreamState.READY:
+                return ""
+            case UpstreamState.WAITING | UpstreamState.CONNECTING:
+                return "connecting"
+            case UpstreamState.DISABLED:
+                return "disabled in upstream.yaml: calls fail"
+            case UpstreamState.FAILED:
+                why = f" ({one_line(self.error, 200)})" if self.error else ""
+                return f"unavailable: calls fail until it is back{why}"
+            case UpstreamState.INVALID:
+                why = f" ({one_line(self.error, 200)})" if self.error else ""
+                return f"disabled because its configuration is invalid{why}; the user must fix it"
+
+    @property
+    def known_tools(self) -> tuple[str, ...]:
+        """The raw names of its tools; of a disabled server those that it had when it was last used."""
+        return tuple(tool.raw_name for tool in self.tools) or self.listing.last_tools
 
     @cached_property
     def digest(self) -> bytes:
@@ -158,7 +214,7 @@ class Server:
         if found is None:
             if not self.tools:
                 raise UnknownTool(f"servers.{self.name} has no tools{_why(self)}")
-            near = nearest(name, (tool.name for tool in self.tools))
+            near = nearest_tools(name, (tool.name for tool in self.tools))
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
         return found
 
@@ -234,7 +290,8 @@ class Catalog:
         if found is None:
             if not self.servers:
                 raise UnknownTool(f"no server {shown(name)}; none is configured")
-            raise UnknownTool(f"no server {shown(name)}; {nearest(name, (server.name for server in self.servers))}")
+            near = nearest_servers(name, (server.name for server in self.servers))
+            raise UnknownTool(f"no server {shown(name)}; {near}")
         return found
 
     def tool(self, server: str, tool: str) -> Tool:
@@ -244,21 +301,6 @@ class Catalog:
             UnknownTool: with the nearest names.
         """
         return self.server(server).tool(tool)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`nearest: a, b`, or all there are when they are few, for a message to the model."""
-    names = sorted(known)
-    are_few = len(names) <= 12
-    if len(names) > _MOST_COMPARED:  # comparing takes long, and who asks may be hostile
-        names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MOST_COMPARED]
-    close = difflib.get_close_matches(name[:100], names, n=_NEAREST, cutoff=0.5)
-    if not close:
-        wanted = set(name.lower().split("_"))
-        close = [candidate for candidate in names if wanted & set(candidate.lower().split("_"))][:_NEAREST]
-    if close:
-        return f"nearest: {', '.join(close)}"
-    return f"there are: {', '.join(names)}" if are_few else "search_tools finds tools by what they do"
 
 
 def shown(name: str) -> str:
@@ -282,13 +324,26 @@ def _server(
         definitions.setdefault(definition.name, definition)
     names = tool_names(definitions)
     known = previous.by_name if previous is not None and previous.name == name else {}
+    openings = _openings(definitions, previous)
     tools = []
     for raw, definition in definitions.items():
         old = known.get(names[raw])
         if old is None or old.name != names[raw] or old.definition is not definition:
-            old = Tool(name, names[raw], definition, observed(listing.name, definition))
+            old = Tool(name, names[raw], definition, observed(listing.name, definition), openings)
+        elif old.openings is not openings and old.openings.counts != openings.counts:
+            old = dataclasses.replace(old, openings=openings)
         tools.append(old)
     return Server(name, listing, tuple(tools), tuple(problems))
+
+
+def _openings(definitions: Mapping[str, ToolDefinition], previous: Server | None) -> SharedOpenings:
+    """The previous ones where no definition has changed."""
+    found = tuple(definitions.values())
+    if previous is not None and previous.tools:
+        before = previous.tools[0].openings
+        if len(before.definitions) == len(found) and all(map(operator.is_, before.definitions, found)):
+            return before
+    return SharedOpenings(found)
 
 
 def _properties(schema: object) -> list[str]:
@@ -297,4 +352,6 @@ def _properties(schema: object) -> list[str]:
 
 
 def _why(server: Server) -> str:
-    return f": it is {server.state}" + (f" ({one_line(server.error, 200)})" if server.error else "")
+    if server.state in (UpstreamState.WAITING, UpstreamState.CONNECTING):
+        return " yet: it is still connecting; run the program again later"
+    return f": it is {server.availability}" if server.availability else ""

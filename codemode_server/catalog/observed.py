@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from codemode_server.catalog import shapes
+from codemode_server.catalog._text_layout import LAYOUTS, MAX_SAMPLE_CHARACTERS, TextSample
 from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.shapes import Shape
 from codemode_server.model import ToolDefinition
+from codemode_server.text import clean_line
 
 MOST_BYTES = 16_384
-"""Of what is kept of one tool, as JSON."""
+"""Maximum size of what is kept of one tool, as JSON."""
 _MOST_CASE_NODES = 300
 _MOST_VALUES = 8
 _MOST_PARAMETERS = 3
@@ -49,16 +51,21 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the successful calls of one tool gave. Merged in any order it is the same."""
+    """What the successful calls of one tool gave.
+
+    Merged in any order it is the same, but for where keys begin to vary: that is judged by what came before."""
 
     calls: int
     shape: Shape
     by_argument: dict[str, dict[str, Case]] = field(default_factory=dict)
     """Raw name of a parameter → value as JSON → what came; `""` where the argument was not given."""
+    text: TextSample | None = None
+    """What is known of those results that were a text."""
 
     def merged(self, other: Observed) -> Observed:
         """Both as one, within bounds."""
-        shape = shapes.settled(shapes.merge(self.shape, other.shape))
+        varying = self._varying_places(other)
+        shape = shapes.settled(shapes.without_keys(shapes.merge(self.shape, other.shape), varying))
         by_argument = {name: dict(cases) for name, cases in self.by_argument.items()}
         for name, cases in other.by_argument.items():
             mine = by_argument.setdefault(name, {})
@@ -68,8 +75,27 @@ class Observed:
                     mine[value] = Case(known.calls + case.calls, shape)
                 else:
                     both = known.merged(case) if known else case
-                    mine[value] = Case(both.calls, shapes.settled(both.shape, _MOST_CASE_NODES))
-        return Observed(self.calls + other.calls, shape, by_argument)
+                    found = shapes.without_keys(both.shape, varying)
+                    mine[value] = Case(both.calls, shapes.settled(found, _MOST_CASE_NODES))
+        text = self.text.merged(other.text) if self.text and other.text else self.text or other.text
+        return Observed(self.calls + other.calls, shape, by_argument, text)
+
+    def _varying_places(self, other: Observed) -> set[shapes.Path]:
+        """Where the keys of results turn out to vary, judged by calls that have the same listed arguments."""
+        if not self.by_argument and not other.by_argument:
+            return set(shapes.places_that_differ(self.shape, other.shape))
+        if self.by_argument.keys() != other.by_argument.keys():
+            return set()
+        return set.intersection(
+            *(
+                {
+                    place
+                    for value in cases.keys() & other.by_argument[name].keys()
+                    for place in shapes.places_that_differ(cases[value].shape, other.by_argument[name][value].shape)
+                }
+                for name, cases in self.by_argument.items()
+            )
+        )
 
     def outline(self) -> tuple[object, ...]:
         """Equal for what gives the same type."""
@@ -78,7 +104,7 @@ class Observed:
             for name, known in self.by_argument.items()
             for value, case in known.items()
         )
-        return (shapes.outline(self.shape), cases)
+        return (shapes.outline(self.shape), cases, self.text)
 
     def without_words(self) -> Observed:
         """The same without any string of the results."""
@@ -86,7 +112,8 @@ class Observed:
             name: {value: Case(case.calls, shapes.without_words(case.shape)) for value, case in cases.items()}
             for name, cases in self.by_argument.items()
         }
-        return Observed(self.calls, shapes.without_words(self.shape), by_argument)
+        text = self.text.without_values() if self.text else None
+        return Observed(self.calls, shapes.without_words(self.shape), by_argument, text)
 
     def to_json(self) -> str:
         """As text of at most `MOST_BYTES`: what does not fit is left out, arguments first, then what lies deepest."""
@@ -99,6 +126,8 @@ class Observed:
 
     def _as_text(self, shape: Shape, by_argument: dict[str, dict[str, Case]]) -> str:
         data: dict[str, Any] = {"format": _FORMAT, "calls": self.calls, "shape": shapes.to_json(shape)}
+        if self.text:
+            data["text"] = [self.text.layout, self.text.first_line]
         if by_argument:
             data["by_argument"] = {
                 # Often all calls had the same argument: then its shape is that of them all, and said once.
@@ -125,9 +154,13 @@ class Observed:
                 }
                 for name, cases in data.get("by_argument", {}).items()
             }
-            return cls(_number(data["calls"]), shape, by_argument)
+            return cls(_number(data["calls"]), shape, by_argument, _text_sample(data.get("text")))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
+
+
+NOTHING_YET = Observed(0, Shape())
+"""What is known of a tool whose results are learned and that has not been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +186,11 @@ def observe(
     telling: Iterable[Telling], arguments: Mapping[str, Any], value: Any, encoding: str, *, keep_words: bool = False
 ) -> Observed:
     """What one call shows; `value` is the reply that the program gets, without secrets."""
-    shape = shapes.settled(shapes.of_reply(value, encoding, keep_words=keep_words))
-    return Observed(1, shape, {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling})
+    shape = shapes.without_cells(shapes.of_reply(value, encoding, keep_words=keep_words), arguments)
+    shape = shapes.settled(shapes.without_keys(shape, shapes.places_asked_for(shape, arguments)))
+    by_argument = {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling}
+    text = _lone_text(value, encoding)
+    return Observed(1, shape, by_argument, TextSample.of(text, keep_values=keep_words) if text is not None else None)
 
 
 def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[Telling, ...]:
@@ -189,6 +225,25 @@ def _values(reader: SchemaReader, flat: dict[str, Any]) -> tuple[str, ...]:
     if not 2 <= len(values) <= _MOST_VALUES or not all(isinstance(value, str) and len(value) <= 40 for value in values):
         return ()
     return tuple(map(json.dumps, values))
+
+
+def _lone_text(value: Any, encoding: str) -> str | None:
+    match value:
+        case [{"type": "text", "text": str(text)}] if encoding == "blocks":
+            return text
+        case str(text):
+            return text
+        case _:
+            return None
+
+
+def _text_sample(data: object) -> TextSample | None:
+    """What was written of a sample; a program of another version, or a person, may have written it."""
+    match data:
+        case [str(layout), str(first_line)]:
+            return TextSample(layout if layout in LAYOUTS else "", clean_line(first_line, MAX_SAMPLE_CHARACTERS))
+        case _:
+            return None
 
 
 def _number(value: object) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of, properties_of, required_of
+from codemode_server.catalog.json_schema import SchemaReader, branches_of, properties_of, required_of
 from codemode_server.catalog.naming import parameter_names
 
 
@@ -18,8 +18,6 @@ class Parameter:
     raw_name: str
     """As the upstream has it."""
     is_required: bool
-    accepts_object: bool
-    """Whether a dict may be meant for it, so that `f({…})` can be read in two ways."""
     schema: Any
     """What the upstream says of it; untrusted."""
 
@@ -29,10 +27,7 @@ def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
     reader = SchemaReader(input_schema)
     declared, required = _declared(reader, input_schema)
     names = parameter_names(declared)
-    parameters = [
-        Parameter(names[raw], raw, raw in required, _accepts_object(reader, schema), schema)
-        for raw, schema in declared.items()
-    ]
+    parameters = [Parameter(names[raw], raw, raw in required, schema) for raw, schema in declared.items()]
     parameters.sort(key=lambda parameter: not parameter.is_required)
     return tuple(parameters)
 
@@ -57,19 +52,3 @@ def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any
     for name in required_of(flat):  # required and described nowhere: real, and without it the upstream refuses
         declared.setdefault(name, {})
     return {name: schema for name, schema in declared.items() if isinstance(name, str)}, required
-
-
-def _accepts_object(reader: SchemaReader, schema: object, depth: int = 0) -> bool:
-    flat = reader.flat(schema)
-    if not flat or depth > 4:
-        return True
-    if values := enum_of(flat):
-        return any(isinstance(value, dict) for value in values)
-    kinds = kinds_of(flat)
-    if kinds:
-        return "object" in kinds or any(kind not in _NOT_OBJECTS for kind in kinds)
-    branches = branches_of(flat)
-    return not branches or any(_accepts_object(reader, branch, depth + 1) for branch in branches[:20])
-
-
-_NOT_OBJECTS = frozenset({"string", "integer", "number", "boolean", "array", "null"})

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
+from codemode_server.catalog._text_layout import TextSample
 from codemode_server.catalog.json_schema import (
     SchemaReader,
     branches_of,
@@ -31,12 +32,14 @@ Origin = Literal["declared", "observed", "unknown"]
 _MOST_SHOWN = 160
 """Places of an observed result that are shown; a model pays for each."""
 _MOST_FILLED_IN = 40
-"""Of those, where a declared result leaves something open."""
+"""Limit for the places that a declared result leaves open."""
 _NOTE_CHARACTERS = 250
 _MOST_CASES = 8
 _LEAST_FOR_LITERALS = 5
 """Calls after which strings that recur are taken for all there are."""
-_TEXT_OR_JSON = "text; JSON in it is read"
+_TEXT_OR_JSON = "text or parsed JSON"
+_NOT_CALLED = "type unknown until called"
+_VARYING = "keys vary from call to call"
 _SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
 
 
@@ -72,14 +75,28 @@ class ReturnType:
     """Whether it is declared as a lone text, which programs get read where it is JSON."""
     open_classes: frozenset[str] = frozenset()
     """Classes of the stub whose dicts have, or may well have, other keys than those they name."""
+    keys_depend_on: str = ""
+    """If the result is dicts, or a list of them, whose keys depend on what is asked for: on which argument."""
+    text: TextSample | None = None
+    """If the result is always a text: what is known of its layout."""
+    awaits_first_call: bool = False
+    """Whether the type says little because results are learned from calls and there was none yet."""
+
+    @property
+    def remark(self) -> str:
+        """What the type can't say, in a few words: shown beside it in search results and stubs; often empty."""
+        if self.origin == "observed":
+            nothing = "None so far" if str(self.type) == "Any" else ""
+            keys = f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
+            return _text_in_words(self.text) if self.text else keys
+        parts = (_TEXT_OR_JSON if self.may_be_json else "", _NOT_CALLED if self.awaits_first_call else "")
+        return ", ".join(part for part in parts if part)
 
     @property
     def comment(self) -> str:
-        """What stands beside the type in the stub, or nothing."""
-        if self.origin != "observed":
-            return _TEXT_OR_JSON if self.may_be_json else ""
-        nothing = "None so far, " if str(self.type) == "Any" else ""
-        return f"{nothing}observed in {self.calls:,} call{'' if self.calls == 1 else 's'}"
+        """The remark, and how often the type was observed: shown beside the type in the stub."""
+        observed = f"observed in {self.calls:,} call{'' if self.calls == 1 else 's'}" if self.calls else ""
+        return ", ".join(part for part in (self.remark, observed) if part)
 
 
 def return_type(
@@ -90,8 +107,10 @@ def return_type(
     writer: TypeWriter,
 ) -> ReturnType:
     """The type of the result as programs see it; `name` is what classes are named after."""
-    found = _return_type(name, definition, parameters, observed, writer)
-    return replace(found, open_classes=writer.open_classes)
+    has_calls = observed is not None and observed.calls > 0
+    found = _return_type(name, definition, parameters, observed if has_calls else None, writer)
+    awaits_first_call = observed is not None and not has_calls and is_vague(definition)
+    return replace(found, open_classes=writer.open_classes, awaits_first_call=awaits_first_call)
 
 
 def _return_type(
@@ -116,7 +135,14 @@ def _return_type(
         if cases := _explaining(observed.by_argument.get(parameter.raw_name, {})):
             told = tuple(_told(name, parameter, value, case, writer) for value, case in cases.items())
             return ReturnType(union(*(case.type for case in told)), "observed", observed.calls, told)
-    return ReturnType(_type_of(observed.shape, observed.calls, hint, writer), "observed", observed.calls)
+    found = _type_of(observed.shape, observed.calls, hint, writer)
+    return ReturnType(
+        found,
+        "observed",
+        observed.calls,
+        keys_depend_on=_keys_depend_on(observed.shape, parameters),
+        text=observed.text if observed.shape.kinds == ("str",) else None,
+    )
 
 
 def _told(name: str, parameter: Parameter, value: str, case: Case, writer: TypeWriter) -> ArgumentCase:
@@ -124,6 +150,20 @@ def _told(name: str, parameter: Parameter, value: str, case: Case, writer: TypeW
     word = given if isinstance(given, str) else parameter.name if given else ""
     found = _type_of(case.shape, case.calls, f"{name}_{word}_result", writer)
     return ArgumentCase(parameter.name, literal(given) if value else "", found, case.calls)
+
+
+def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
+    """The argument that decides the keys of a result or of its rows; empty where the keys don't vary."""
+    if not shape.keys_vary and not (shape.items and shape.items.keys_vary):
+        return ""
+    deciding = [parameter.name for parameter in parameters if parameter.is_required or len(parameters) == 1]
+    return deciding[0] if len(deciding) == 1 else "the arguments" if parameters else "the call"
+
+
+def _text_in_words(text: TextSample) -> str:
+    """The layout, and the sample plainly as something that was seen: it is the upstream's text."""
+    sample = f"first line seen: {literal(text.first_line)}" if text.first_line else ""
+    return ", ".join(part for part in (text.layout, sample) if part)
 
 
 def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
@@ -180,9 +220,9 @@ def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
 
 
 def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    said = one_line(flat.get("description"), _NOTE_CHARACTERS)
     found = _schema(settled(shape, _MOST_FILLED_IN))
-    return {**flat, "description": f"{said} (observed)".lstrip(), **found}
+    said = one_line(flat.get("description"), _NOTE_CHARACTERS) or found.get("description", "")
+    return {**flat, **found, "description": f"{said} (observed)".lstrip()}
 
 
 def _schema(shape: Shape) -> dict[str, Any]:
@@ -200,7 +240,11 @@ def _schema(shape: Shape) -> dict[str, Any]:
 def _schema_of(kind: str, shape: Shape) -> dict[str, Any]:
     match kind:
         case "list":
-            return {"type": "array", "items": _schema(shape.items) if shape.items else {}}
+            items = _schema(shape.items) if shape.items else {}
+            note = {"description": _VARYING} if shape.items and shape.items.keys_vary else {}
+            return {"type": "array", "items": items, **note}
+        case "dict" if shape.keys_vary:
+            return {"type": "object", "description": _VARYING}
         case "dict" if shape.keys:
             record: dict[str, Any] = {
                 "type": "object",

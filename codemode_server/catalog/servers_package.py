@@ -24,7 +24,7 @@ them in either way:
 Arguments go by keyword, by position in the order of the signature, or as one dict with the upstream's own names. An
 argument whose default is `...` is not sent unless given. Every tool has three more forms:
 
-    for issue in list_issues.pages(repo="a/b"): ...  # the items of all pages; .pages(...).first(100), .by_page()
+    for issue in list_issues.pages(repo="a/b"): ...  # items (or texts) of all pages; .pages(...).first(100), .by_page()
     docs = get_document.map(ids)                     # a call for each, 8 at a time; results in the order of the ids
     docs.ok, docs.errors                             # those that succeeded; {index: error} of the others
     whole = get_document.raw(document_id)            # as the server sent it: content, structuredContent, isError
@@ -32,13 +32,14 @@ argument whose default is `...` is not sent unless given. Every tool has three m
 The items of `map` are values of the first parameter, tuples by position, or dicts of arguments; what all have in
 common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
 
-A call that fails raises `ToolError`, in `map` it leaves None. An image, sound or document is a `File` with `data`,
-`mime_type`, `name`, `uri`, `text()` and `save(path)`, a picture has `width`, `height` and, where Pillow is, `image()`;
-a link to one has `is_link`, and is fetched when its content is used, or by `fetch()`. A result that came with files or
-with a text beside it has `.files` and `.text`.
+A call that fails raises `ToolError`, in `map` it leaves None; that of `pages` has what was read before in `.items`.
+An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)`, a picture
+has `width`, `height` and, where Pillow is, `image()`; a link to one has `is_link`, and is fetched when its content is
+used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`. Base64 in it is
+shown to you as a summary; programs read it whole.
 
     from codemode import show, results
-    show(file)                      # the model sees it: a File, bytes, a path, a figure, a Pillow image, or a list
+    show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
 """
 
@@ -77,8 +78,9 @@ class File:
     def image(self) -> Any:
         """The picture as a Pillow image, where Pillow is installed."""
 
-    def text(self, encoding: str = "utf-8") -> str:
-        """The content as text."""
+    @property
+    def text(self) -> str:
+        """The content as text, if it is in UTF-8."""
 
     def json(self) -> Any:
         """The content, read as JSON."""

@@ -17,18 +17,30 @@ from typing import Any
 
 from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge
 from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
+from codemode_server.catalog._varying_keys import (
+    Path,
+    places_asked_for,
+    places_that_differ,
+    without_cells,
+    without_keys,
+)
 from codemode_server.redaction import is_field_name, is_label
 
 __all__ = [
     "MOST_NODES",
+    "Path",
     "Shape",
     "from_json",
     "merge",
     "of",
     "of_reply",
     "outline",
+    "places_asked_for",
+    "places_that_differ",
     "settled",
     "to_json",
+    "without_cells",
+    "without_keys",
     "without_words",
 ]
 
@@ -67,6 +79,7 @@ def outline(shape: Shape) -> tuple[object, ...]:
         bool(shape.nulls),
         bool(shape.unread),
         shape.is_map,
+        shape.keys_vary,
         shape.has_open_keys,
         shape.closed_words,
         outline(shape.items) if shape.items else None,
@@ -80,6 +93,8 @@ def to_json(shape: Shape) -> dict[str, Any]:
     data: dict[str, Any] = {short: count for name, short in _COUNTS.items() if (count := getattr(shape, name))}
     if shape.is_map:
         data["m"] = 1
+    if shape.keys_vary:
+        data["v"] = 1
     if shape.items:
         data["I"] = to_json(shape.items)
     if shape.others:
@@ -113,6 +128,7 @@ def from_json(data: object, depth: int = 0) -> Shape:
         keys={key: from_json(inner, depth + 1) for key, inner in keys.items()},
         others=from_json(data["o"], depth + 1) if "o" in data else None,
         is_map=data.get("m") == 1,
+        keys_vary=data.get("v") == 1,
         words=_words_in(data) if counts["strs"] else {},
     )
 
@@ -173,7 +189,9 @@ def _cut(shape: Shape, deepest: int) -> Shape:
     """Without what is below so many levels."""
     if deepest == 0:
         unread = shape.unread + shape.lists + shape.dicts
-        return replace(shape, unread=unread, lists=0, items=None, dicts=0, keys={}, others=None, is_map=False)
+        return replace(
+            shape, unread=unread, lists=0, items=None, dicts=0, keys={}, others=None, is_map=False, keys_vary=False
+        )
     return replace(
         shape,
         items=_cut(shape.items, deepest - 1) if shape.items else None,

@@ -15,6 +15,7 @@ from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.parameters import Parameter, takes_any_arguments
 from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
+from codemode_server.catalog.summaries import contains_summary
 from codemode_server.catalog.untrusted import docstring, glimpse, literal, one_line, prose
 from codemode_server.model import Effect, ToolDefinition
 
@@ -44,8 +45,10 @@ def stub_of(
     definition: ToolDefinition,
     parameters: tuple[Parameter, ...],
     observed: Observed | None = None,
+    summary: str = "",
 ) -> Stub:
-    """The stub of one tool; `server` and `name` are the Python names."""
+    """The stub of one tool; `server` and `name` are the Python names. `summary` comes first in the docstring where the
+    description does not say it."""
     writer = TypeWriter(definition.input_schema, reserved=(name,))
     arguments = [_Argument.of(parameter, writer) for parameter in parameters]
     if not parameters and takes_any_arguments(definition.input_schema):
@@ -59,10 +62,8 @@ def stub_of(
     head = f"{_head(name, definition)}{_imports([*classes, decorated])}"
     beside = f"  # {returned.comment}" if returned.comment else ""
     cases = "".join(f"\n    # {case.text}" for case in returned.by_argument)
-    blocks = [head, *classes, f"{decorated}{beside}{cases}\n{_documentation(definition, arguments)}"]
-    return Stub(
-        "\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned.type), declarations, returned
-    )
+    blocks = [head, *classes, f"{decorated}{beside}{cases}\n{_documentation(definition, arguments, summary)}"]
+    return Stub("\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned), declarations, returned)
 
 
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:
@@ -115,7 +116,7 @@ def _head(name: str, definition: ToolDefinition) -> str:
     """What neither the path nor the decorator says: the upstream's own name, and what the tool does; or nothing."""
     raw = "" if definition.name == name else one_line(definition.name, 200)
     effect = "" if definition.effect is Effect.UNKNOWN else str(definition.effect)
-    said = " · ".join(part for part in (raw, effect) if part)
+    said = " · ".join(part for part in (raw, effect, definition.refusal) if part)
     return f"{docstring(said)}\n" if said else ""
 
 
@@ -128,8 +129,10 @@ def _mapping(renamed: dict[str, str]) -> str:
     return "{" + ", ".join(f"{literal(name)}: {literal(raw)}" for name, raw in renamed.items()) + "}"
 
 
-def _documentation(definition: ToolDefinition, arguments: list[_Argument]) -> str:
+def _documentation(definition: ToolDefinition, arguments: list[_Argument], summary: str) -> str:
     said = prose(definition.description, DESCRIPTION_CHARACTERS) or one_line(definition.title, 200)
+    if not contains_summary(said, summary):
+        said = f"{summary}\n\n{said}"
     notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
     text = "\n\n".join(part for part in (said, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
@@ -143,9 +146,10 @@ def _within(limit: int, notes: list[str]) -> str:
     return "\n".join([*kept, *missing])
 
 
-def _signature(name: str, declared: str, arguments: list[_Argument], returned: PyType) -> str:
+def _signature(name: str, declared: str, arguments: list[_Argument], returned: ReturnType) -> str:
     """With types, else with names only, else cut."""
-    full = f"{name}({declared}) -> {returned}"
+    remark = f"  # {returned.remark}" if returned.remark else ""
+    full = f"{name}({declared}) -> {returned.type}{remark}"
     if len(full) <= _SIGNATURE_CHARACTERS:
         return full
     short = f"{name}({', '.join(argument.short for argument in arguments)})"

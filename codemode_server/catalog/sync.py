@@ -81,7 +81,7 @@ def tree_of(catalog: Catalog) -> dict[str, str]:
     files = {"__init__.py": servers_package_source()}
     for server in catalog.servers:
         names = [tool.name for tool in server.tools]
-        files[f"{server.name}/__init__.py"] = server_package_source(server.raw_name, server.description, names)
+        files[f"{server.name}/__init__.py"] = server_package_source(server.raw_name, server.summary, names)
         files |= {f"{server.name}/{tool.name}.py": tool.stub.source for tool in server.tools}
     return files
 

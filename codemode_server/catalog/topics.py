@@ -21,7 +21,7 @@ _MOST = 20
 _SHARED = 0.6
 """A word in so many of all names tells nothing of any: the server's own name, mostly."""
 _GROUPED = 0.5
-"""Of all tools, how many at least are in topics; else the names have no topics in them."""
+"""If a smaller share of the tools is in topics, the server is listed without topics."""
 _MOST_WORDS = 12
 _MOST_ROUNDS = 100
 """Topics that are looked for among what begins with nothing common."""
@@ -138,8 +138,8 @@ def _said(raw: str) -> tuple[str, ...]:
 
 
 def _objects(said: Mapping[str, tuple[str, ...]]) -> dict[str, _Words]:
-    """Of each tool the words in its name that are things, in the singular, in their order."""
-    singular = {tool: [_singular(word) for word in found] for tool, found in said.items()}
+    """The nouns in the name of each tool, in the singular and in their order."""
+    singular = {tool: [singular_of(word) for word in found] for tool, found in said.items()}
     counts = Counter(word for found in singular.values() for word in set(found))
     common = {word for word, count in counts.items() if count > _SHARED * len(said)}
     return {
@@ -153,7 +153,7 @@ def _written(said: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     written: dict[str, str] = {}
     for found in said.values():
         for word in found:
-            one = _singular(word)
+            one = singular_of(word)
             written[one] = min(written.get(one, word), word, key=lambda form: (len(form), form))
     return written
 
@@ -167,7 +167,8 @@ def _things(found: list[str]) -> _Words:
     )
 
 
-def _singular(word: str) -> str:
+def singular_of(word: str) -> str:
+    """An English noun in lower case without its plural ending."""
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
@@ -176,7 +177,7 @@ def _singular(word: str) -> str:
 
 
 def _all(text: str) -> frozenset[str]:
-    return frozenset(_singular(word) for word in text.split())
+    return frozenset(singular_of(word) for word in text.split())
 
 
 _SMALL = _all(

@@ -10,19 +10,21 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.catalog.catalog import Catalog, Server, Tool, nearest, shown
+from codemode_server.catalog.catalog import Catalog, Server, Tool, shown
+from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
-from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError, UnknownTool
-from codemode_server.model import Effect, UpstreamState
+from codemode_server.model import Effect
 
 PAGE_SIZE = 100
 _PAGE_CHARACTERS = 12_000
-"""Of a listing by topic; about as much as a page of tools with a sentence each."""
+"""Length of a page of topics, about that of a page of tools with a sentence each."""
 MOST_FILES = 20
 """Files that one `read_tool` reads."""
 _FOLDERS = ("servers", "skills", "workspace")
+_NO_SKILLS = "saved programs; there are none yet"
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
 
 
@@ -123,13 +125,13 @@ def list_dir(
     parts = _parts(place)
     match parts:
         case []:
-            return _root(catalog)
+            return _root(catalog, has_skills=any(True for _ in skills()))
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
             return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
             found = _sorted(skills())
-            return _paged("/skills", "from skills.<name> import <name>" if found else "no skills saved", found, page)
+            return _paged("/skills", "from skills.<name> import <name>" if found else _NO_SKILLS, found, page)
         case ["workspace", *inner]:
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
@@ -172,37 +174,24 @@ def read_tool(
 
 
 def tool_line(tool: Tool) -> str:
-    """What is said of a tool on one line beside its name."""
-    said = first_sentence(tool.definition.description) or one_line(tool.definition.title, 120)
+    """What is shown of a tool on one line beside its name."""
     effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
-    return " ".join(part for part in (said, effect) if part)
+    mark = f"[not callable: needs {tool.definition.needs}]" if tool.definition.needs else ""
+    deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
+    return " ".join(part for part in (tool.summary, deprecated, effect, mark) if part)
 
 
-def availability(server: Server) -> str:
-    """Empty for a server whose calls go through, else what is wrong."""
-    match server.state:
-        case UpstreamState.READY:
-            return ""
-        case UpstreamState.WAITING | UpstreamState.CONNECTING:
-            return "connecting"
-        case UpstreamState.DISABLED:
-            return "disabled in upstream.yaml: calls fail"
-        case UpstreamState.FAILED:
-            why = f" ({one_line(server.error, 160)})" if server.error else ""
-            return f"unavailable: calls fail until it is back{why}"
-
-
-def _root(catalog: Catalog) -> Folder:
+def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
     entries = (
-        Entry("servers", f"{_totals(catalog)}, each a function to import", True),
-        Entry("skills", "saved programs, importable", True),
-        Entry("workspace", "files that stay between programs", True),
+        Entry("servers", f"{_totals(catalog)}; a tool is a function: from servers.<server> import <tool>", True),
+        Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else _NO_SKILLS, True),
+        Entry("workspace", "files that programs wrote, for later programs", True),
     )
-    return Folder("/", "", entries)
+    return Folder("/", "list_dir opens these folders", entries)
 
 
 def _server_entry(server: Server) -> Entry:
-    parts = [first_sentence(server.description, 160), _count(len(server.tools), "tool"), availability(server)]
+    parts = [server.summary, _count(len(server.tools), "tool"), server.availability]
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
@@ -212,7 +201,7 @@ def _server_folder(server: Server, page: int) -> Folder:
     path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
     if topics := _topics(server):
         count += f' by topic; list_dir("{path}/<topic>") tells more'
-    summary = " · ".join(part for part in (raw, count, availability(server), left_out) if part)
+    summary = " · ".join(part for part in (raw, count, _not_callable(server), server.availability, left_out) if part)
     if not topics:
         return _paged(path, summary, _tool_entries(server.tools), page)
     pages = _topic_pages(topics)
@@ -220,9 +209,17 @@ def _server_folder(server: Server, page: int) -> Folder:
     return Folder(path, summary, tuple(pages[page - 1]), page, len(pages))
 
 
+def _not_callable(server: Server) -> str:
+    needs = sorted({tool.definition.needs for tool in server.tools if tool.definition.needs})
+    if not needs:
+        return ""
+    number = sum(bool(tool.definition.needs) for tool in server.tools)
+    return f"{number} not callable: codemode-server does not support {', '.join(needs)} yet"
+
+
 def _topic_folder(server: Server, topic: Topic, page: int) -> Folder:
     entries = _tool_entries(server.by_name[name] for name in topic.tools)
-    summary = [f"{_count(len(entries), 'tool')} of {server.name}", availability(server)]
+    summary = [f"{_count(len(entries), 'tool')} of {server.name}", server.availability]
     return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
 
 
@@ -282,6 +279,10 @@ def _read(
             return _file("/servers/__init__.py", servers_package_source(), wanted)
         case ["servers", name] if name in catalog.by_name:
             return list_dir(catalog, wanted["path"])
+        case ["servers", name, topic] if (
+            (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
+        ):
+            return list_dir(catalog, wanted["path"])
         case ["skills", name] if skill is not None:
             return _file(f"/skills/{name}.py", skill(name), wanted)
         case ["workspace", *inner] if workspace is not None and inner:
@@ -291,7 +292,7 @@ def _read(
     tool = _tool_at(catalog, parts)
     if tool is None:
         raise MetaToolError(_no_such(catalog, wanted["path"], parts))
-    note = availability(catalog.server(tool.server))
+    note = catalog.server(tool.server).availability
     return _file(tool.path, tool.stub.source, wanted, f" · {note}" if note else "")
 
 
@@ -345,7 +346,9 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
         same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
         if same:
             return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
-        return f"no folder {shown(place)}; {nearest(parts[1], (server.name for server in catalog.servers))}"
+        if place.startswith("/") and not place.startswith("/servers"):
+            return f"no folder {shown(place)}; there are /servers, /skills and /workspace"
+        return f"no folder {shown(place)}; {nearest_servers(parts[1], (server.name for server in catalog.servers))}"
     return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
 
 

@@ -15,7 +15,7 @@ from codemode_server.text import clean
 _FULL_LINE = 60
 _FEW = 10
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[。！？])")
+SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[。！？])")
 
 
 def prose(text: object, limit: int) -> str:
@@ -51,7 +51,7 @@ def first_sentence(text: object, limit: int = 120) -> str:
         if not line or (len(before) < _FULL_LINE and not line[0].islower()):
             break
         paragraph = f"{paragraph} {line}"
-    sentence = _SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0]
+    sentence = SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0]
     if len(sentence) <= limit:
         return sentence
     return f"{sentence[:limit].rsplit(' ', 1)[0].rstrip(',;:')}…"

@@ -1,16 +1,17 @@
 """The configuration file: found, read, checked, described and watched.
 
     loaded = load(path)               everything that is wrong with the file is one SettingsError, with lines
-    print(describe(loaded))           what was understood, without secrets
-    async for now in changes(path):   settings or errors, each time the file has changed
 
-Modules, in the order in which data flows: `document` (text → tree with lines), `hosts` (their form → ours),
-`expansion` (variables), `checking` (tree → typed settings), `secrecy` (what must never be seen), `loading` (all of
-it), and on what was loaded `description` and `watching`. `problems` is what they all report to.
+`description.describe` says what was understood, without secrets; `watching.changes` gives the settings, or an error,
+each time the file has changed. Whoever needs these imports them: the first `tools/list` does without.
+
+Modules, in the order in which data flows: `places` (which file), `sources` (files read, with their digests), `trust`
+(whether it may be used), `document` and `toml` (text → tree with lines), `formats`, `hosts` and `restrictions` (their
+form → ours), `expansion` (variables), `checking` (tree → typed settings), `secrecy` (what must never be seen),
+`reading` and `loading` (all of it), and on what was loaded `description`, `preview` (shown before trust is asked for)
+and `watching`. `problems` is what they all report to.
 """
 
-from codemode_server.config.description import describe
-from codemode_server.config.loading import LoadedSettings, load
-from codemode_server.config.watching import changes
+from codemode_server.config.loading import LoadedSettings, load, locate
 
-__all__ = ["LoadedSettings", "changes", "describe", "load"]
+__all__ = ["LoadedSettings", "load", "locate"]

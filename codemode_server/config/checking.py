@@ -16,6 +16,7 @@ from codemode_server.settings import (
     LimitSettings,
     PermissionRule,
     PermissionSettings,
+    ResultSettings,
     SandboxSettings,
     SearchSettings,
     ServerSettings,
@@ -25,7 +26,7 @@ from codemode_server.settings import (
     TracingSettings,
 )
 
-Place: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 _NOTHING_IS_EMPTY = frozenset(
     {*Settings.model_fields, "langfuse", "tools", "rules", "args", "env", "headers", "include", "exclude"}
@@ -48,7 +49,7 @@ _OTHERWISE_CALLED = {
 }
 
 
-def check(tree: Node, problems: Problems, excused: Iterable[Place] = ()) -> Settings | None:
+def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Settings | None:
     """The settings; or none, and problems have been added.
 
     `excused` are the places that are known to be wrong already: nothing more is said of them, and nothing of what
@@ -67,7 +68,7 @@ def check(tree: Node, problems: Problems, excused: Iterable[Place] = ()) -> Sett
     return None
 
 
-def plain(node: Node, path: Place = ()) -> Any:
+def plain(node: Node, path: KeyPath = ()) -> Any:
     """The tree as plain data, as pydantic takes it."""
     if isinstance(node.value, dict):
         return {
@@ -96,22 +97,22 @@ def find(tree: Node, path: Sequence[str | int]) -> Node:
     return node
 
 
-def _is_as_written(path: Place) -> bool:
+def _is_as_written(path: KeyPath) -> bool:
     return len(path) >= 3 and path[0] == "servers" and path[2] in _AS_WRITTEN
 
 
-def _place(detail: ErrorDetails) -> Place:
+def _place(detail: ErrorDetails) -> KeyPath:
     place = tuple(step for step in detail["loc"] if step != "[key]")
     member = detail.get("ctx", {}).get("member") if detail["type"] == "problem_within" else None
     return place if member is None else (*place, member)
 
 
-def _one_holds_the_other(one: Place, other: Place) -> bool:
+def _one_holds_the_other(one: KeyPath, other: KeyPath) -> bool:
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
 
 
-def _problem(tree: Node, place: Place, detail: ErrorDetails) -> Problem:
+def _problem(tree: Node, place: KeyPath, detail: ErrorDetails) -> Problem:
     node = find(tree, place)
     where = node.where
     if detail["type"] == "extra_forbidden":
@@ -124,7 +125,7 @@ def _problem(tree: Node, place: Place, detail: ErrorDetails) -> Problem:
     return Problem(node.line, where, _message(detail, node, place))
 
 
-def _unknown_key(place: Place) -> str:
+def _unknown_key(place: KeyPath) -> str:
     name = str(place[-1])
     known = _known_keys(place[:-1])
     meant = _OTHERWISE_CALLED.get(name)
@@ -137,7 +138,7 @@ def _unknown_key(place: Place) -> str:
     return f"unknown key; there are {', '.join(known)}"
 
 
-def _known_keys(section: Place) -> tuple[str, ...]:
+def _known_keys(section: KeyPath) -> tuple[str, ...]:
     """The keys that a section may have."""
     in_servers = section[:1] == ("servers",)
     shape = tuple(
@@ -146,7 +147,7 @@ def _known_keys(section: Place) -> tuple[str, ...]:
     return tuple(_SECTIONS[shape].model_fields) if shape in _SECTIONS else ()
 
 
-_SECTIONS: dict[Place, type[Any]] = {
+_SECTIONS: dict[KeyPath, type[Any]] = {
     (): Settings,
     ("servers", "*"): ServerSettings,
     ("servers", "*", "tools"): ToolFilter,
@@ -158,6 +159,7 @@ _SECTIONS: dict[Place, type[Any]] = {
     ("tracing", "langfuse"): LangfuseSettings,
     ("search",): SearchSettings,
     ("search", "endpoint"): EndpointSettings,
+    ("results",): ResultSettings,
     ("state",): StateSettings,
 }
 
@@ -186,7 +188,7 @@ def _text_expected(node: Node) -> str:
     return f"must be text, not {_kind(node)}"
 
 
-def _one_of(node: Node, context: dict[str, Any], place: Place) -> str:
+def _one_of(node: Node, context: dict[str, Any], place: KeyPath) -> str:
     expected = str(context["expected"])
     names = [name.strip("'") for name in expected.replace(" or ", ", ").split(", ")]
     if place[-1] == "transport" and node.text.casefold() == "stdio":
@@ -195,7 +197,7 @@ def _one_of(node: Node, context: dict[str, Any], place: Place) -> str:
     return f"must be one of {', '.join(map(repr, names))}" + (f"; did you mean {meant!r}?" if meant else "")
 
 
-_Sentence: TypeAlias = Callable[[Node, dict[str, Any], Place], str]
+_Sentence: TypeAlias = Callable[[Node, dict[str, Any], KeyPath], str]
 
 _SENTENCES: dict[str, _Sentence] = {
     "string_type": lambda node, context, place: _text_expected(node),
@@ -229,7 +231,7 @@ _SENTENCES: dict[str, _Sentence] = {
 }
 
 
-def _message(detail: ErrorDetails, node: Node, place: Place) -> str:
+def _message(detail: ErrorDetails, node: Node, place: KeyPath) -> str:
     sentence = _SENTENCES.get(detail["type"])
     if sentence is None:  # pydantic's own message may hold the value
         return f"can't be used here ({detail['type']})"

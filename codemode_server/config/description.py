@@ -10,11 +10,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel
 
+from codemode_server.config import trust
 from codemode_server.config.loading import LoadedSettings
+from codemode_server.config.problems import printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
 from codemode_server.settings import ServerSettings
 
 MASK = "***"
+_MAX_LINE_CHARACTERS = 10_000
+_SHOWN_WHOLE = frozenset({"sandbox", "state"})
+"""Sections that are shown with their defaults; of the others, what differs from them."""
 
 
 def describe(loaded: LoadedSettings) -> str:
@@ -23,23 +28,28 @@ def describe(loaded: LoadedSettings) -> str:
     lines = [f"file: {loaded.path or 'none'}"]
     if loaded.path:
         lines.append(f"relative paths: from {loaded.base_dir}")
+    if loaded.path and loaded.place and loaded.place.is_in_current_folder:
+        is_trusted = trust.is_trusted(loaded.path, loaded.digests)
+        lines.append(
+            "trust: given"
+            if is_trusted
+            else "trust: not trusted, so its servers are not started; run `codemode-server trust`"
+        )
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
-    lines += ["", f"servers: {len(settings.servers) or 'none'}"]
+    lines += ["", f"servers: {len(settings.servers) + len(loaded.invalid_servers) or 'none'}"]
     for name, server in settings.servers.items():
         lines += _server(name, server, loaded)
+    lines += [f"  {name} (off: its entry can't be used)" for name in loaded.invalid_servers]
     lines += ["", f"permissions: what no rule matches is {_PAST[settings.permissions.default]}"]
     for number, rule in enumerate(settings.permissions.rules, start=1):
         lines.append(f"  {number}. {rule.answer} {rule.pattern}" + (f" ({rule.reason})" if rule.reason else ""))
-    lines += ["", *_section("limits", settings.limits, all_of_it=False)]
-    lines += _section("sandbox", settings.sandbox)
-    lines += _tracing(loaded)
-    lines += _section("search", settings.search, all_of_it=False)
-    lines += _section("state", settings.state)
+    others = [name for name in type(settings).model_fields if name not in ("servers", "permissions")]
+    lines += ["", *(_section(name, loaded) for name in others)]
     warnings = [*loaded.warnings, *_missing_programs(loaded)]
     if warnings:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
-    return "\n".join(masked(line, loaded) for line in lines)
+    return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
 
 
 def masked(text: str, loaded: LoadedSettings) -> str:
@@ -104,30 +114,41 @@ def _without_short(text: str, loaded: LoadedSettings) -> str:
     return text
 
 
-def _section(name: str, section: BaseModel, *, all_of_it: bool = True) -> Iterator[str]:
+def _section(name: str, loaded: LoadedSettings) -> str:
+    if name == "tracing":
+        return f"tracing: {_tracing(loaded)}"
+    section: BaseModel = getattr(loaded.settings, name)
     defaults = type(section)()
     shown = {
         field: value
         for field, value in section
-        if value is not None and (all_of_it or value != getattr(defaults, field))
+        if value is not None and (name in _SHOWN_WHOLE or value != getattr(defaults, field))
     }
-    if not shown:
-        yield f"{name}: defaults"
-        return
-    yield f"{name}: {', '.join(f'{field} {_number(value)}' for field, value in shown.items())}"
+    fields = [line for field, value in shown.items() for line in _fields(field, value, loaded)]
+    return f"{name}: {', '.join(fields) or 'defaults'}"
 
 
-def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _fields(name: str, value: object, loaded: LoadedSettings) -> Iterator[str]:
+    """A setting with its name; of a section within the section, all that is set."""
+    if isinstance(value, BaseModel):
+        for field, inner in value:
+            if inner is not None:
+                yield from _fields(f"{name}.{field}", inner, loaded)
+    elif isinstance(value, str) and looks_secret(name.rpartition(".")[2]):
+        yield f"{name} {MASK}"
+    elif isinstance(value, str) and "://" in value:
+        yield f"{name} {_address(value, loaded)}"
+    else:
+        yield f"{name} {f'{value:g}' if isinstance(value, float) else value}"
 
 
-def _tracing(loaded: LoadedSettings) -> Iterator[str]:
+def _tracing(loaded: LoadedSettings) -> str:
     tracing = loaded.settings.tracing
     to = [f"OTLP at {_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
     if tracing.langfuse.public_key and tracing.langfuse.secret_key:
         base_url = tracing.langfuse.base_url
         to.append("Langfuse" + (f" at {_address(base_url, loaded)}" if base_url else ""))
-    yield f"tracing: {' and '.join(to) or 'kept here only'}, as {tracing.service_name}"
+    return f"{' and '.join(to) or 'kept here only'}, as {tracing.service_name}"
 
 
 def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:

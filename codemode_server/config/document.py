@@ -32,10 +32,12 @@ class Node:
 
     value: Value
     line: int
-    """Of its key, or of the value itself where it has none."""
+    """Line of its key, or of the value itself if it has no key."""
     where: str
     text: str = ""
     """A scalar as it is written, without quotes."""
+    env_file: str = ""
+    """The `envFile`, as the entry names it, that holds this value; empty for what the configuration file holds."""
 
     @property
     def entries(self) -> dict[str, Node]:
@@ -239,7 +241,7 @@ def _json_sentence(problem: str, context: str) -> str:
 
 
 _JSON_PARTS = re.compile(
-    r'(?P<string>"(?:\\.|[^"\\])*")|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<comma>,)(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])|\t',
+    r'(?P<string>"(?:\\.|[^"\\])*")|(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))|(?P<comma>,)(?=(?:\s|//[^\n]*|/\*.*?\*/)*+[}\]])|\t',
     re.DOTALL,
 )
 _SURROGATES = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")

@@ -14,21 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.config.document import MAX_BYTES
+from codemode_server.config.sources import Sources
 
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
-_OF_HOSTS = re.compile(r"(?:input|command|config):|workspaceFolder|pathSeparator|extensionPath")
+_ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder)(?::[\w .,/-]{0,80})?", re.ASCII)
+_EDITOR_PATHS = re.compile(
+    r"workspace(?:Folder|FolderBasename|Root)|file(?:Basename|BasenameNoExtension|Dirname|Extname|WorkspaceFolder)?"
+    r"|relativeFile(?:Dirname)?|pathSeparator|/|extensionPath|execPath"
+)
+"""Variables of VS Code and the editors made from it, which they fill in from what is open in them."""
 _FROM_HOSTS = {"userHome": "HOME"}
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What became of one string."""
+    """One string with its variables filled in."""
 
     text: str
     used: tuple[tuple[str, str], ...] = ()
-    """Variables and their values; a default that stood in for one is not among them."""
+    """Names and values of the variables that were filled in; without those for which a default was used."""
     defaulted: tuple[tuple[str, str], ...] = ()
-    """Variables and the defaults that stood in for them."""
+    """Names of variables that are unset or empty, with the defaults that were used."""
 
 
 class NotExpandable(Exception):
@@ -73,11 +79,10 @@ def expand(text: str, variables: Mapping[str, str]) -> Expansion:
     return Expansion("".join(parts) + text[position:], tuple(used), tuple(defaulted))
 
 
-def read_dotenv(path: Path, warnings: list[str], name: str) -> dict[str, str]:
+def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) -> dict[str, str]:
     """The variables of a `.env` file, values as they stand; none if there is no such file."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = sources.read(path)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         return {}
@@ -117,16 +122,21 @@ def _reference(inside: str) -> tuple[str, str | None]:
     match = _NAME.fullmatch(name)
     if match:
         return match[1], default if separator else None
-    if _OF_HOSTS.match(inside):
+    if _ASKED_OF_EDITOR.fullmatch(inside) or _EDITOR_PATHS.fullmatch(inside):
         raise NotExpandable(
-            "this `${…}` is filled in by the host the entry was written for; put the value in an environment variable "
-            "and write ${NAME}"
+            f"${{{inside}}} is a variable of an editor, which only the editor can fill in; write the value here, or "
+            "set an environment variable (also in .env beside the file) and write ${NAME}"
         )
     raise NotExpandable("a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally")
 
 
 def _unset_sentence(unset: list[str]) -> str:
     names = list(dict.fromkeys(unset))
+    if of_editor := next(filter(_EDITOR_PATHS.fullmatch, names), None):
+        return (
+            f"${{{of_editor}}} is a variable of an editor, which only the editor can fill in; write the path here, or "
+            f"set {of_editor} in the environment or in .env beside the file"
+        )
     if len(names) == 1:
         there_is = f"; set it in the environment or in .env beside the file, or write ${{{names[0]}:-default}}"
         return f"{names[0]} is not set{there_is}"

@@ -1,35 +1,36 @@
-"""Finds the configuration file and reads it: text → tree → hosts' form → variables → settings → secrets.
+"""Finds the configuration file and reads it: text → tree → our form → variables → settings → secrets.
 
     settings, path, base_dir …  =  load(path)
 
-Where it is: `--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` (or `.yml`) in the current folder, else in
-the user's configuration folder. None there is no error: there are no servers then, and a warning says how to begin.
-A path that was given and isn't there is one.
+No file is no error: there are no servers then, and a notice says how to begin. A path that was given and isn't there is
+one. A file in the current folder that the person has not trusted is passed over (`places`, `trust`).
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codemode_server.config import checking, hosts
+from codemode_server.config import places, trust
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
-from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
-from codemode_server.config.problems import Problems, nearest, printable
-from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.formats import in_our_form
+from codemode_server.config.hosts import Translation
+from codemode_server.config.places import NAMES, VARIABLE, ConfigFile, Stamp, stamp_of
+from codemode_server.config.problems import Problems, printable
+from codemode_server.config.reading import Reading
+from codemode_server.config.sources import Sources
+from codemode_server.config.toml import looks_like_toml, parse_toml
 from codemode_server.errors import SettingsError
-from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
+from codemode_server.settings import Settings
 
-NAMES = ("upstream.yaml", "upstream.yml")
-VARIABLE = "CODEMODE_CONFIG"
-_SERVER_KEYS = frozenset(ServerSettings.model_fields)
-_MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
-_OFF = frozenset({"false", "0", "no", "off", "n", "f"})
-
-Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Time, size and inode of the file and of its `.env`, or none where there is no such file."""
+_BEGINS_AS_JSON = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
+_MAX_PATH_CHARACTERS = 500
+"""Characters of a path in a message; whoever made the folder chose them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,299 +49,204 @@ class LoadedSettings:
     """Names of the variables that were used."""
     short_secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets too short or too common to be masked everywhere; masked by `describe`."""
+    invalid_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Servers that are off because their entries can't be used, each with what is wrong, as `file:line: key: …`."""
+    unused_file: str = ""
+    """Which file in the current folder is not used, why, and what changes that."""
+    place: ConfigFile | None = None
+    """Where the file is; none if there is none."""
+    digests: trust.Digests = field(default_factory=dict, repr=False, compare=False)
+    """Digests of the files that were read."""
+    as_written: Node = field(default=EMPTY, repr=False, compare=False)
+    """The file in our form, before variables were filled in."""
+    dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """The variables of the `.env` beside the file."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
-    """Which state of the files this is."""
+    """Stamp of the files when they were read."""
+
+    @property
+    def server_errors(self) -> tuple[str, ...]:
+        """What is wrong with single servers, a line each."""
+        return tuple(line for lines in self.invalid_servers.values() for line in lines)
+
+    @property
+    def all_messages(self) -> tuple[str, ...]:
+        """Every message for the person, a line each: errors of single servers, the file that is not used, warnings."""
+        return tuple(line for line in (*self.server_errors, self.unused_file, *self.warnings) if line)
+
+    @property
+    def messages_for_model(self) -> tuple[str, ...]:
+        """What the model should know to tell the person: which file is not used, and why there are no servers."""
+        notices = (
+            [f"{self.unused_file} (that is the user's decision), then start a new session"] if self.unused_file else []
+        )
+        if self.path is None:
+            notices += self.warnings
+        elif not (self.settings.servers or self.invalid_servers):
+            path = printable(str(self.path), _MAX_PATH_CHARACTERS)
+            notices.append(f"{path} has no servers; the user adds them under `servers:` and saves the file")
+        return tuple(notices)
+
+
+class Untrusted(SettingsError):
+    """A file in the current folder has content that the person has not trusted."""
+
+    def __init__(self, path: Path, *, is_changed: bool) -> None:
+        self.is_changed = is_changed
+        """Whether other content of it was trusted."""
+        super().__init__(
+            f"{printable(str(path), _MAX_PATH_CHARACTERS)} is not used, since "
+            f"{'it has changed since it was trusted' if is_changed else 'this folder is not trusted'}. To use it, run: "
+            f"codemode-server trust {printable(shlex.quote(str(path.parent)), _MAX_PATH_CHARACTERS)}"
+        )
 
 
 def load(
-    path: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    require_trust: bool = True,
 ) -> LoadedSettings:
     """The configuration at `path`, or wherever it is.
 
-    Raises `SettingsError` with all that is wrong with it.
+    A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
+    with all errors: what limits programs must never be skipped. Without `require_trust` a file in the current folder is
+    read even if it is not trusted; none of its servers may be started then.
     """
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
+    if place := places.asked_for(path, environ, cwd):
+        places.check_asked_for(place, path, environ)
+        return _loaded(place, environ, cwd)
+    unused_file = ""
+    if place := places.in_folder(cwd):
+        try:
+            loaded = _loaded(place, environ, cwd, require_trust=require_trust)
+            return replace(loaded, warnings=(*places.not_read_beside(place), *loaded.warnings))
+        except Untrusted as untrusted:
+            unused_file = str(untrusted)
+    place = places.of_user()
+    loaded = _loaded(place, environ, cwd) if place else _no_file(environ, cwd)
+    return replace(loaded, unused_file=unused_file)
+
+
+def locate(
+    path: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> ConfigFile:
+    """The file that `load` reads, or would read if it were there."""
+    environ = os.environ if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    if place := places.asked_for(path, environ, cwd):
+        return place
+    if place := places.in_folder(cwd):
+        try:
+            return _loaded(place, environ, cwd).place or place
+        except Untrusted:
+            pass
+        except SettingsError:
+            return place
+    return ConfigFile(places.user_file())
+
+
+def load_place(
+    place: ConfigFile, environ: Mapping[str, str] | None = None, *, require_trust: bool = True
+) -> LoadedSettings:
+    """The configuration in this file. Raises `SettingsError` if it can't be used, or its content is not trusted."""
+    environ = os.environ if environ is None else environ
+    if not place.path.exists():
+        raise SettingsError(f"{place.path}: there is no such file; create it again")
+    return _loaded(place, environ, Path.cwd(), require_trust=require_trust)
+
+
+def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require_trust: bool = True) -> LoadedSettings:
+    path, dotenv_path = place.path, place.path.with_name(".env")
+    needs_trust = place.is_in_current_folder and require_trust
+    record = trust.find(path) if needs_trust else None
+    if needs_trust and record is None:
+        raise Untrusted(path, is_changed=False)
+    stamp = stamp_of_place(place)
     warnings: list[str] = []
-    found = _find(path, environ, cwd, warnings)
-    if found is None:
-        return _no_file(environ, cwd, warnings)
-    stamp = stamp_of(found)
-    name = _shown(found, cwd)
-    problems = Problems(name)
-    text = _read(found, problems)
-    is_json = found.suffix in (".json", ".jsonc") or text.lstrip().startswith("{")
-    tree = parse(text, problems, is_json=is_json)
-    dotenv = read_dotenv(found.with_name(".env"), warnings, _shown(found.with_name(".env"), cwd))
-    reading = _Reading(problems, warnings, {**dotenv, **environ}, found.parent)
-    settings = reading.settings(_one_form(tree, problems, warnings, is_json=is_json))
+    sources, problems = Sources(), Problems(_shown(path, cwd))
+    content = _read(path, sources, problems)
+    dotenv = read_dotenv(dotenv_path, sources, warnings, _shown(dotenv_path, cwd))
+    _check_unchanged(path, sources, record)  # before anything of it is parsed
+    text = _decoded(content, problems)
+    variables = {**dotenv, **environ}
+    translation = Translation(problems, warnings, variables, path.parent, sources)
+    tree = _in_our_form(text, translation, path)
+    reading = Reading(problems, warnings, variables, path.parent)
+    for name, value in translation.from_env_files:
+        reading.secrets.add_variable(name, name, value, is_default=False)
+    settings = reading.settings(tree)
+    _check_unchanged(path, sources, record)  # each `envFile` that was read meanwhile
     return LoadedSettings(
         settings=settings,
-        path=found,
-        base_dir=found.parent,
+        path=path,
+        base_dir=path.parent,
         warnings=tuple(warnings),
         secrets=frozenset(reading.secrets.values),
         short_secrets=frozenset(reading.secrets.short),
         expanded_from=frozenset(reading.used),
+        invalid_servers=reading.invalid_servers,
+        place=place,
+        digests=sources.digests,
+        as_written=tree,
+        dotenv=dotenv,
         stamp=stamp,
     )
 
 
-def stamp_of(path: Path) -> Stamp:
-    """The state that the file and its `.env` are in."""
-
-    def one(file: Path) -> tuple[int, int, int] | None:
-        try:
-            status = file.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
-    return one(path), one(path.with_name(".env"))
+def _check_unchanged(path: Path, sources: Sources, record: trust.Record | None) -> None:
+    """Raise `Untrusted` if what was read so far is not what the person trusted, where trust is needed."""
+    if record is not None and not sources.digests.items() <= record.digests.items():
+        raise Untrusted(path, is_changed=True)
 
 
-def user_file() -> Path:
-    """The file in the user's configuration folder."""
-    from platformdirs import user_config_path
-
-    return user_config_path("codemode-server", appauthor=False) / NAMES[0]
-
-
-def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, warnings: list[str]) -> Path | None:
-    given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
-    if given:
-        named = Path(os.path.normpath(cwd / Path(given).expanduser()))
-        if named.is_dir():
-            raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {named / NAMES[0]}")
-        if not named.exists():
-            raise SettingsError(f"{given}: there is no such file ({by}); correct the path or create the file")
-        return named
-    here = [cwd / name for name in NAMES if (cwd / name).is_file()]
-    if len(here) > 1:
-        warnings.append(f"{NAMES[0]} is read; {NAMES[1]} beside it is not")
-    if here:
-        return here[0]
-    user = user_file()
-    return user if user.is_file() else None
+def _in_our_form(text: str, translation: Translation, path: Path) -> Node:
+    if looks_like_toml(text):
+        return in_our_form(parse_toml(text, translation.problems), translation, is_host_file=True)
+    is_json = path.suffix in (".json", ".jsonc") or _BEGINS_AS_JSON.match(text) is not None
+    return in_our_form(parse(text, translation.problems, is_json=is_json), translation, is_host_file=is_json)
 
 
-def _no_file(environ: Mapping[str, str], cwd: Path, warnings: list[str]) -> LoadedSettings:
-    user = user_file()
-    warnings.append(
+def stamp_of_place(place: ConfigFile) -> Stamp:
+    """The state that a configuration's files are in."""
+    files = (place.path, place.path.with_name(".env"))
+    # A running server takes over what the person trusts anew.
+    return stamp_of(*files, *([trust.record_file(place.path)] if place.is_in_current_folder else []))
+
+
+def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:
+    user = places.user_file()
+    message = (
         f"no configuration file, so there are no servers; looked at ${VARIABLE}, {cwd / NAMES[0]} and {user}. "
         f"Create one with `servers:`, or give a file with --config"
     )
-    reading = _Reading(Problems(""), warnings, environ, user.parent)
+    reading = Reading(Problems(""), [], environ, user.parent)
     settings = reading.settings(EMPTY)
-    return LoadedSettings(settings, None, user.parent, tuple(warnings), frozenset(reading.secrets.values))
+    return LoadedSettings(settings, None, user.parent, (message,), frozenset(reading.secrets.values))
 
 
 def _shown(path: Path, cwd: Path) -> str:
     return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
-def _read(path: Path, problems: Problems) -> str:
+def _read(path: Path, sources: Sources, problems: Problems) -> bytes:
     try:
-        if not path.is_file():
-            problems.add(0, "", "is not a regular file")
-            raise problems.error()
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = sources.read(path)
     except OSError as error:
         problems.add(0, "", f"can't be read: {error.strerror}")
-    else:
-        if len(content) > MAX_BYTES:
-            problems.add(0, "", "is larger than 1 MiB, which no configuration needs")
-            raise problems.error()
-        try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            problems.add(content.count(b"\n", 0, error.start) + 1, "", "is not UTF-8 here; save the file as UTF-8")
+        raise problems.error() from None
+    if len(content) > MAX_BYTES:
+        problems.add(0, "", "is larger than 1 MiB, which no configuration needs")
+        raise problems.error()
+    return content
+
+
+def _decoded(content: bytes, problems: Problems) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        problems.add(content.count(b"\n", 0, error.start) + 1, "", "is not UTF-8 here; save the file as UTF-8")
     raise problems.error()
-
-
-def _one_form(tree: Node, problems: Problems, warnings: list[str], *, is_json: bool) -> Node:
-    """The tree with all servers under `servers`, in our form.
-
-    JSON files are taken to be hosts' own, so keys in them that are not ours are theirs; so is `mcpServers` anywhere.
-    """
-    members = {key: node for key, node in tree.entries.items() if not key.startswith("x-") and key != "$schema"}
-    foreign = members.pop("mcpServers", None)
-    ours = members.get("servers")
-    servers: dict[str, Node] = {}
-    for section, is_hosts in ((ours, is_json), (foreign, True)):
-        if section is None or section.value is None:
-            continue
-        if not isinstance(section.value, dict):
-            problems.add(section.line, section.where, "must be a mapping of names to servers")
-            continue
-        for name, entry in section.entries.items():
-            legal = hosts.server_name(name) if is_hosts else name
-            if is_hosts:
-                if hosts.starts_this_server(entry):
-                    warnings.append(f"{problems.name}:{entry.line}: {entry.where}: left out, since it is this server")
-                    continue
-                if legal != name:
-                    warnings.append(f"{problems.name}:{entry.line}: {entry.where}: is called {legal!r} here")
-                entry = hosts.translated(entry, _SERVER_KEYS, problems, warnings, problems.name)
-            if legal in servers:
-                problems.add(entry.line, entry.where, f"there are two servers {legal!r}; rename one")
-            servers[legal] = entry
-    if is_json:
-        others = [key for key in members if not nearest(key, Settings.model_fields, cutoff=0.8)]
-        for key in others:
-            del members[key]
-        if others:
-            names = ", ".join(repr(printable(key)) for key in others[:8]) + (" …" if len(others) > 8 else "")
-            warnings.append(f"{problems.name}: ignored, since it concerns other programs only: {names}")
-    if ours is not None and not isinstance(ours.value, (dict, type(None))):
-        del members["servers"]
-    elif servers:
-        members["servers"] = Node(dict(servers), (ours or foreign or tree).line, "servers")
-    return tree.with_value(members)
-
-
-@dataclass(slots=True)
-class _Reading:
-    """One reading of one file, from its tree on."""
-
-    problems: Problems
-    warnings: list[str]
-    variables: Mapping[str, str]
-    base_dir: Path
-    secrets: Secrets = field(default_factory=Secrets)
-    used: set[str] = field(default_factory=set)
-    _excused: list[checking.Place] = field(default_factory=list)
-
-    def settings(self, tree: Node) -> Settings:
-        expanded = self._expanded(tree, ())
-        settings = checking.check(expanded, self.problems, self._excused)
-        self.problems.raise_if_any()
-        if settings is None:  # then there was a problem
-            raise self.problems.error()
-        settings = self._with_langfuse(self._with_paths(settings))
-        self._learn_secrets(settings)
-        self._warn_of_rules_for_nobody(settings, expanded)
-        return settings
-
-    def _expanded(self, node: Node, place: checking.Place, *, is_off: bool = False) -> Node:
-        """The tree with its variables filled in. In a disabled server they need not be set."""
-        if isinstance(node.value, dict):
-            if len(place) == 2 and place[0] == "servers":
-                is_off = self._is_off(node)
-            members: dict[str, Node] = {}
-            for key, child in node.value.items():
-                try:
-                    members[key] = self._expanded(child, (*place, key), is_off=is_off)
-                except _LeftOut:
-                    continue
-            return node.with_value(members)
-        if isinstance(node.value, list):
-            items = [self._expanded(child, (*place, index), is_off=is_off) for index, child in enumerate(node.value)]
-            return node.with_value(items)
-        if not isinstance(node.value, str):
-            return node
-        try:
-            expansion = expand(node.value, self.variables)
-        except NotExpandable as error:
-            if not is_off:
-                self.problems.add(node.line, node.where, str(error))
-                self._excused.append(place)
-            elif place[2:] in (("timeout",), ("transport",), ("protocol",)):
-                raise _LeftOut from None
-            return node
-        for variable, value in (*expansion.used, *expansion.defaulted):
-            self.used.add(variable)
-            in_server = len(place) >= 3 and place[0] == "servers"
-            if (in_server and place[2] in _MAY_BE_SECRET) or looks_secret(variable):
-                key = str(place[-1]) if in_server else ""
-                is_default = (variable, value) in expansion.defaulted
-                self.secrets.add_variable(variable, key, value, is_default=is_default)
-        return node if expansion.text == node.value else node.with_value(expansion.text)
-
-    def _is_off(self, server: Node) -> bool:
-        enabled = server.entries.get("enabled")
-        if enabled is None:
-            return False
-        try:
-            return expand(enabled.text, self.variables).text.casefold() in _OFF or enabled.value is False
-        except NotExpandable:
-            return False
-
-    def _with_paths(self, settings: Settings) -> Settings:
-        """The settings with paths that are absolute."""
-        servers = {
-            name: server
-            if server.command is None
-            else server.model_copy(
-                update={
-                    "command": self._path(server.command) if _is_path(server.command) else server.command,
-                    "cwd": self._path(server.cwd or "."),
-                }
-            )
-            for name, server in settings.servers.items()
-        }
-        state = settings.state.model_copy(
-            update={
-                "dir": settings.state.dir and self._path(settings.state.dir),
-                "skills": self._path(settings.state.skills),
-            }
-        )
-        model = settings.search.model
-        search = settings.search.model_copy(update={"model": self._path(model) if is_folder(model) else model})
-        return settings.model_copy(update={"servers": servers, "state": state, "search": search})
-
-    def _path(self, path: str) -> str:
-        try:
-            expanded = Path(path).expanduser()
-        except RuntimeError:  # `~someone` that there isn't
-            expanded = Path(path)
-        return os.path.normpath(self.base_dir / expanded)
-
-    def _with_langfuse(self, settings: Settings) -> Settings:
-        """Langfuse's own variables too, so that those in `.env` count."""
-        given = settings.tracing.langfuse
-        filled = {
-            key: getattr(given, key) or self.variables.get(f"LANGFUSE_{key.upper()}") or None
-            for key in LangfuseSettings.model_fields
-        }
-        tracing = settings.tracing.model_copy(update={"langfuse": given.model_copy(update=filled)})
-        return settings.model_copy(update={"tracing": tracing})
-
-    def _learn_secrets(self, settings: Settings) -> None:
-        for server in settings.servers.values():
-            self.secrets.add_server(server)
-        langfuse = settings.tracing.langfuse
-        self.secrets.add_named(langfuse.secret_key)
-        self.secrets.add_named(langfuse.public_key)
-        self.secrets.add_address(langfuse.base_url)
-        self.secrets.add_address(settings.tracing.otlp_endpoint)
-        if (endpoint := settings.search.endpoint) is not None:
-            self.secrets.add_named(endpoint.api_key)
-            self.secrets.add_address(endpoint.url)
-
-    def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
-        """A rule with a misspelt server protects nothing."""
-        from fnmatch import fnmatchcase
-
-        names = set(settings.servers) | {_pythonic(name) for name in settings.servers}
-        for index, rule in enumerate(settings.permissions.rules if names else ()):
-            server_glob = rule.pattern.partition("/")[0]
-            if any(fnmatchcase(name, server_glob) for name in names):
-                continue
-            node = checking.find(tree, ("permissions", "rules", index, rule.answer))
-            meant = nearest(server_glob, settings.servers)
-            hint = f"; did you mean {meant!r}?" if meant else ""
-            self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
-
-
-class _LeftOut(Exception):
-    """A value of a disabled server that can't be known."""
-
-
-def _is_path(command: str) -> bool:
-    return "/" in command or command.startswith("~")
-
-
-def _pythonic(name: str) -> str:
-    return "".join(character if character.isalnum() else "_" for character in name).casefold()

@@ -34,16 +34,37 @@ class Problems:
     name: str
     """The file as messages call it."""
     found: list[Problem] = field(default_factory=list)
+    entries: dict[str, str] = field(default_factory=dict)
+    """Where each server's entry is, with the server's name."""
 
     def add(self, line: int, where: str, message: str) -> None:
         self.found.append(Problem(line, where, message))
 
-    def raise_if_any(self) -> None:
-        """Raise one error that tells all of them, in the order of the file."""
-        if self.found:
-            raise self.error()
+    @property
+    def is_outside_servers(self) -> bool:
+        """Whether something is wrong that is no single server's own: the file can't be used at all."""
+        return any(self._server(problem) is None for problem in self.found)
+
+    def by_server(self) -> dict[str, tuple[str, ...]]:
+        """The servers whose entries can't be used, each with what is wrong, in the order of the file."""
+        grouped: dict[str, tuple[str, ...]] = {}
+        for problem in sorted(set(self.found)):
+            if (server := self._server(problem)) is not None:
+                grouped[server] = (*grouped.get(server, ()), self._told(problem))
+        return grouped
+
+    def _server(self, problem: Problem) -> str | None:
+        return next(
+            (
+                name
+                for where, name in self.entries.items()
+                if problem.where == where or problem.where.startswith((f"{where}.", f"{where}["))
+            ),
+            None,
+        )
 
     def error(self) -> SettingsError:
+        """One error that names all of them, in the order of the file."""
         unique = sorted(set(self.found))
         lines = [self._told(problem) for problem in unique[:_MAX_SHOWN]]
         if len(unique) > _MAX_SHOWN:
@@ -73,7 +94,7 @@ def joined(where: str, member: str | int) -> str:
     return f"{where}.{step}" if where else step
 
 
-def printable(name: str) -> str:
+def printable(name: str, limit: int = _MAX_NAME) -> str:
     """A name out of the file, fit for a terminal: one line, no control characters, not endless."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
-    return shown if len(shown) <= _MAX_NAME else shown[:_MAX_NAME] + "…"
+    return shown if len(shown) <= limit else shown[:limit] + "…"

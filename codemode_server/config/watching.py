@@ -8,51 +8,69 @@ file may be empty for a moment, and an empty file is a valid one without servers
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
-from codemode_server.config.loading import LoadedSettings, Stamp, load, stamp_of
+from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_place
+from codemode_server.config.places import ConfigFile, Stamp
 from codemode_server.errors import SettingsError
 
 
 async def changes(
-    path: Path,
+    place: ConfigFile,
     interval_s: float = 1.0,
     *,
-    since: LoadedSettings | None = None,
+    since: LoadedSettings | SettingsError | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[LoadedSettings | SettingsError]:
     """The settings each time they have changed; an error, once, where the file can't be used as it now is.
 
-    After an error go on with the settings you have. `since` are those: a change between `load` and here is then not
-    missed, and a file saved without a change of meaning is not told. Ends never; close it or cancel its task.
+    After an error go on with the settings you have. `since` is what the last reading gave: a change between it and here
+    is then not missed, and a file saved without a change of meaning is not reported. An edit that breaks the entry of a
+    server is an error too, so that a typo stops nothing that works. Ends never; close it or cancel its task.
     """
-    seen: Stamp = since.stamp if since is not None and since.stamp else stamp_of(path)
-    last: LoadedSettings | SettingsError | None = since
+    last = since
+    in_force = since if isinstance(since, LoadedSettings) else None
+    match since:
+        case LoadedSettings():
+            seen = since.stamp
+        case SettingsError():
+            seen = ()
+        case None:
+            seen = stamp_of_place(place)
     pending: Stamp | None = None
     while True:
         await anyio.sleep(interval_s)
-        now = stamp_of(path)
+        now = await anyio.to_thread.run_sync(stamp_of_place, place)
         if now == seen:
             pending = None
         elif now != pending:
             pending = now
         else:
             seen, pending = now, None
-            read = await anyio.to_thread.run_sync(partial(_read, path, environ))
+            read = await anyio.to_thread.run_sync(partial(_read, place, environ, in_force))
             if not _is_same(read, last):
                 last = read
+                in_force = read if isinstance(read, LoadedSettings) else in_force
                 yield read
 
 
-def _read(path: Path, environ: Mapping[str, str] | None) -> LoadedSettings | SettingsError:
+def _read(
+    place: ConfigFile, environ: Mapping[str, str] | None, in_force: LoadedSettings | None
+) -> LoadedSettings | SettingsError:
     try:
-        return load(path, environ=environ)
+        read = load_place(place, environ)
     except SettingsError as error:
         return error
+    if in_force is None:
+        return read
+    broken = [
+        line for name, lines in read.invalid_servers.items() if name not in in_force.invalid_servers for line in lines
+    ]
+    return SettingsError("\n".join(broken)) if broken else replace(read, unused_file=in_force.unused_file)
 
 
 def _is_same(one: LoadedSettings | SettingsError, other: LoadedSettings | SettingsError | None) -> bool:

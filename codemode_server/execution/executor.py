@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 import anyio
@@ -46,6 +47,26 @@ _STATUS = {
 }
 
 
+class Phase(StrEnum):
+    """Phase of an execution."""
+
+    ACCEPTED = "accepted"
+    QUEUED = "queued"  # other programs run, as many as may at once
+    PREPARING = "preparing"  # the sandbox backend is not ready yet
+    CHECKING = "checking"
+    RUNNING = "running"  # from `Execution.begun` on; before that a sandbox is started for it
+
+
+@dataclass(slots=True)
+class QueuePlace:
+    """Where a waiting program stands."""
+
+    place: int
+    """1 for the next."""
+    waiting: int
+    running: int
+
+
 @dataclass(slots=True)
 class Execution:
     """One program on its way. `done` is set once it is settled; from then on nothing of it changes."""
@@ -56,6 +77,11 @@ class Execution:
     limits: Limits
     caller: Caller
     status: ExecutionStatus = ExecutionStatus.RUNNING
+    phase: Phase = Phase.ACCEPTED
+    queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
+    """Kept up to date while it is queued."""
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a sandbox begins to run it."""
     outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
     level: IsolationLevel | None = None
     """None if it never got into a sandbox."""
@@ -82,7 +108,7 @@ class Executor:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
-        check: Callable[[str], Awaitable[Checked]],
+        check: Callable[[str, frozenset[str] | None, str], Awaitable[Checked]],
         sandbox: Sandbox,
         door: Callable[[Execution], Door],
         kept: KeptResults,
@@ -107,6 +133,7 @@ class Executor:
         self._payloads: Payloads = payloads
         self._customer = customer
         self._running = 0
+        self._queue: list[Execution] = []
         self._turn_free = anyio.Condition()
         self._tasks: TaskGroup | None = None
 
@@ -144,7 +171,7 @@ class Executor:
         started = time.perf_counter()
         try:
             with execution.scope:
-                async with self._turn():
+                async with self._turn(execution):
                     await self._run(execution, span)
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.CANCELLED
@@ -161,18 +188,26 @@ class Executor:
             self._settle(execution, span)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """A place among `limits.programs`, waited for at most `limits.queue_seconds`."""
+    async def _turn(self, execution: Execution) -> AsyncIterator[None]:
+        """A place among `limits.programs`, waited for in order and at most `limits.queue_seconds`."""
         limits = self._limits()
         with anyio.move_on_after(limits.queue_seconds) as patience:
             async with self._turn_free:
-                while self._running >= limits.programs:
-                    await self._turn_free.wait()
-                self._running += 1
+                self._queue.append(execution)
+                self._count_queue()
+                try:
+                    while self._running >= limits.programs or self._queue[0] is not execution:
+                        execution.phase = Phase.QUEUED
+                        await self._turn_free.wait()
+                    self._running += 1
+                finally:
+                    self._queue.remove(execution)
+                    self._count_queue()
+                    self._turn_free.notify_all()
         if patience.cancelled_caught:
             raise LimitExceeded(
-                f"{limits.programs} programs are running already, and none ended within {limits.queue_seconds:g} s "
-                "(limits.programs, limits.queue_seconds in upstream.yaml); try again later",
+                f"{limits.programs} programs are running already, and none ended within {limits.queue_seconds:g} s; "
+                "try again later (the user can raise limits.programs or limits.queue_seconds)",
                 setting="limits.programs",
             )
         try:
@@ -181,10 +216,16 @@ class Executor:
             with anyio.CancelScope(shield=True):
                 async with self._turn_free:
                     self._running -= 1
-                    self._turn_free.notify()
+                    self._count_queue()
+                    self._turn_free.notify_all()
+
+    def _count_queue(self) -> None:
+        for place, waiting in enumerate(self._queue, 1):
+            waiting.queue = QueuePlace(place, len(self._queue), self._running)
 
     async def _run(self, execution: Execution, span: Span) -> None:
         session = execution.session
+        execution.phase = Phase.PREPARING
         backend = await self._sandbox.ready()
         execution.level = backend.level
         kept = self._kept_code(execution.code)
@@ -201,8 +242,8 @@ class Executor:
         self._ledger.record_execution_started(
             ExecutionStart(execution.execution_id, session.session_id, self._customer, backend.level.value, kept)
         )
-        checked = await self._check(execution.code)
-        execution.warnings += checked.told_warnings
+        execution.phase = Phase.CHECKING
+        checked = await self._check(execution.code, backend.importable, self._kept.last_value(session))
         spans.describe(
             span,
             "span",
@@ -210,6 +251,7 @@ class Executor:
             codemode__check_warnings=len(checked.warnings) or None,
         )
         if checked.errors:
+            execution.warnings += checked.warning_lines()
             error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
             execution.status, execution.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=error)
             return
@@ -220,8 +262,12 @@ class Executor:
             self._workspace.make(),
             session_id=session.session_id,
             is_last=session.is_passing,
+            begun=execution.begun,
         )
+        execution.phase = Phase.RUNNING
+        execution.caller.doubted_keys = checked.doubted_keys
         execution.outcome = await backend.run(program, self._door(execution))
+        execution.warnings += checked.warning_lines(execution.caller.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         await self._keep(execution)
 
@@ -306,6 +352,7 @@ def _is_small(value: JsonValue) -> bool:
 def _limits(settings: LimitSettings, timeout_s: float | None) -> Limits:
     return Limits(
         wall_seconds=timeout_s or settings.wall_seconds,
+        wall_seconds_from_argument=timeout_s is not None and timeout_s < settings.wall_seconds,
         upstream_seconds=settings.upstream_seconds,
         memory_mb=settings.memory_mb,
         output_bytes=settings.output_bytes,

@@ -28,9 +28,11 @@ from codemode_server.model import Session
 from codemode_server.sandbox.backend import Reply
 
 _MOST_ITEMS = 1_000
-"""Of all sessions together: an item costs something, however small it is."""
+"""Limit for all sessions together: even a small item costs something."""
 _PASSING_SECONDS = 3_600.0
 """An item of a session that has ended can only be read by whoever was told its name; it need not be there for ever."""
+_MAX_NAMES = 5
+"""In an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
 _LOCK = "lock"
@@ -126,9 +128,11 @@ class KeptResults:
     def items(self, session: Session) -> list[Item]:
         """All that a session has, oldest first; nothing for one that ends with its request."""
         with self._guard:
-            if session.is_passing:
-                return []
-            return [it.item for it in self._stored.values() if it.session.session_id == session.session_id]
+            return self._items(session)
+
+    def last_value(self, session: Session) -> str:
+        """The name of the last value that a program of the session gave back; empty if none is kept."""
+        return next((item.name for item in reversed(self.items(session)) if "/" not in item.name), "")
 
     def clean_leftovers(self) -> int:
         """Remove what runs that were killed have left; gives how many."""
@@ -159,8 +163,18 @@ class KeptResults:
         self._drop_old()
         found = self._stored.get(name)
         if found is None or not _may_read(session, found.session):
-            raise MetaToolError(f"nothing is kept as {name[:100]!r} in this session (any more)")
+            raise MetaToolError(f"no result {name[:100]!r} in this session (any more){self._there_are(session)}")
         return found
+
+    def _items(self, session: Session) -> list[Item]:
+        if session.is_passing:
+            return []
+        return [it.item for it in self._stored.values() if it.session.session_id == session.session_id]
+
+    def _there_are(self, session: Session) -> str:
+        """The names of the session's last items, for an error; empty where it has none."""
+        names = [repr(item.name) for item in self._items(session)[-_MAX_NAMES:]]
+        return f"; the last: {', '.join(names)}" if names else ""
 
     def _make_room(self, session: Session, size: int) -> None:
         self._drop_old()

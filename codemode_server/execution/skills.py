@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 
 from codemode_server.errors import MetaToolError, UnknownTool
 from codemode_server.model import Skill
+from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.text import clean_line
 
 _MAX_BYTES = 256 * 1024
@@ -46,11 +46,17 @@ class Skills:
         Raises:
             UnknownTool: there is none of that name; names the nearest.
         """
-        if name not in (names := self.names()):
-            near = get_close_matches(name, names, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names[:20]) or 'none'}"
-            raise UnknownTool(f"there is no skill {name!r}; {hint}")
+        if problem := self.why_missing(name):
+            raise UnknownTool(problem)
         return self._source(name)
+
+    def why_missing(self, name: str) -> str:
+        """That there is no skill of this name, with the nearest one that there is; empty if it exists."""
+        if name in (names := self.names()):
+            return ""
+        meant = similar_name(name, names)
+        others = f"there are: {', '.join(names[:20])}" if names else "no skills are saved yet"
+        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
 
     def _stamp(self, name: str) -> _Stamp:
         """Changes with the file."""

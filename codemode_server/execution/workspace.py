@@ -34,12 +34,9 @@ class Workspace:
         self.path = state_folder / "workspaces" / customer
 
     def make(self) -> Path:
-        """Create it, with the folders that programs expect; gives its path."""
+        """Create it; gives its path."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # `mode` is of the last folder only
         self.path.mkdir(mode=0o700, exist_ok=True)
-        for name in ("state", "sessions"):
-            with suppress(FileExistsError):
-                (self.path / name).mkdir(mode=0o700, exist_ok=True)
         return self.path
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
@@ -88,7 +85,7 @@ class Workspace:
         """Open by walking down folder by folder, refusing links on the way."""
         if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
-        descriptor = -1
+        descriptor, is_last = -1, False
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             for number, part in enumerate(parts, start=1):
@@ -99,10 +96,21 @@ class Workspace:
                 os.close(descriptor)
                 descriptor = step
         except OSError:
+            size = _file_size(parts[-1], descriptor) if is_last and flags & os.O_DIRECTORY else None
             if descriptor >= 0:
                 os.close(descriptor)
+            if size is not None:
+                raise MetaToolError(f"{_shown(parts)} is a file ({size:,} bytes); read it with read_tool") from None
             raise MetaToolError(f"there is no {_shown(parts)}; list_dir('/workspace') shows what there is") from None
         return descriptor
+
+
+def _file_size(name: str, folder: int) -> int | None:
+    """Bytes; None where there is no regular file of that name."""
+    with suppress(OSError):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
 def _shown(parts: tuple[str, ...]) -> str:

@@ -1,1 +1,1 @@
-"""What the host talks to: an MCP server with four meta-tools, whatever the number of tools behind them."""
+"""The MCP server that hosts connect to, with its four meta-tools, however many tools are behind them."""

@@ -1,8 +1,8 @@
-"""What the four meta-tools answer, out of the catalog, the workspace, the skills and the executor."""
+"""Answers calls of the four meta-tools from the catalog, the workspace, the skills and the executor."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -13,25 +13,28 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError
-from codemode_server.execution.executor import Execution, Executor
+from codemode_server.execution.executor import Executor
 from codemode_server.execution.kept import KeptResults
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
 from codemode_server.front.blocks import contents_of, kept_name, program_answer
+from codemode_server.front.listing import Listing, listing_of
+from codemode_server.front.meta_tools import definitions
+from codemode_server.front.progress import report_progress
 from codemode_server.front.server import ProgramAnswer, Progress
+from codemode_server.front.session_definitions import SessionDefinitions
 from codemode_server.model import Session, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.search.answer import search_tools
 from codemode_server.search.habits import Habits
+from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.search.levels import Levels
-from codemode_server.settings import LimitSettings
+from codemode_server.settings import LimitSettings, Settings
 from codemode_server.text import clean, clean_line, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _MOST_READ_TOKENS = 25_000
-"""Of all that one `read_tool` reads; no module of a real tool is as long."""
-_HEARTBEAT_SECONDS = 2.0
-"""Between progress notifications while nothing else happens; hosts give up on a silent request."""
+"""Tokens that one `read_tool` returns at most; no module of a real tool is as long."""
 
 
 class Answers:
@@ -51,6 +54,9 @@ class Answers:
         limits: Callable[[], LimitSettings],
         redactor: Callable[[], Redactor],
         activity: Callable[[], str],
+        notices: Callable[[], tuple[str, ...]],
+        settings: Callable[[], Settings],
+        uses: Callable[[], Mapping[ToolName, Use]],
     ) -> None:
         self._listed = listed
         self._catalog = catalog
@@ -63,12 +69,30 @@ class Answers:
         self._limits = limits
         self._redactor = redactor
         self._activity = activity
+        self._notices = notices
+        self._settings = settings
+        self._structured_content = settings().results.structured_content
+        self._uses = uses
+        self._definitions = SessionDefinitions()
         self._told_level = ""
+
+    async def has_structured_content(self) -> bool:
+        return self._structured_content
+
+    def servers(self) -> Listing:
+        """The text about the servers for the descriptions and instructions of a session that begins now."""
+        return listing_of(self._catalog(), self._settings(), self._uses(), self._redactor().text)
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        settings = self._settings()
+        offered = (self._catalog().version, settings)
+        return self._definitions.of(session, offered, lambda: definitions(settings, self.servers()))
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
-        text = self._redactor().text(clean(folder.text))
+        notices = self._notices() if folder.path in ("/", "/servers") else ()
+        text = self._redactor().text(clean("\n".join((folder.text, *notices))))
         return text, {"text": text}
 
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
@@ -100,9 +124,12 @@ class Answers:
         return f"still connecting: {', '.join(late)}; search again for their tools" if late else ""
 
     def _level_news(self, levels: Levels) -> str:
-        """While a better ranking is on its way, that it is; once for each that answers meanwhile."""
+        """That a better ranking is being prepared; once for each that answers meanwhile.
+
+        A level counts from when its encoder works: before that, it may turn out that there is no model.
+        """
         status = levels.status
-        coming = [state for state in status.states if not (state.is_ready or state.is_given_up or state.problem)]
+        coming = [state for state in status.states if state.total and not (state.is_ready or state.problem)]
         if not coming or self._told_level == status.level:
             return ""
         self._told_level = status.level
@@ -124,12 +151,12 @@ class Answers:
         limits = self._limits()
         if timeout_s is not None and timeout_s > limits.wall_seconds:
             raise MetaToolError(
-                f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (limits.wall_seconds in upstream.yaml)"
+                f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
             )
         execution = self._executor.start(code, session=session, timeout_s=timeout_s)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._report, execution, progress)
+                tasks.start_soon(report_progress, execution, progress, self._activity, self._redactor())
                 await execution.done.wait()
                 tasks.cancel_scope.cancel()
         finally:
@@ -144,19 +171,3 @@ class Answers:
             raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
         item, data = await anyio.to_thread.run_sync(self._kept.read, session, name)
         return contents_of(item, data, self._redactor())
-
-    async def _report(self, execution: Execution, progress: Progress) -> None:
-        """Tell the host every now and then that the program lives, and what it did last."""
-        beat = 0
-        while True:
-            beat += 1
-            await progress(beat, self._news(execution))
-            await anyio.sleep(_HEARTBEAT_SECONDS)
-
-    def _news(self, execution: Execution) -> str:
-        if execution.level is None:
-            return self._activity() or "waiting for a sandbox"
-        reports = execution.caller.reports
-        if not reports:
-            return "running"
-        return f"running; {len(reports)} calls done, the last {reports[-1].server}.{reports[-1].tool}"

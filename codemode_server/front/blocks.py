@@ -1,4 +1,4 @@
-"""A program's answer as the protocol has it, with a block for what it showed; what is kept, as resources."""
+"""Turns a program's answer into MCP content, with a block for each file shown; and stored results into resources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from codemode_server.settings import LimitSettings
 from codemode_server.text import clean
 
 MOST_BYTES = 950_000
-"""Of a whole result as it is sent: hosts take 1 MB."""
+"""Size of a whole result as it is sent: hosts accept 1 MB."""
 _ROOM_FOR_THE_REST = 10_000
 _HALVINGS = 8
 _MOST_LINKS = 8
@@ -80,12 +80,12 @@ def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
 
 
 def kept_name(uri: str) -> str | None:
-    """The name of what is kept that a resource's URI stands for, or None if it is none of ours."""
+    """The name of the stored result that a resource's URI refers to; None for a URI that is not ours."""
     return uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else None
 
 
 def contents_of(item: Item, data: bytes, redactor: Redactor) -> ReadResourceContents:
-    """What is kept as `resources/read` gives it; text is cleaned and redacted, since a model may read it."""
+    """A stored result as the answer to `resources/read`; text is cleaned and redacted, since a model may read it."""
     if item.kind == "file" and not item.mime_type.startswith("text/"):
         return ReadResourceContents(content=data, mime_type=item.mime_type)
     text = redactor.text(clean(data.decode("utf-8", "replace")))

@@ -1,17 +1,20 @@
-"""A program that did not succeed, as the model gets it: what failed and where, the likely mend, and what had happened.
+"""Renders a failed program for the model: what failed and where, how to fix it, and the calls made before.
 
-Hosts cut the text of an error at about 11,000 characters, in the middle of whatever stands there; ours is shorter,
-whatever the settings, and what matters stands first.
+Hosts cut the text of an error at about 11,000 characters, wherever that is; ours is always shorter.
 """
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from typing import Any
 
 from codemode_server.execution.executor import Execution
+from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import fit_text, shares
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
+from codemode_server.model import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_line, cut_middle
@@ -19,13 +22,23 @@ from codemode_server.tokens import estimate_tokens
 
 MOST_CHARACTERS = 10_500
 _MOST_TOLD = 3
-"""Notes, warnings and the like, of each kind."""
+"""Lines of each kind (notes, warnings and so on)."""
 _ONE_BY_ONE = 8
-"""Calls that are told singly; of more, the last."""
+"""Up to so many calls are listed one by one; of more writes, or more reads without a write, only the last `_LAST`."""
 _LAST = 4
+_MOST_GROUPS = 4
+_MOST_DIFFERING = 300
+"""Characters of the values that tell the calls of a group apart."""
+_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE})
+_LINE_END = re.compile(r"\r\n?|\n")
+"""What Python counts as one."""
+_ANSWERED_WITH_ERROR = "answered with an error"
 _WAYS_ROUND = {
-    "limits.wall_seconds": "do it in several programs that hand on files in /workspace, or have the limit raised",
-    "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map)",
+    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs",
+    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs that hand on files in "
+    "/workspace",
+    "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map), or do the "
+    "rest in a second program",
     "limits.memory_mb": "work through the data in parts and hold on to what you need only",
     "limits.output_bytes": "print less; write to a file in /workspace",
     "limits.calls": "let the tool filter, or take a tool that gives many at once",
@@ -38,7 +51,7 @@ _WAYS_ROUND = {
 def render_failure(
     execution: Execution, limits: LimitSettings, redactor: Redactor, told: dict[str, list[str]]
 ) -> tuple[str, dict[str, Any]]:
-    """Text and structured content; `told` is what there is to say beside them, by kind."""
+    """The text and the structured content; `told` has further lines by kind (notes, warnings and so on)."""
 
     def safe(text: str) -> str:
         return redactor.text(clean(text))
@@ -51,22 +64,22 @@ def render_failure(
         content["error"] = error
     few = {kind: _few(those) for kind, those in told.items()}
     calls = _calls(execution.caller.reports, error.get("message", ""))
-    bracketed = [f"[{kind.removesuffix('s')}: {line}]" for kind, those in few.items() for line in those]
-    footer = f"[{execution.status.value} in {execution.milliseconds / 1e3:.2f} s · {_where(execution)}]"
-    rest = sum(len(line) + 1 for line in (*lines, *bracketed, *_call_lines(calls), footer))
+    hints = [error["hint"]] if "hint" in error else []
+    remarks = [
+        *remarks_of(few | {"hints": [*hints, *few.get("hints", [])]}),
+        *_call_lines(calls, any(map(may_have_changed_something, execution.caller.reports))),
+        *duration_remark(execution.milliseconds),
+    ]
+    rest = sum(len(line) + 1 for line in (*lines, *remarks))
     streams = _streams(execution, safe, limits.output_tokens, MOST_CHARACTERS - rest)
     content |= streams | few
     content["calls"] = calls
-    printed = [f"{name}:\n{text.rstrip(chr(10))}" for name, text in streams.items()]
-    return "\n".join([*lines, *printed, *bracketed, *_call_lines(calls), footer]), content
+    ending = ("error", "\n".join(lines or [execution.status.value]))
+    return lay_out(streams, ending, remarks), content
 
 
 def _few(lines: list[str]) -> list[str]:
     return lines if len(lines) <= _MOST_TOLD else [*lines[:_MOST_TOLD], f"… {len(lines) - _MOST_TOLD} more"]
-
-
-def _where(execution: Execution) -> str:
-    return f"{execution.level.value if execution.level else 'not run'} · {execution.execution_id}"
 
 
 def _error(execution: Execution, safe: Any) -> tuple[dict[str, Any], list[str]]:
@@ -84,21 +97,30 @@ def _error(execution: Execution, safe: Any) -> tuple[dict[str, Any], list[str]]:
         told["line"] = error.line
     lines = [f"{told['type']}: {told['message']}"]
     if error.setting and error.line is not None:
-        lines.insert(0, f"line {error.line}")
+        lines.insert(0, _line(execution.code, error.line, safe))
     elif error.traceback:
         told["traceback"] = cut_middle(safe(error.traceback), 500)[:2_500]
         lines = [told["traceback"]]
     if error.setting:
         told["setting"] = error.setting
-    hint = clean_line(safe(error.hint), 500) or _WAYS_ROUND.get(error.setting or "", "")
+    hint = clean_line(safe(error.hint), 500) or _way_round(error.setting or "")
     if hint:
         told["hint"] = hint
-        lines.append(f"hint: {hint}")
     return told, lines
 
 
+def _line(code: str, number: int, safe: Any) -> str:
+    lines = _LINE_END.split(code)[number - 1 : number]
+    return f"line {number}" + "".join(f": {clean_line(safe(line), 160)}" for line in lines)
+
+
+def _way_round(setting: str) -> str:
+    way = _WAYS_ROUND.get(setting, "")
+    return f"{way}; the user can raise {setting}" if way and setting.startswith("limits.") else way
+
+
 def _streams(execution: Execution, safe: Any, budget_tokens: int, characters: int) -> dict[str, str]:
-    """What was printed before; of much, little: why it failed is not in there as a rule."""
+    """The output before the failure, cut short: it rarely says why the program failed."""
     whole = {"stdout": safe(execution.outcome.stdout), "stderr": safe(execution.outcome.stderr)}
     budget = min(budget_tokens, 1_000)
     given = shares([estimate_tokens(text) for text in whole.values()], budget)
@@ -111,41 +133,102 @@ def _streams(execution: Execution, safe: Any, budget_tokens: int, characters: in
 
 
 def _calls(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    """One entry a call; of many the last ones, and before them one a tool and status."""
+    """One entry a call; of many, those that may write stand first, and the others are counted by tool and status."""
     ordered = sorted(reports, key=lambda report: report.seq)
     if len(ordered) <= _ONE_BY_ONE:
         return [_call(report, message) for report in ordered]
-    folded: dict[tuple[str, str], dict[str, Any]] = {}
-    for report in ordered[:-_LAST]:
-        key = (f"{report.server}.{report.tool}", report.status.value)
-        entry = folded.setdefault(key, {"tool": key[0], "status": key[1], "count": 0})
-        entry["count"] += 1
-        if report.error:
-            entry.setdefault("error", clean_line(report.error, 150))
-    few = list(folded.values())[:_ONE_BY_ONE]
-    return [*few, *(_call(report, message) for report in ordered[-_LAST:])]
+    writes = [report for report in ordered if _may_write(report)]
+    others = [report for report in ordered if not _may_write(report)]
+    if not writes:
+        return _folded_but_last(others, message)
+    is_few = len(writes) <= _ONE_BY_ONE
+    told = [_call(report, message) for report in writes] if is_few else _folded_but_last(writes, message)
+    return [*told, *_folded(others, message)]
+
+
+def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
+    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in reports[-_LAST:])]
+
+
+def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
+    """One entry a tool and status, and one that counts the calls of those beyond `_MOST_GROUPS`."""
+    groups: dict[tuple[str, str, str], list[CallReport]] = {}
+    for report in reports:
+        groups.setdefault((report.server, report.tool, _status(report)), []).append(report)
+    listed = list(islice(groups.values(), _MOST_GROUPS))
+    entries = [_group(those) if len(those) > 1 else _call(those[0], message) for those in listed]
+    left_out = len(reports) - sum(map(len, listed))
+    return [*entries, {"tool": "others", "status": "not listed", "count": left_out}] if left_out else entries
+
+
+def _group(reports: list[CallReport]) -> dict[str, Any]:
+    first = reports[0]
+    entry: dict[str, Any] = {
+        "tool": f"{first.server}.{first.tool}",
+        "status": _status(first),
+        "count": len(reports),
+    }
+    if _may_write(first) and (arguments := _differing(reports)):
+        entry["arguments"] = arguments
+    if error := next((report.error for report in reports if report.error), None):
+        entry["error"] = clean_line(error, 150)
+    return entry
+
+
+def _differing(reports: list[CallReport]) -> str:
+    """The argument that tells these calls of one tool apart, with its values: `path="a.txt", "b.txt", … 3 more`."""
+    values: dict[str, dict[str, None]] = {}
+    for report in reports:
+        for name, value in report.arguments.items():
+            values.setdefault(name, {})[value] = None
+    name = max(values, key=lambda name: len(values[name]), default="")
+    if not name or len(values[name]) < 2:
+        return ""
+    shown: list[str] = []
+    for value in values[name]:
+        if sum(map(len, shown)) + len(value) > _MOST_DIFFERING:
+            break
+        shown.append(value)
+    more = len(values[name]) - len(shown)
+    return f"{name}={', '.join([*shown, f'… {more} more'] if more else shown)}"
+
+
+def _status(report: CallReport) -> str:
+    return _ANSWERED_WITH_ERROR if report.has_error_text else report.status.value
 
 
 def _call(report: CallReport, message: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"tool": f"{report.server}.{report.tool}", "status": report.status.value}
+    entry: dict[str, Any] = {"tool": f"{report.server}.{report.tool}", "status": _status(report)}
     if report.arguments:
-        entry["arguments"] = clean_line(report.arguments, 120)
-    if report.result:
+        written = ", ".join(f"{name}={value}" if value else name for name, value in report.arguments.items())
+        entry["arguments"] = clean_line(written, 120)
+    if report.result and not report.has_error_text:  # a note has that text
         entry["result"] = clean_line(report.result, 120)
     if report.error and report.error not in message:
         entry["error"] = clean_line(report.error, 200)
     return entry
 
 
-def _call_lines(calls: list[dict[str, Any]]) -> list[str]:
+def _may_write(report: CallReport) -> bool:
+    """Whether a call that was sent may have changed something, however it ended."""
+    return report.effect is not Effect.READS and report.status not in _NEVER_SENT
+
+
+def may_have_changed_something(report: CallReport) -> bool:
+    """Whether a call succeeded that does not only read."""
+    return report.status is CallStatus.SUCCEEDED and report.effect is not Effect.READS and not report.has_error_text
+
+
+def _call_lines(calls: list[dict[str, Any]], has_effects: bool) -> list[str]:
     if not calls:
         return []
-    has_effects = any(call["status"] == CallStatus.SUCCEEDED.value for call in calls)
     head = "calls (what succeeded has happened; do not repeat its effects):" if has_effects else "calls:"
     return [head, *(f"- {_call_line(call)}" for call in calls)]
 
 
 def _call_line(call: dict[str, Any]) -> str:
-    times = f" x{call['count']}" if "count" in call else f"({call.get('arguments', '')})"
-    line = f"{call['tool']}{times} {call['status']}"
+    arguments = f"({call.get('arguments', '')})"
+    if "count" in call:
+        arguments = f" x{call['count']}" + (f" {arguments}" if "arguments" in call else "")
+    line = f"{call['tool']}{arguments} {call['status']}"
     return line + "".join(f": {call[part]}" for part in ("result", "error") if part in call)

@@ -1,4 +1,4 @@
-"""The meta-tools of a product that is still being built: a call waits for it, or is told why there is none."""
+"""Meta-tools for the time while the product is still being built: a call waits until it is ready."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 
-from codemode_server.errors import CodemodeError
 from codemode_server.front.server import MetaTools, ProgramAnswer, Progress
 from codemode_server.model import Session
 
 
 class LateTools:
-    """Implements `front.server.MetaTools` by another one that comes later."""
+    """Implements `front.server.MetaTools` by waiting for another implementation and delegating to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, definitions: list[dict[str, Any]] | None = None) -> None:
+        """`definitions`: the tool definitions that the host was sent already, if it was."""
+        self._definitions = definitions
         self._tools: MetaTools | None = None
-        self._error: CodemodeError | None = None
         self._known = anyio.Event()
 
-    def be(self, tools: MetaTools) -> None:
-        """Hand everything on to `tools` from now on."""
+    def set_target(self, tools: MetaTools) -> None:
+        """Delegate to `tools` from now on; they may be replaced later."""
         self._tools = tools
-        self._known.set()
-
-    def fail(self, error: CodemodeError) -> None:
-        """Answer everything with `error`."""
-        self._error = error
         self._known.set()
 
     async def _there(self) -> MetaTools:
         await self._known.wait()
-        if self._tools is None or self._error is not None:
-            raise self._error or CodemodeError("codemode-server is not there")
+        assert self._tools is not None  # noqa: S101 - `set_target` has been called
         return self._tools
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        return self._definitions or await (await self._there()).definitions(session)
+
+    async def has_structured_content(self) -> bool:
+        return await (await self._there()).has_structured_content()
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
         return await (await self._there()).list_dir(path)

@@ -1,22 +1,30 @@
 """The four meta-tools as the host lists them: names, texts, arguments, results. Every word costs every user tokens.
 
-All of it, with the instructions, stays under 1,200 tokens; a test counts them.
+What does not depend on the user's servers stays, with the instructions, under 1,200 tokens with the default settings; a
+test counts them. This module doesn't import the MCP library, since a host gets this list before that library is
+imported.
+
+Hosts show different parts of it. Some leave out the instructions, Qwen Code shows 150 characters of a description until
+the tool is used, Claude Code cuts a description at 2 KB: so each first sentence says what the tool is for, and the
+rules for programs are with the argument `code`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from mcp.types import Tool as McpTool
-from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
-INSTRUCTIONS = """\
-Stands in for many MCP servers: their tools are Python functions in servers/<server>/<tool>.py.
-1. Find tools: search_tools, or list_dir.
-2. read_tool the few you need.
-3. Write ONE Python program for execute_code that calls them, filters and combines, and ends with a small summary. \
-Only that comes back; everything else stays in the sandbox."""
+from codemode_server.front.example import Example
+from codemode_server.front.listing import Listing
+from codemode_server.settings import LimitSettings, Settings
+
+NO_SERVERS = Listing()
+
+_LOADED_AT_ONCE = {"anthropic/alwaysLoad": True}
+"""Without this, Claude Code shows only the names of the tools and finds them by a search that knows no servers."""
 
 
 class _Arguments(BaseModel):
@@ -28,13 +36,11 @@ class ListDirArguments(_Arguments):
 
 
 class ReadToolArguments(_Arguments):
-    path: Annotated[
-        str, Field(description="e.g. servers/github/create_issue.py; several separated by commas; :10-40 for lines")
-    ]
+    path: str
 
 
 class SearchToolsArguments(_Arguments):
-    query: Annotated[str, Field(description="What the tool should do; empty lists all")]
+    query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")]
     detail_level: Literal["name_only", "with_description", "full"] = "with_description"
     server: str | None = None
     effect: Literal["reads", "writes", "destroys"] | None = None
@@ -43,18 +49,21 @@ class SearchToolsArguments(_Arguments):
 
 class ExecuteCodeArguments(_Arguments):
     code: Annotated[str, Field(min_length=1)]
-    timeout: Annotated[float | None, Field(gt=0, description="Seconds of its own time, below the configured limit")] = (
-        None
-    )
+    timeout: Annotated[float | None, Field(gt=0)] = None
 
 
-_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 _TEXT_RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {"text": {"type": "string"}},
     "required": ["text"],
 }
 _LINES = {"type": "array", "items": {"type": "string"}}
+_SEARCH_RESULT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
+    "required": ["tools"],
+}
 _EXECUTION_RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -67,6 +76,7 @@ _EXECUTION_RESULT: dict[str, Any] = {
         "stderr": {"type": "string"},
         "error": {"type": "object"},
         "calls": {"type": "array", "items": {"type": "object"}},
+        "unmarked_errors": _LINES,
         "cut": _LINES,
         "shown": _LINES,
         "hints": _LINES,
@@ -76,8 +86,8 @@ _EXECUTION_RESULT: dict[str, Any] = {
     "required": ["status", "execution_id", "calls"],
 }
 
-MOST_META_CHARACTERS = 500_000
-"""As much as Claude Code lets a tool ask for: what is too long is cut here, as `limits` say, not once more there."""
+MAX_META_CHARACTERS = 500_000
+"""The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
 
 ARGUMENTS: dict[str, type[_Arguments]] = {
     "list_dir": ListDirArguments,
@@ -87,74 +97,110 @@ ARGUMENTS: dict[str, type[_Arguments]] = {
 }
 
 
-def definitions() -> list[McpTool]:
-    """What `tools/list` answers, always the same and in this order."""
+def definitions(settings: Settings, servers: Listing = NO_SERVERS) -> list[dict[str, Any]]:
+    """The answer to `tools/list`: always these four tools, in this order."""
+    named = f" ({servers.names})" if servers.names else ""
+    tool = partial(_tool, has_output_schema=settings.results.structured_content)
     return [
-        _tool(
+        tool(
             "list_dir",
             "List a folder",
-            "List /servers (the servers), /servers/<server> (its tools), /skills or /workspace.",
+            "List the user's MCP servers (/servers), the tools of one (/servers/<server>), saved programs (/skills) or "
+            "files that programs wrote (/workspace).",
             _READS,
             _TEXT_RESULT,
         ),
-        _tool(
+        tool(
             "read_tool",
             "Read tools",
-            "Read the source of tools or skills: signature, types, documentation. Read a tool before you call it.",
+            "Read the Python source of tools of the user's MCP servers, or of skills: signature, types, documentation. "
+            "Only needed where search_tools shows too little.",
             _READS,
             _TEXT_RESULT,
-        ),
-        _tool(
-            "search_tools",
-            "Search tools",
-            "Find tools and skills by what they do, best first, with the line that imports each.",
-            _READS,
-            {
-                "type": "object",
-                "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
-                "required": ["tools"],
+            arguments={
+                "path": {"description": f"e.g. {servers.example.path}; several separated by commas; :10-40 for lines"}
             },
         ),
-        _tool(
+        tool(
+            "search_tools",
+            "Search tools",
+            f"Find tools of the user's MCP servers{named} by what they do, best first, with the line that imports each "
+            "and its signature. Then call them in execute_code. Finds skills as well.",
+            _READS,
+            _SEARCH_RESULT,
+        ),
+        tool(
             "execute_code",
             "Run a Python program",
-            """\
-Run a Python 3 program in a sandbox without network or host files, and get back what it prints and the value of its \
-last expression. Calls take keyword arguments and give plain values; a failed call raises ToolError. `await` and \
-asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
-servers/__init__.py). /workspace keeps files between runs. from codemode import show, results: show(file) lets you \
-see an image or file; results["x…"] is what an earlier run returned, whole. Example:
-from servers.github import list_issues
-issues = list_issues(repo="a/b", state="open")
-{"open": len(issues), "bugs": [i["title"] for i in issues if "bug" in i["labels"]][:5]}""",
-            ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True),
+            _program_description(servers),
+            {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
             _EXECUTION_RESULT,
-            meta={"anthropic/maxResultSizeChars": MOST_META_CHARACTERS},
+            meta={"anthropic/maxResultSizeChars": MAX_META_CHARACTERS},
+            arguments={
+                "code": {"description": _program_rules(settings.limits, servers.example)},
+                "timeout": {
+                    "maximum": settings.limits.wall_seconds,
+                    "description": "Maximum run time in seconds, excluding time spent waiting for servers",
+                },
+            },
         ),
     ]
+
+
+def _program_description(servers: Listing) -> str:
+    text = (
+        "Run a Python 3 program that calls tools of the user's MCP servers; get back what it prints and the value of "
+        "its last expression."
+    )
+    if not servers.tools:
+        return text
+    return (
+        f"{text} Import tools as `from servers.<server> import <tool>`; search_tools finds those that are not listed "
+        f"here:\n{servers.tools}"
+    )
+
+
+def _program_rules(limits: LimitSettings, example: Example) -> str:
+    """The rules for programs in the description of `execute_code`, with the limits that are in force."""
+    return f"""\
+Call tools with keyword arguments; they return plain Python values, a failed call raises ToolError. `await` and \
+asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
+servers/__init__.py).
+Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
+stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
+{limits.upstream_seconds:g} s waiting for servers.
+from codemode import show, results: show(file) lets you see an image or file; results["x…"] is what an earlier program \
+returned, whole. Example:
+{example.program}"""
 
 
 def _tool(
     name: str,
     title: str,
     description: str,
-    annotations: ToolAnnotations,
+    annotations: dict[str, bool],
     output_schema: dict[str, Any],
-    meta: dict[str, Any] | None = None,
-) -> McpTool:
-    return McpTool(
-        name=name,
-        title=title,
-        description=description,
-        input_schema=_shortened(ARGUMENTS[name].model_json_schema()),
-        output_schema=output_schema,
-        annotations=annotations,
-        _meta=meta,
-    )
+    *,
+    has_output_schema: bool,
+    meta: Mapping[str, Any] = {},
+    arguments: Mapping[str, Mapping[str, Any]] = {},
+) -> dict[str, Any]:
+    """One tool as the protocol has it; `arguments` adds what depends on the settings to the schemas of arguments."""
+    schema = _shortened(ARGUMENTS[name].model_json_schema())
+    properties = {key: {**field, **arguments.get(key, {})} for key, field in schema["properties"].items()}
+    return {
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": schema | {"properties": properties},
+        **({"outputSchema": output_schema} if has_output_schema else {}),
+        "annotations": annotations,
+        "_meta": {**_LOADED_AT_ONCE, **meta},
+    }
 
 
 def _shortened(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without titles, and without null for what may as well be left out; null is accepted all the same."""
+    """The schema without titles, and without null for optional arguments; null is still accepted."""
     properties = {name: _property(field) for name, field in schema["properties"].items()}
     return {key: value for key, value in schema.items() if key != "title"} | {"properties": properties}
 

@@ -1,41 +1,53 @@
-"""A settled execution as the model gets it: bounded text, and the same as structured content.
+"""A settled execution as the model gets it: bounded text, and structured content for programs that read results.
 
-Some hosts show the model the text, others the structured content, so each says all there is. What a program prints,
-returns and raises is its own making, and may be an upstream's: it is cleaned of control characters, freed of secrets,
-cut to `limits.output_tokens`, and never mixed with what we say ourselves.
+The text says all that a model needs; the structured content is sent only if `results.structured_content` is on. What a
+program prints, returns and raises is its own making, and may be an upstream's: it is cleaned of control characters,
+freed of secrets, cut to `limits.output_tokens`, and labelled, apart from what we say ourselves (see `layout`).
 """
 
 from __future__ import annotations
 
+import ast
+import json
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from codemode_server.execution.executor import Execution
 from codemode_server.execution.kept import Item
+from codemode_server.execution.preflight.reading import Reading, last_name, read
 from codemode_server.execution.showing import ShownFile
 from codemode_server.front import failures
+from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
 from codemode_server.gateway.gateway import CallReport
 from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_line
+from codemode_server.text import clean, clean_in_json, clean_line
 from codemode_server.tokens import estimate_tokens
 
 SCHEME = "codemode://results/"
-"""Of the resources that what is kept can be read as."""
+"""URI scheme of the resources under which stored results can be read."""
 MOST_CHARACTERS = 200_000
-"""Of all text of a result, whatever the settings: it is sent twice, and hosts take no more than 1 MB altogether."""
+"""Limit for all text of a result, whatever the settings: it may be sent twice, and hosts accept 1 MB altogether."""
 _FOLD_ABOVE = 8
-"""More calls than this are told by tool, not one by one."""
+"""More calls than this are summed up by tool instead of being listed one by one."""
 _MAX_NOTES = 8
 _MAX_NOTE = 300
 _FEWEST_TOKENS = 50
+_NAMED_FROM_TOKENS = 100
+"""A whole value of at least so many tokens is named, for a later program to take it from `results`; a smaller one is
+written again as easily."""
+_MAX_FAILED_CALLS = 3
+_MAX_CALLED = 3
+_EXITS = frozenset({"exit", "quit", "_exit", "SystemExit"})
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the model gets of an execution."""
+    """An execution as the model gets it."""
 
     text: str
     content: dict[str, Any]
@@ -56,7 +68,7 @@ def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> R
 
 @dataclass(slots=True)
 class _Parts:
-    """What a program gave: its value, stdout and stderr, each within its share of the budget."""
+    """A program's value, stdout and stderr, each cut to its share of the budget."""
 
     value: Fitted | None
     streams: dict[str, str]
@@ -70,6 +82,11 @@ class _Parts:
             # Cleaned first: a secret with control characters within is one once they are gone.
             return redactor.text(clean(text))
 
+        def safe_in_json(text: str) -> str:
+            cleaned = clean(text)
+            masked = redactor.text(cleaned)
+            return masked if masked != cleaned else clean_in_json(text)
+
         budget = max(_FEWEST_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
         printed = {"stdout": safe(outcome.stdout), "stderr": safe(outcome.stderr)}
         has_value = outcome.value_form != "none"
@@ -82,12 +99,23 @@ class _Parts:
         given = shares(wants, budget)
         fitted = None
         if has_value:
-            fitted = fit_value(outcome.value, given[0], _characters(given[0]), safe, whole)
+            is_text = isinstance(outcome.value, str)
+            is_odd_line = is_text and "\r" in outcome.value and "\n" not in outcome.value
+            name = _name_of(execution.kept.get("value"))
+            fitted = fit_value(
+                outcome.value,
+                given[0],
+                _characters(given[0]),
+                safe if is_text and not is_odd_line else safe_in_json,
+                whole,
+                name,
+            )
             # A secret of digits may be there as a number.
             value = redactor.value(fitted.value)
-            fitted = replace(fitted, value=value, text=as_text(value))
+            text = json.dumps(value, ensure_ascii=False) if is_odd_line else as_text(value)
+            fitted = replace(fitted, value=value, text=text)
         streams = {
-            name: fit_text(text, share, _characters(share))
+            name: fit_text(text, share, _characters(share), _name_of(execution.kept.get(name)))
             for (name, text), share in zip(printed.items(), given[1:], strict=True)
             if text
         }
@@ -120,9 +148,13 @@ def _shown_tokens(shown: list[ShownFile]) -> int:
     return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
 
 
+def _name_of(kept: Item | str | None) -> str:
+    return f'results["{kept.name}"]' if isinstance(kept, Item) else ""
+
+
 def _kept(what: str, tokens: int, kept: Item | str | None) -> str:
     if isinstance(kept, Item):
-        return f'the whole {what} ({tokens:,} tokens) is kept: from codemode import results; results["{kept.name}"]'
+        return f"the whole {what} ({tokens:,} tokens) is kept: from codemode import results; {_name_of(kept)}"
     why = f" ({kept})" if kept else ""
     return f"the whole {what} has {tokens:,} tokens and is not kept{why}: return less, or write it to /workspace"
 
@@ -135,8 +167,9 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 
 def _told(execution: Execution, redactor: Redactor) -> dict[str, Any]:
-    """What there is to say beside what the program gave: lists of lines, those that are not empty."""
+    """Lines that follow a program's output (notes, warnings and so on) by kind; kinds without lines are left out."""
     told = {
+        "unmarked_errors": list(execution.caller.unmarked_errors.values()),
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,
@@ -160,12 +193,6 @@ def _few(lines: list[str], redactor: Redactor) -> list[str]:
     return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]
 
 
-def beside(content: dict[str, Any]) -> list[str]:
-    """The lines in brackets after what a program gave."""
-    singular = {"cut": "cut", "shown": "shown", "hints": "hint", "warnings": "warning", "notes": "note"}
-    return [f"[{name}: {line}]" for field, name in singular.items() for line in content.get(field, ())]
-
-
 def calls_of(reports: list[CallReport]) -> list[dict[str, Any]]:
     """One entry a call; where there are many, one a tool and status with their count and total time."""
     ordered = sorted(reports, key=lambda report: report.seq)
@@ -187,21 +214,70 @@ def calls_of(reports: list[CallReport]) -> list[dict[str, Any]]:
 
 
 def _text(execution: Execution, content: dict[str, Any], made: _Parts) -> str:
-    parts = [made.value.text] if made.value is not None else []
-    for stream, text in made.streams.items():
-        label = "" if stream == "stdout" and not parts else f"{stream}:\n"
-        parts.append(label + text.rstrip("\n"))
-    if not parts and not execution.shown:
-        parts.append("The program ended without a value or output; end it with an expression, or print.")
-    parts += beside(content)
-    told = [f"succeeded in {execution.milliseconds / 1e3:.2f} s", content.get("isolation", "not run")]
-    if calls := content["calls"]:
-        told.append("calls: " + ", ".join(map(_call_text, calls)))
-    told.append(execution.execution_id)
-    return "\n".join([*parts, f"[{' · '.join(told)}]"])
+    ending = None
+    if made.value is not None:
+        is_repr = execution.outcome.value_form == "repr"
+        ending = ("value (repr)" if is_repr else "value", made.value.text or '""')
+    remarks = remarks_of(content)
+    if ending is None and not made.streams and not execution.shown:
+        remarks.insert(0, _nothing_remark(execution))
+    shown = "\n".join(made.streams.values()) + (ending[1] if ending else "")
+    remarks += _failed_calls(content["calls"], shown) + _name_of_value(execution, made.value)
+    return lay_out(made.streams, ending, remarks + duration_remark(execution.milliseconds))
 
 
-def _call_text(call: dict[str, Any]) -> str:
-    times = f" x{call['count']}" if call.get("count", 1) > 1 else ""
-    status = "" if call["status"] == CallStatus.SUCCEEDED.value else f" {call['status']}"
-    return f"{call['tool']}{times}{status} {call['ms']} ms"
+def _nothing_remark(execution: Execution) -> str:
+    """Why nothing is shown, and which calls may have had an effect, so that the model does not repeat them."""
+    counts = Counter(
+        f"{report.server}.{report.tool}"
+        for report in execution.caller.reports
+        if failures.may_have_changed_something(report)
+    )
+    named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
+    called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""
+    program = read(execution.code)
+    if program is None or _may_end_early(program):
+        return f"[no output and no value{called}]"
+    if isinstance(program.last, ast.Expr):
+        return f"[no output: the value of the last expression is None{called}]"
+    if called:
+        return f"[no output and no value: the program does not end with an expression{called}]"
+    return "[no output and no value: end the program with an expression, or print]"
+
+
+def _may_end_early(program: Reading) -> bool:
+    """Whether it may end before its last statement: by `return` at top level, or by an exit."""
+    return any(
+        last_name(node) in _EXITS or (isinstance(node, ast.Return) and not program.functions(node))
+        for node in program.nodes
+    )
+
+
+def _failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
+    """Calls whose failure the program caught, so that a result with gaps isn't taken for a whole one.
+
+    An error that the program itself has `shown` is not repeated.
+    """
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for call in calls:
+        if call["status"] != CallStatus.SUCCEEDED.value:
+            counts[call["tool"], call["status"], call.get("error", "")] += call.get("count", 1)
+    if not counts:
+        return []
+    failed = [_failed_call(*which, count, shown) for which, count in islice(counts.items(), _MAX_FAILED_CALLS)]
+    more = counts.total() - sum(islice(counts.values(), _MAX_FAILED_CALLS))
+    total = f"{counts.total():,} calls" if counts.total() > 1 else "call"
+    return [f"[{total} failed: {'; '.join(failed)}{f'; and {more:,} more' if more else ''}]"]
+
+
+def _failed_call(tool: str, status: str, error: str, count: int, shown: str) -> str:
+    times = f" x{count}" if count > 1 else ""
+    why = f" ({status.replace('_', ' ')})" if status != CallStatus.FAILED.value else ""
+    return f"{tool}{times}{why}" + (f": {error}" if error and error not in shown else "")
+
+
+def _name_of_value(execution: Execution, value: Fitted | None) -> list[str]:
+    item = execution.kept.get("value")
+    if value is None or value.is_cut or value.tokens < _NAMED_FROM_TOKENS or not isinstance(item, Item):
+        return []
+    return [f"[kept as {_name_of(item)}]"]

@@ -1,45 +1,49 @@
 """The MCP server that hosts connect to: the four meta-tools, over stdio or streamable HTTP.
 
-Built on `mcp.server.mcpserver.MCPServer`, what was FastMCP before mcp 2. Arguments are checked here, so that a wrong
-one is answered with what is right; an error of ours is turned into text here, once.
+Built on `mcp.server.mcpserver.MCPServer`, called FastMCP before mcp 2. Arguments are checked here, so that the answer
+to a wrong one says what is right; our errors are turned into text here, in one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Protocol
+from io import TextIOBase
+from typing import Any, Protocol, TextIO, cast
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, ContentBlock, TextContent
 from mcp.types import Tool as McpTool
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.errors import CodemodeError, MetaToolError
+from codemode_server.front.instructions import instructions
+from codemode_server.front.listing import Listing
 from codemode_server.front.meta_tools import (
     ARGUMENTS,
-    INSTRUCTIONS,
+    NO_SERVERS,
     ExecuteCodeArguments,
     ListDirArguments,
     ReadToolArguments,
     SearchToolsArguments,
-    definitions,
 )
 from codemode_server.front.sessions import Sessions
 from codemode_server.model import Session
+from codemode_server.sandbox.guest.similar_names import similar_name
 
-Progress = Callable[[float, str], Awaitable[None]]
-"""How far an execution is (it only grows), and what it does, in a few words."""
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+"""Sends one notification: how far (it has to grow), of how much if that is known, and a message of one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """What a program came to."""
+    """The outcome of a program."""
 
     text: str
     content: dict[str, Any]
@@ -49,10 +53,16 @@ class ProgramAnswer:
 
 
 class MetaTools(Protocol):
-    """What the front needs of the rest: one method a meta-tool, each giving text and structured content.
+    """What the front needs of the product: one method for each meta-tool, which returns text and structured content.
 
     All raise `CodemodeError` with a message for the model.
     """
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        """The answer to `tools/list`; the same for all requests of one session."""
+
+    async def has_structured_content(self) -> bool:
+        """Whether the host gets structured content and output schemas; waits until the configuration is read."""
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]: ...
 
@@ -69,27 +79,41 @@ class MetaTools(Protocol):
         """`session`: whose program it is."""
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
-        """What an earlier program of the session gave back, as a resource."""
+        """A stored result of an earlier program of the session, as a resource."""
 
 
 class FrontServer(MCPServer[None]):
-    """Serves `MetaTools` as MCP."""
+    """Serves `MetaTools` as MCP. `servers` is what the instructions say of the servers behind them."""
 
-    def __init__(self, meta_tools: MetaTools, *, version: str, on_connected: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        meta_tools: MetaTools,
+        *,
+        version: str,
+        on_connected: Callable[[], None],
+        servers: Listing = NO_SERVERS,
+    ) -> None:
         super().__init__(
             "codemode-server",
             title="codemode-server",
-            instructions=INSTRUCTIONS,
+            instructions=instructions(servers.names),
             version=version,
             log_level="WARNING",
-            middleware=[_Handshake(on_connected)],
+            middleware=[_Handshake(on_connected), _remember_request],
         )
         self._meta_tools = meta_tools
         self._sessions = Sessions()
-        self._definitions = definitions()
+
+    async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
+        """Serve one host over these, in place of standard input and output."""
+        files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
+        async with stdio_server(*files) as (read_stream, write_stream):
+            server = self._lowlevel_server
+            await server.run(read_stream, write_stream, server.create_initialization_options())
 
     async def list_tools(self) -> list[McpTool]:
-        return self._definitions
+        session = self._sessions.session_of_request(_request.get())
+        return [McpTool.model_validate(tool) for tool in await self._meta_tools.definitions(session)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -101,7 +125,7 @@ class FrontServer(MCPServer[None]):
             text, content = await self._dispatch(checked, context)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)
+        return await self._result(text, content)
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
@@ -114,10 +138,15 @@ class FrontServer(MCPServer[None]):
     async def _execute(self, arguments: ExecuteCodeArguments, context: Context[None, Any] | None) -> CallToolResult:
         session = self._sessions.session_of(context)
         answer = await self._meta_tools.execute_code(arguments.code, arguments.timeout, session, _progress(context))
+        return await self._result(answer.text, answer.content, answer.blocks, is_error=answer.is_error)
+
+    async def _result(
+        self, text: str, content: dict[str, Any], blocks: Iterable[ContentBlock] = (), *, is_error: bool = False
+    ) -> CallToolResult:
         return CallToolResult(
-            content=[TextContent(type="text", text=answer.text), *answer.blocks],
-            structured_content=answer.content,
-            is_error=answer.is_error,
+            content=[TextContent(type="text", text=text), *blocks],
+            structured_content=content if await self._meta_tools.has_structured_content() else None,
+            is_error=is_error,
         )
 
     async def _dispatch(self, arguments: object, context: Context[None, Any] | None) -> tuple[str, dict[str, Any]]:
@@ -132,11 +161,23 @@ class FrontServer(MCPServer[None]):
         raise MetaToolError(f"unknown arguments {arguments!r}")
 
 
+_request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar("_request", default=None)
+"""The request that is being answered: `MCPServer.list_tools` is not given it."""
+
+
+async def _remember_request(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    token = _request.set(ctx)
+    try:
+        return await call_next(ctx)
+    finally:
+        _request.reset(token)
+
+
 _HANDSHAKE_METHODS = ("initialize", "server/discover")
 
 
 class _Handshake:
-    """Middleware that tells when the host has had its first answer, so that nothing before it is held up by us."""
+    """Middleware that reports when the host has had its first answer; work that would delay that answer starts then."""
 
     def __init__(self, on_connected: Callable[[], None]) -> None:
         self._on_connected = on_connected
@@ -151,11 +192,11 @@ class _Handshake:
 
 
 def _progress(context: Context[None, Any] | None) -> Progress:
-    async def report(done: float, message: str) -> None:
+    async def report(done: float, total: float | None, message: str) -> None:
         if context is not None:
             # A host that closed the stream in the meantime is no reason to end the program.
             try:
-                await context.report_progress(done, None, message)
+                await context.report_progress(done, total, message)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
 
@@ -165,8 +206,8 @@ def _progress(context: Context[None, Any] | None) -> Progress:
 def _checked(name: str, arguments: dict[str, Any]) -> object:
     model = ARGUMENTS.get(name)
     if model is None:
-        near = get_close_matches(name, ARGUMENTS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ARGUMENTS)}."
+        meant = similar_name(name, ARGUMENTS)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(ARGUMENTS)}."
         raise MetaToolError(
             f"There is no tool {name!r}; {hint} Tools of the servers behind are called from a program in execute_code."
         )
@@ -184,7 +225,7 @@ def _problem(detail: Any, known: list[str]) -> str:
         case "missing":
             return f"{field!r} is required"
         case "extra_forbidden":
-            near = get_close_matches(field, known, n=1)
-            return f"there is no argument {field!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+            meant = similar_name(field, known)
+            return f"there is no argument {field!r}" + (f" (did you mean {meant!r}?)" if meant else "")
         case _:
             return f"{field!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"

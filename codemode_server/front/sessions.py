@@ -1,13 +1,13 @@
-"""Whose request it is: the session id that keeps apart what the hosts of one product must not share.
+"""Finds the session of a request: hosts that use the same product must not see each other's results.
 
 - Over stdio, and in memory, a product has one host: all is one session.
 - Over HTTP, up to protocol 2025-11-25, it is the session that the transport issued at `initialize`. A request that
-  names another is answered 404 by the transport, one that names none 400, so the header is never of a client's making.
+  names another is answered 404 by the transport, one that names none 400, so a client can't invent the header.
 - Over HTTP, 2026-07-28, there are no sessions, and nobody checks that header: each request is a session of its own.
-  Whoever can't be told apart shares nothing.
+  So nothing is shared between requests that can't be told apart.
 
-Who knows an issued session is let into it, so what is passed on, recorded and traced is a digest that says nothing of
-it: its key is made anew in each process and kept nowhere.
+Anyone who knows an issued session id can use the session, so only a keyed digest of it is passed on, recorded and
+traced. The key is new in each process and stored nowhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import secrets
 from typing import Any
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -26,17 +27,21 @@ _BYTES = 8
 
 
 class Sessions:
-    """Tells the sessions of one front apart; they are forgotten with it."""
+    """Gives each session of one front its id; ids end with the front."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._without_http = Session(_new())
 
     def session_of(self, context: Context[None, Any] | None) -> Session:
-        """The session of a request; the same for all requests of one session, and never another's."""
-        if context is None or context.request_context.request is None:
+        """The session of a tool call; the same for all requests of one session, and never another's."""
+        return self.session_of_request(None if context is None else context.request_context)
+
+    def session_of_request(self, context: ServerRequestContext[Any, Any] | None) -> Session:
+        """As `session_of`, for any request."""
+        if context is None or context.request is None:
             return self._without_http
-        issued = context.headers.get(_HEADER) if context.headers else None
+        issued = context.request.headers.get(_HEADER)
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return Session(_new(), is_passing=True)
         return Session(hashlib.blake2b(issued.encode(), key=self._key, digest_size=_BYTES).hexdigest())

@@ -1,7 +1,7 @@
-"""Values and printed text cut to a budget: by structure and at line borders, so that what is left is still what it was.
+"""Cuts values and printed text to a budget: values by structure, text at line borders.
 
-A value stays JSON: of a list the first items are kept, of a dict its keys, of a long text its beginning, and what is
-left out is told in its place, with a count ("… 9,990 more items"). Each part of a value gets a fair share of the budget
+A value stays JSON: the first items of a list, the keys of a dict and the beginning of a long text stay, and a count in
+their place says how much was left out ("… 9,990 more items"). Each part of a value gets a fair share of the budget
 first, and what a small part does not need goes to the larger ones, so no key vanishes behind a long neighbour.
 
 The same value always gives the same cut, in time that grows with the value's size at most.
@@ -36,21 +36,26 @@ class Fitted:
     text: str
     is_cut: bool
     tokens: int
-    """Of the whole value."""
+    """Size of the whole value."""
 
 
 def as_text(value: JsonValue) -> str:
-    """A value as the model reads it: text as it is, all else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    """A value as the model reads it: text as it is, all else as JSON without blanks: a quarter fewer tokens."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def fit_value(
-    value: JsonValue, budget_tokens: int, most_characters: int | None = None, safe: Safe = str, whole: str | None = None
+    value: JsonValue,
+    budget_tokens: int,
+    most_characters: int | None = None,
+    safe: Safe = str,
+    whole: str | None = None,
+    name: str = "",
 ) -> Fitted:
     """`value` within the budget, whole if it can be.
 
     `safe` is applied to each text that is left, and before it is shortened, since what it takes out may be in the
-    midst of it; `whole` is `as_text(value)` where that is known already.
+    midst of it; `whole` is `as_text(value)` where that is known already; `name` is as in `fit_text`.
     """
     whole = as_text(value) if whole is None else whole
     tokens = estimate_tokens(whole)
@@ -59,8 +64,9 @@ def fit_value(
         value = cleaned(value, safe)
         return Fitted(value, as_text(value), False, tokens)
     if isinstance(value, str):
-        text = fit_text(safe(value), budget_tokens, characters)
-        return Fitted(text, text, True, tokens)
+        cleaned_text = safe(value)
+        text = fit_text(cleaned_text, budget_tokens, characters, name)
+        return Fitted(text, text, True, estimate_tokens(cleaned_text))
     room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
     cut, text = value, whole
     for _ in range(_TRIES):  # what is kept may cost more by the character than all of it did
@@ -73,8 +79,9 @@ def fit_value(
     return Fitted(cut, text, True, tokens)
 
 
-def fit_text(text: str, budget_tokens: int, most_characters: int | None = None) -> str:
-    """`text` within the budget: its first and its last lines, and how much is left out between."""
+def fit_text(text: str, budget_tokens: int, most_characters: int | None = None, name: str = "") -> str:
+    """`text` within the budget: its first and its last lines, and how much is left out between; `name` says there
+    where the whole text is."""
     characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
     total = estimate_tokens(text)
     if total <= budget_tokens and len(text) <= characters:
@@ -82,7 +89,7 @@ def fit_text(text: str, budget_tokens: int, most_characters: int | None = None) 
     room = min(characters, round(len(text) * budget_tokens / max(1, total))) - 60
     shown = text
     for _ in range(_TRIES):
-        shown = _ends(text, max(2 * _LEAST_STRING, room))
+        shown = _ends(text, max(2 * _LEAST_STRING, room), total, name)
         cost = estimate_tokens(shown)
         if cost <= budget_tokens + 20 and len(shown) <= characters:
             break
@@ -91,7 +98,7 @@ def fit_text(text: str, budget_tokens: int, most_characters: int | None = None) 
 
 
 def shares(wants: Sequence[int], budget: int) -> list[int]:
-    """How much of a budget each gets: what it wants where that is no more than its fair share of what is left."""
+    """Divides a budget: each gets what it wants, but at most its fair share of what is left."""
     given = [0] * len(wants)
     left = budget
     ascending = sorted(range(len(wants)), key=lambda index: wants[index])
@@ -101,7 +108,7 @@ def shares(wants: Sequence[int], budget: int) -> list[int]:
     return given
 
 
-def _ends(text: str, room: int) -> str:
+def _ends(text: str, room: int, total_tokens: int, name: str) -> str:
     """The beginning and the end of a text, at line borders where its lines are not too long for that."""
     head, tail = room * 2 // 3, len(text) - room // 3
     border = text.rfind("\n", head // 2, head)
@@ -110,8 +117,10 @@ def _ends(text: str, room: int) -> str:
     tail = border + 1 if border >= 0 else tail
     lines = text.count("\n", head, tail)
     what = f"{lines:,} lines" if lines > 1 else f"{tail - head:,} characters"
-    tokens = estimate_tokens(text[head:tail])
-    return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens …]\n{text[tail:]}"
+    # Estimates of long texts are rough: as a difference, what is left out is never more than the whole.
+    tokens = max(1, total_tokens - estimate_tokens(text[:head]) - estimate_tokens(text[tail:]))
+    where = f"; whole: {name}" if name else ""
+    return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens{where} …]\n{text[tail:]}"
 
 
 def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:
@@ -137,7 +146,7 @@ def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
     left = room - _MARK
     shown: list[JsonValue] = []
     for item in items:
-        cost = _cost(item, left) + 2
+        cost = _cost(item, left) + 1
         if cost > left:
             break
         shown.append(item)
@@ -156,7 +165,7 @@ def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, J
     chosen: list[str] = []
     for key in value:
         least = min(_cost(value[key], _LEAST_STRING), _LEAST_STRING)
-        cost = min(len(key), _MOST_KEY) + 6
+        cost = min(len(key), _MOST_KEY) + 4
         if cost + least > left and chosen:
             break
         chosen.append(key)
@@ -185,7 +194,7 @@ def _unused(key: str, taken: dict[str, JsonValue]) -> str:
 
 
 def _cost(value: JsonValue, most: int) -> int:
-    """Characters of `value` as JSON, nearly; counted no further than `most`."""
+    """Characters of `value` as JSON without blanks, nearly; counted no further than `most`."""
     total = 0
     waiting = [value]
     while waiting:
@@ -193,12 +202,12 @@ def _cost(value: JsonValue, most: int) -> int:
         if isinstance(item, str):
             total += len(item) + 2
         elif isinstance(item, dict):
-            total += 2 + 6 * len(item)
+            total += 2 + 4 * len(item)
             if total <= most:
                 total += sum(map(len, item))
                 waiting.extend(item.values())
         elif isinstance(item, list):
-            total += 2 + 2 * len(item)
+            total += 2 + len(item)
             if total <= most:
                 waiting.extend(item)
         else:

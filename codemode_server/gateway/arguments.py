@@ -11,26 +11,30 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.errors import InvalidArguments
+from codemode_server.catalog.json_schema import SchemaReader
+from codemode_server.errors import InvalidArguments, ToolNotCallable
+from codemode_server.gateway.schema_errors import in_words, quoted
+from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_CHECKED_BYTES = 256 * 1024
 """Larger arguments are checked by name only: checking 16 MiB item by item would hold up every other call."""
 _MAX_CHECKING_SECONDS = 0.2
 _MAX_TOLD = 3
-_MAX_NAME = 100
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
     """Refuse arguments that the schema of `tool` refuses; gives their size as JSON, bytes.
 
     Raises:
+        ToolNotCallable: whatever the arguments are.
         InvalidArguments: saying what is wrong and what the tool takes.
     """
+    if tool.refusal:
+        raise ToolNotCallable(tool.refusal)
     try:
         size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -56,7 +60,7 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
     known = {parameter.raw_name for parameter in tool.parameters}
     problems = [
-        f"{_quoted(parameter.raw_name)} is required"
+        f"{quoted(parameter.raw_name)} is required"
         for parameter in tool.parameters
         if parameter.is_required and parameter.raw_name not in arguments
     ]
@@ -64,12 +68,15 @@ def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
         open_ended = tool.definition.input_schema.get("patternProperties") or isinstance(
             tool.definition.input_schema.get("additionalProperties"), dict
         )
+        free = [parameter for parameter in tool.parameters if parameter.raw_name not in arguments]
         for name in () if open_ended else arguments:
             if len(problems) > _MAX_TOLD:  # a million wrong names are not worth a million hints
                 break
             if name not in known:
-                near = get_close_matches(name[:_MAX_NAME], known, n=1)
-                problems.append(f"there is no {_quoted(name)}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+                required = [parameter.raw_name for parameter in free if parameter.is_required]
+                meant = similar_name(name, [parameter.raw_name for parameter in free], preferred=required)
+                free = [parameter for parameter in free if parameter.raw_name != meant]
+                problems.append(f"there is no {quoted(name)}" + (f" (did you mean {meant!r}?)" if meant else ""))
     return problems
 
 
@@ -89,7 +96,8 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         errors = validator.iter_errors(arguments)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
-        return [_told(error) for error in _first(errors, _MAX_TOLD + 1)]
+        reader = SchemaReader(tool.definition.input_schema)
+        return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_TOLD + 1)))
     except Exception:  # noqa: BLE001 - whatever a hostile schema makes the validator do, the upstream will judge
         return []
 
@@ -166,33 +174,3 @@ def _without_dialect(found: dict[str, Any]) -> dict[str, Any]:
 
 def _first(errors: Any, count: int) -> list[Any]:
     return [error for _, error in zip(range(count), errors, strict=False)]
-
-
-def _told(error: Any) -> str:
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
-    name = f"{_quoted(where)} " if where else ""
-    expected = error.validator_value
-    given = _bounded(error.instance)
-    match error.validator:
-        case "type":
-            kinds = " or ".join(expected) if isinstance(expected, list) else expected
-            return f"{name}must be {kinds}, not {given}"
-        case "enum":
-            return f"{name}must be one of {', '.join(map(_bounded, expected[:20]))}, not {given}"
-        case "required":
-            missing = [key for key in expected if key not in error.instance]
-            return f"{name}lacks {', '.join(map(_quoted, missing[:5]))}"
-        case "anyOf" | "oneOf":
-            kinds = [str(option.get("type") or option.get("const") or "…") for option in expected[:6]]
-            return f"{name}must be one of {' | '.join(kinds)}, not {given}"
-        case _:
-            return f"{name}{error.message[:200]}"
-
-
-def _quoted(name: str) -> str:
-    return repr(name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…")
-
-
-def _bounded(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "…"

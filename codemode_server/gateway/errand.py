@@ -13,15 +13,19 @@ from codemode_server.errors import (
     CallTimedOut,
     InvalidArguments,
     ToolFailed,
+    ToolNotCallable,
     UpstreamUnavailable,
 )
 from codemode_server.gateway.ledger import CallStatus
 from codemode_server.gateway.policy import Verdict
 from codemode_server.model import Effect, JsonValue
 from codemode_server.sandbox.backend import Reply
+from codemode_server.upstream.progress import CallProgress
+from codemode_server.upstream.unmarked_errors import unmarked_error
 
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
+    (ToolNotCallable, CallStatus.INVALID),
     (InvalidArguments, CallStatus.INVALID),
     (UpstreamUnavailable, CallStatus.UNAVAILABLE),
     (CallTimedOut, CallStatus.TIMED_OUT),
@@ -31,6 +35,16 @@ _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
 
 def no_failure(value: JsonValue) -> None:
     """For answers that are never errors: those are raised."""
+    return
+
+
+def error_text_of(reply: Reply) -> str | None:
+    """The error that a normal result consists of, if it is one."""
+    return unmarked_error(reply.value) if reply.encoding == "json" else None
+
+
+def no_error_text(reply: Reply) -> None:
+    """For answers that are not read for texts of errors."""
     return
 
 
@@ -49,9 +63,12 @@ class Errand:
     arguments: dict[str, Any]
     check: Callable[[], object]
     """Raises `InvalidArguments` for what can't be sent."""
-    send: Callable[[], Awaitable[Reply]]
+    send: Callable[[CallProgress], Awaitable[Reply]]
+    """Sends it; what the upstream reports meanwhile is written to the argument."""
     failure: Callable[[JsonValue], str | None] = no_failure
     """The error that an answer tells of, if it is handed on all the same."""
+    error_text: Callable[[Reply], str | None] = no_error_text
+    """See `error_text_of`."""
 
 
 @dataclass(slots=True)

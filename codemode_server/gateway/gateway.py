@@ -24,21 +24,34 @@ from codemode_server.errors import (
     CallError,
     CallRefused,
     InvalidArguments,
+    ToolFailed,
     UnknownTool,
 )
 from codemode_server.gateway import glimpses
 from codemode_server.gateway.arguments import check_arguments
-from codemode_server.gateway.errand import Errand, Sent, no_failure, refusal, status_of, uris
+from codemode_server.gateway.errand import (
+    Errand,
+    Sent,
+    error_text_of,
+    no_error_text,
+    no_failure,
+    refusal,
+    status_of,
+    uris,
+)
 from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
-from codemode_server.model import Effect, ExecutionId
+from codemode_server.gateway.received import ResultKey, keys_in
+from codemode_server.gateway.workspace_paths import note_on_path
+from codemode_server.model import Effect, ExecutionId, JsonValue
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
+from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.results import failure_of
 
 logger = logging.getLogger(__name__)
@@ -47,17 +60,19 @@ logger = logging.getLogger(__name__)
 class Upstreams(Protocol):
     """What the gateway needs of the upstreams."""
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
-        """Call a tool by its raw names.
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`.
 
         Raises:
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
 
-    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call_raw(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+    ) -> dict[str, Any]:
         """As `call_tool`, but the result as it came, also if it says that it is an error."""
 
-    async def read_resource(self, server: str, uri: str) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
 
 
@@ -83,10 +98,22 @@ class CallReport:
     result_tokens: int = 0
     """What the result would have cost the model, estimated."""
     error: str | None = None
-    arguments: str = ""
-    """A glimpse of what was sent, without secrets; for the model, in case the program fails."""
+    arguments: dict[str, str] = field(default_factory=dict)
+    """A glimpse of each argument sent, without secrets; for the model, in case the program fails."""
     result: str = ""
     """A glimpse of what came back, likewise."""
+    effect: Effect = Effect.UNKNOWN
+    has_error_text: bool = False
+    """Whether the upstream answered with the text of an error as a normal result."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallInFlight:
+    """A call that was sent and is not answered yet."""
+
+    title: str
+    """`server.tool`, as the program imported them."""
+    progress: CallProgress
 
 
 @dataclass(slots=True)
@@ -96,6 +123,8 @@ class Caller:
     execution_id: ExecutionId
     started: int = 0
     reports: list[CallReport] = field(default_factory=list)
+    in_flight: dict[int, CallInFlight] = field(default_factory=dict)
+    """By their number (`seq`), the oldest first."""
     links: dict[tuple[str, str], str] = field(default_factory=dict)
     """What it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     notes: list[str] = field(default_factory=list)
@@ -105,9 +134,29 @@ class Caller:
     drifted: set[tuple[str, str]] = field(default_factory=set)
     """Those of whose results a note says already that they are not what the stub says; raw names."""
 
+    doubted_keys: frozenset[ResultKey] = frozenset()
+    """Keys that the check before the run has not known any result to have."""
+    received_keys: set[ResultKey] = field(default_factory=set)
+    """Those of them that a result had after all."""
+
+    unmarked_errors: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Raw names of tools that answered with an error as a normal result → a line that says so, of the first one."""
+
+    has_workspace_note: bool = False
+    """Whether a note says already that servers do not see /workspace."""
+
     def next_seq(self) -> int:
         self.started += 1
         return self.started
+
+    def note_workspace_path(self, tool: Tool, arguments: JsonValue, failure: str) -> None:
+        """Tell the model, once, if the call failed because it was given the path of a program's file."""
+        if not self.has_workspace_note and (note := note_on_path(f"{tool.server}.{tool.name}", arguments, failure)):
+            self.has_workspace_note = True
+            self.notes.append(note)
+
+    def doubted_keys_of(self, tool: Tool) -> set[str]:
+        return {one.key for one in self.doubted_keys if (one.server, one.tool) == (tool.server, tool.name)}
 
 
 class Gateway:
@@ -150,29 +199,39 @@ class Gateway:
         except UnknownTool as error:
             raise self._unknown(caller, server, tool, error) from None
 
-        async def send() -> Reply:
+        async def send(progress: CallProgress) -> Reply:
             names = found_server.raw_name, found.raw_name
             if raw:
-                return Reply(await self._upstreams.call_raw(*names, arguments))
-            return await self._upstreams.call_tool(*names, arguments)
+                return Reply(await self._upstreams.call_raw(*names, arguments, progress=progress))
+            return await self._upstreams.call_tool(*names, arguments, progress=progress)
 
         alone = name_alone(found.raw_name, Kind.TOOL)
-        reply = await self._run(
-            caller,
-            Errand(
-                found_server,
-                found.raw_name,
-                found.name,
-                alone,
-                found.effect,
-                arguments,
-                check=partial(check_arguments, found, arguments),
-                send=send,
-                failure=failure_of if raw else no_failure,
-            ),
+        errand = Errand(
+            found_server,
+            found.raw_name,
+            found.name,
+            alone,
+            found.effect,
+            arguments,
+            check=partial(check_arguments, found, arguments),
+            send=send,
+            failure=failure_of if raw else no_failure,
+            error_text=no_error_text if raw else error_text_of,
         )
-        if not raw:
+        try:
+            reply = await self._run(caller, errand)
+        except ToolFailed as error:
+            caller.note_workspace_path(found, arguments, str(error))
+            raise
+        if raw:
+            return reply
+        said = error_text_of(reply)
+        if said is None:
             self._learn(caller, found_server, found, arguments, reply)
+        else:
+            caller.note_workspace_path(found, arguments, said)
+            line = f"{found.server}.{found.name} answered with an error as a normal result: {said}"
+            caller.unmarked_errors.setdefault((found_server.raw_name, found.raw_name), line)
         return reply
 
     async def read(self, caller: Caller, server: str, uri: str) -> Reply:
@@ -199,7 +258,9 @@ class Gateway:
                 Effect.READS,
                 {"uri": uri},
                 check=check,
-                send=lambda: self._upstreams.read_resource(found.raw_name, caller.links[found.raw_name, uri]),
+                send=lambda progress: self._upstreams.read_resource(
+                    found.raw_name, caller.links[found.raw_name, uri], progress=progress
+                ),
             ),
         )
 
@@ -227,7 +288,7 @@ class Gateway:
             )
             try:
                 self._admit(caller, sent, span)
-                reply = await self._forward(caller, errand)
+                reply = await self._forward(caller, sent)
             except CallError as error:
                 message = self._redactor().text(str(error))
                 self._settle(caller, sent, span, status_of(error), error=message)
@@ -263,8 +324,16 @@ class Gateway:
             raise CallRefused(refusal(f"{errand.server.name}.{errand.name}", verdict))
         errand.check()
 
-    async def _forward(self, caller: Caller, errand: Errand) -> Reply:
-        reply = await errand.send()
+    async def _forward(self, caller: Caller, sent: Sent) -> Reply:
+        errand, progress = sent.errand, CallProgress()
+        caller.in_flight[sent.seq] = CallInFlight(f"{errand.server.name}.{errand.name}", progress)
+        try:
+            reply = await errand.send(progress)
+        finally:
+            del caller.in_flight[sent.seq]
+            if progress.restart:
+                name = errand.server.name
+                caller.notes.append(f"{name} was {progress.restart} since its last call; its state may be gone")
         shown = replace(reply, value=self._redactor().value(reply.value))
         if reply.encoding == "blocks":
             for given, known in zip(uris(reply.value), uris(shown.value), strict=False):
@@ -282,6 +351,8 @@ class Gateway:
 
     def _learn(self, caller: Caller, server: Server, tool: Tool, arguments: dict[str, Any], reply: Reply) -> None:
         """Take in what the tool gives; tell the program's author, once a tool, if its stub had said otherwise."""
+        if doubted := caller.doubted_keys_of(tool):
+            caller.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
         shape = self._learning.learn(server.raw_name, tool, arguments, reply)
         name = (server.raw_name, tool.raw_name)
         said = caller.tools.setdefault(name, tool)
@@ -318,6 +389,8 @@ class Gateway:
                 error,
                 arguments=glimpses.of_arguments(sent.errand.arguments, text),
                 result=glimpses.of_reply(reply, text) if reply else "",
+                effect=sent.errand.effect,
+                has_error_text=reply is not None and sent.errand.error_text(reply) is not None,
             )
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None

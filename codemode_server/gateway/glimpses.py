@@ -25,11 +25,10 @@ _MOST_BLOCKS = 3
 Clean = Callable[[str], str]
 
 
-def of_arguments(arguments: dict[str, Any], text: Clean) -> str:
-    """`repo="a/b", labels=[2 items]`."""
-    few = islice(arguments.items(), _MOST_ARGUMENTS)
-    shown = [f"{_short(name, text)}={_value(value, text)}" for name, value in few]
-    return ", ".join([*shown, "…"] if len(arguments) > _MOST_ARGUMENTS else shown)
+def of_arguments(arguments: dict[str, Any], text: Clean) -> dict[str, str]:
+    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones."""
+    shown = {_short(name, text): _argument(value, text) for name, value in islice(arguments.items(), _MOST_ARGUMENTS)}
+    return shown | {"…": ""} if len(arguments) > _MOST_ARGUMENTS else shown
 
 
 def of_result(value: JsonValue, text: Clean) -> str:
@@ -38,7 +37,7 @@ def of_result(value: JsonValue, text: Clean) -> str:
         return _of_dict(value, text)
     if isinstance(value, list):
         first = value[0] if value else None
-        count = f"{len(value):,} item{'' if len(value) == 1 else 's'}"
+        count = _count(value)
         return f"{count}, each with {_names(first, text)}" if isinstance(first, dict) and first else count
     return f"a text of {len(value):,} characters" if isinstance(value, str) and len(value) > 80 else _value(value, text)
 
@@ -47,12 +46,16 @@ def of_reply(reply: Reply, text: Clean) -> str:
     """The same of what a program gets, which may be files."""
     if reply.encoding == "json":
         return of_result(reply.value, text)
-    return ", ".join(_of_block(block, text) for block in reply.value[:_MOST_BLOCKS])
+    blocks = reply.value
+    shown = ", ".join(_of_block(block, text) for block in blocks[:_MOST_BLOCKS])
+    return f"{len(blocks)} items: {shown}, …" if len(blocks) > _MOST_BLOCKS else shown
 
 
 def _of_block(block: dict[str, Any], text: Clean) -> str:
     if block["type"] == "file":
-        return f"a file ({_short(str(block.get('mime_type') or 'unknown'), text)})"
+        is_link = not any(part in block for part in ("data", "text", "at"))
+        kind = _short(str(block.get("mime_type") or "unknown"), text)
+        return f"a {'link' if is_link else 'file'} ({kind})"
     return of_result(block.get("value", block.get("text")), text)
 
 
@@ -64,7 +67,8 @@ def _of_dict(value: dict[str, Any], text: Clean) -> str:
         return f"a dict with {_names(value, text)}" if value else "{}"
     shown = [f"{_short(key, text)}={_value(value[key], text)}" for key in chosen]
     more = len(value) - len(chosen)
-    return "{" + ", ".join([*shown, f"{more} more keys"] if more else shown) + "}"
+    rest = [f"{more} more key{'' if more == 1 else 's'}"] if more else []
+    return "{" + ", ".join([*shown, *rest]) + "}"
 
 
 def _is_id(key: str) -> bool:
@@ -76,13 +80,43 @@ def _names(value: dict[str, Any], text: Clean) -> str:
     return ", ".join([*shown, f"{len(value) - _MOST_KEYS} more"] if len(value) > _MOST_KEYS else shown)
 
 
+def _argument(value: Any, text: Clean) -> str:
+    """As `_value`, with what tells two lists, or two paths in one folder, apart."""
+    if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
+        return f"[{_count(value)}: {_value(first, text)}{', …' if len(value) > 1 else ''}]"
+    if isinstance(value, str) and _is_path(value):
+        line = text(value)
+        return f'"{line}"' if len(line) <= _MOST_TEXT else f'"…{line[1 - _MOST_TEXT :]}"'
+    return _value(value, text)
+
+
+def _is_path(value: str) -> bool:
+    has_parts = "/" in value or "\\" in value
+    return len(value) < _SCANNED_TEXT and has_parts and not value.startswith("https://") and len(value.split()) == 1
+
+
+def _telling(item: Any) -> Any:
+    """What names an item of a list best: itself, or of an object its name or its first short text."""
+    if not isinstance(item, dict):
+        return None if isinstance(item, list) else item
+    known = {key: item[key] for key in islice(item, _SCANNED_KEYS) if not isinstance(item[key], dict | list | None)}
+    named = [known[key] for key in ("name", "title", "id", "path") if key in known]
+    texts = [value for value in known.values() if isinstance(value, str)]
+    short = [value for value in texts if len(value) <= _MOST_TEXT]
+    return next(iter([*named, *short, *texts, *known.values()]), None)
+
+
+def _count(value: list[Any]) -> str:
+    return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
+
+
 def _value(value: Any, text: Clean) -> str:
     if isinstance(value, str):
         return f'"{_short(value, text, _MOST_URL if value.startswith("https://") else _MOST_TEXT)}"'
     if isinstance(value, dict):
-        return f"{{{len(value)} keys}}"
+        return f"{{{len(value)} key{'' if len(value) == 1 else 's'}}}"
     if isinstance(value, list):
-        return f"[{len(value)} items]"
+        return f"[{_count(value)}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else _short(str(value), text)
 
 

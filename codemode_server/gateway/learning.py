@@ -16,9 +16,9 @@ import anyio
 
 from codemode_server.catalog import drift
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.observed import Observed, observe, schemas_digest
+from codemode_server.catalog.observed import NOTHING_YET, Observed, observe, schemas_digest
 from codemode_server.catalog.returns import declared_result
-from codemode_server.catalog.shapes import Shape
+from codemode_server.catalog.shapes import Shape, places_that_differ, without_keys
 from codemode_server.gateway.kept_shapes import KeptShapes, ToolKey
 from codemode_server.model import ToolDefinition
 from codemode_server.sandbox.backend import Reply
@@ -59,13 +59,17 @@ class Learning:
         self._news: dict[ToolKey, Observed] = {}
         self._is_unsaved = anyio.Event()
 
+    def load(self) -> None:
+        """Read what is on disk. Later calls do nothing."""
+        self._on_disk()
+
     def known(self, upstream: str, definition: ToolDefinition) -> Observed | None:
-        """What is known of a tool, by the raw name of its upstream."""
+        """What is known of a tool, by the raw name of its upstream; None where learning is turned off."""
         if not self._is_on():
             return None
         if (upstream, definition.name) not in self._on_disk() and (upstream, definition.name) not in self._learned:
-            return None  # as of nearly all tools; not worth a digest
-        return self._of(ToolKey(upstream, definition.name, schemas_digest(definition)))
+            return NOTHING_YET  # as of nearly all tools; not worth a digest
+        return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
     def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
         """Take in the reply of a call that succeeded, as the program gets it; gives its shape."""
@@ -167,7 +171,9 @@ def contradiction(tool: Tool, shape: Shape) -> str | None:
             found = drift.of_declared(definition.output_schema, declared_result(definition)[0], shape)
             source = "declared"
         case "observed" if observed is not None and observed.calls >= LEAST_CALLS:
-            found = drift.of_observed(observed.shape, shape)
+            # Keys that turn out to vary with this very result are no promise that it could break.
+            varying = set(places_that_differ(observed.shape, shape))
+            found = drift.of_observed(without_keys(observed.shape, varying), without_keys(shape, varying))
             source = f"observed in {observed.calls:,} calls"
         case _:
             return None

@@ -32,7 +32,7 @@ class CallStatus(StrEnum):
     SUCCEEDED = "succeeded"  # answered
     FAILED = "failed"  # answered with an error of the upstream's own
     REFUSED = "refused"  # the permissions refused it; nothing was sent
-    INVALID = "invalid"  # the schema or a limit refused its arguments; nothing was sent
+    INVALID = "invalid"  # its schema or a limit refused it, or it can't be called; nothing was sent
     UNAVAILABLE = "unavailable"  # the upstream was not there, or went away in the middle
     TIMED_OUT = "timed_out"  # sent and not answered in time; its outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; its outcome is unknown

@@ -10,10 +10,12 @@ itself. Who is calling is known from the `Door`, never from a frame.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import anyio
 
 from codemode_server.model import ExecutionId, IsolationLevel, JsonValue
 
@@ -29,7 +31,8 @@ class Reply:
     * `{"type": "json", "value": …}`; with `beside`, a dict, what the upstream sent beside it: `text`, and `files`
     * `{"type": "text", "text": …}`
     * `{"type": "file", "mime_type": …, "name": …, "uri": …}` with `data` in base64, or `text`, or neither: then it is a
-      link that can be read, perhaps with its `size`
+      link that can be read, perhaps with its `size`; a file beside a value may have `at` in place of `data`: the path
+      (keys and indices) to the base64 string, or `data:` URI, in that value
 
     A lone block stands for its value."""
 
@@ -91,7 +94,9 @@ class Limits:
     """What one program may use; the settings of the same names, checked on the host."""
 
     wall_seconds: float = 60.0
-    upstream_seconds: float = 150.0
+    wall_seconds_from_argument: bool = False
+    """Whether `wall_seconds` comes from `execute_code`'s `timeout` argument rather than the setting."""
+    upstream_seconds: float = 600.0
     memory_mb: int = 256
     output_bytes: int = 8 * 2**20
     calls: int = 1_000
@@ -114,6 +119,8 @@ class Program:
     """Whose program it is; a sandbox that keeps anything between programs keeps it for one session only."""
     is_last: bool = False
     """Whether no other program will be of this session, so that nothing need be kept."""
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it begins to run, in a sandbox that is up."""
 
 
 class Ending(StrEnum):
@@ -135,9 +142,10 @@ class ProgramError:
     traceback: str = ""
     """The program's own lines only, as Python prints them; empty where there are none."""
     line: int | None = None
-    """The line of the program where it happened."""
+    """The line of the program where it happened; for a limit that ended it from outside, the last new line that it
+    reached."""
     setting: str | None = None
-    """For a limit, its name in `upstream.yaml`."""
+    """For a limit, its name in `upstream.yaml`, or `timeout` for that argument."""
     hint: str = ""
     """What would most likely mend it, as far as the guest can tell."""
 
@@ -167,6 +175,8 @@ class SandboxBackend(Protocol):
     name: str
     """As in `sandbox.backend`."""
     level: IsolationLevel
+    importable: frozenset[str] | None
+    """The top-level modules that programs can import; None if that is not known."""
 
     async def start(self) -> None:
         """Make ready: build or find what is needed, boot `sandbox.warm` sandboxes. Called in the background, once.

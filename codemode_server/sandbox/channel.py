@@ -28,9 +28,15 @@ _Question = frames.Load | frames.Search | frames.Show | frames.Kept
 
 def out_of_memory(limits: Limits) -> ProgramError:
     """Why a program ended that needed too much memory."""
-    setting = "limits.memory_mb"
-    message = f"the program needed more than {limits.memory_mb} MiB of memory ({setting} in upstream.yaml)"
-    return ProgramError("LimitExceeded", message, setting=setting)
+    message = f"the program needed more than {limits.memory_mb} MiB of memory"
+    return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
+
+
+def _size(size_bytes: int) -> str:
+    """A limit as a reader knows it: in MiB or MB where it is a round number of these."""
+    if size_bytes % 2**20 == 0:
+        return f"{size_bytes >> 20} MiB"
+    return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
 
 
 class Channel:
@@ -52,6 +58,7 @@ class Channel:
         self._calls = 0
         self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._output_bytes = 0
+        self._line: int | None = None
         self._ended: tuple[Ending, ProgramError | None] | None = None
         self._done: frames.Done | None = None
         self._bug: Exception | None = None
@@ -90,6 +97,7 @@ class Channel:
         longest = frames.longest_frame(self._limits)
         try:
             await self._send(frames.run_frame(self._run_id, self._program.code, self._limits))
+            self._program.begun.set()
             while self._ended is None:
                 await self._take(frames.parse(await self._reader.read(longest)), tasks)
         except frames.ProtocolError as error:
@@ -112,6 +120,8 @@ class Channel:
                 await self._answer(frame, self._door.kept(frame.name))
             case frames.Output():
                 self._take_output(frame)
+            case frames.Line():
+                self._line = frame.line
             case frames.Exceeded():
                 self._exceed_size(frame.setting)
             case frames.Done():
@@ -127,7 +137,7 @@ class Channel:
         self._calls += 1
         if self._calls > self._limits.calls:
             most = self._limits.calls
-            self.exceed(f"the program made more than {most} calls (limits.calls in upstream.yaml)", "limits.calls")
+            self.exceed(f"the program made more than {most:,} calls", "limits.calls")
             return
         if call.size > self._limits.call_bytes:
             self._exceed_size("limits.call_bytes")
@@ -167,8 +177,8 @@ class Channel:
         if len(answer) <= most:
             return answer
         message = (
-            f"the result of {call.title} has {len(answer)} bytes, and {most} are allowed"
-            " (limits.call_bytes in upstream.yaml); ask for less of it"
+            f"the result of {call.title} is larger than {_size(most)}; ask for less of it "
+            "(the user can raise limits.call_bytes)"
         )
         return frames.refusal_frame(call.id, "result_too_large", message)
 
@@ -183,7 +193,8 @@ class Channel:
             reply = found if isinstance(found, Reply) else Reply(found)
             data = frames.reply_frame(request.id, frames.to_json(reply.value), reply.encoding)
             if isinstance(request, frames.Kept) and len(data) > self._limits.call_bytes:
-                message = f"it has {len(data)} bytes, and {self._limits.call_bytes} are allowed (limits.call_bytes)"
+                most = _size(self._limits.call_bytes)
+                message = f"it is larger than {most} (the user can raise limits.call_bytes)"
                 data = frames.refusal_frame(request.id, "result_too_large", message)
         except ExecutionError as error:
             self._ended_by_door(error)
@@ -203,8 +214,7 @@ class Channel:
         room = output.text.encode()[: most - self._output_bytes].decode("utf-8", "ignore")
         self._output[output.stream].append(room)
         self._output_bytes = most
-        setting = "limits.output_bytes"
-        self.exceed(f"the program printed more than {most} bytes ({setting} in upstream.yaml)", setting)
+        self.exceed(f"the program printed more than {_size(most)}", "limits.output_bytes")
 
     def _take_done(self, done: frames.Done) -> None:
         if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
@@ -238,19 +248,24 @@ class Channel:
 
     def _exceed_size(self, setting: str) -> None:
         most = {"limits.call_bytes": self._limits.call_bytes, "limits.value_bytes": self._limits.value_bytes}[setting]
-        what = {"limits.call_bytes": "a call's arguments are", "limits.value_bytes": "the program's value is"}[setting]
-        self.exceed(f"{what} larger than {most} bytes as JSON ({setting} in upstream.yaml)", setting)
+        if setting == "limits.value_bytes":
+            self.exceed(f"the value is larger than {_size(most)} and was not kept", setting)
+        else:
+            self.exceed(f"a call's arguments are larger than {_size(most)}", setting)
 
     def _out_of_time(self) -> None:
-        setting = self._clock.spent_setting
-        if setting == "limits.wall_seconds":
-            message = f"the program ran longer than {self._limits.wall_seconds:g} seconds"
+        setting, limits = self._clock.spent_setting, self._limits
+        if setting == "limits.upstream_seconds":
+            self.exceed(f"the program waited for its calls longer than {limits.upstream_seconds:g} s", setting)
+        elif limits.wall_seconds_from_argument:
+            self.exceed(f"stopped after {limits.wall_seconds:g} s (timeout={limits.wall_seconds:g})", "timeout")
         else:
-            message = f"the program waited for its calls longer than {self._limits.upstream_seconds:g} seconds"
-        self.exceed(f"{message} ({setting} in upstream.yaml)", setting)
+            self.exceed(f"the program ran longer than {limits.wall_seconds:g} s", setting)
 
     def _outcome(self) -> Outcome:
         ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))
+        if error is not None and error.setting is not None and error.line is None:
+            error = replace(error, line=self._line)
         done = self._done
         return Outcome(
             ending=ending,

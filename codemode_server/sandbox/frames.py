@@ -12,6 +12,7 @@ A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an ob
                    show {id, data, mime_type, name}            data in base64; answered by a reply
                    kept {id, name}                             name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
+                   line {line}                                 the program reached this line for the first time
                    exceeded {setting}                          the guest saw a limit first, and ends
                    done {id, value, value_form, error, hint}   the last frame; id is the run's, not to be guessed
 
@@ -131,6 +132,13 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """The program reached a line of its own for the first time."""
+
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Exceeded:
     """The program is past a limit."""
 
@@ -149,7 +157,7 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = Call | Read | Load | Search | Show | Kept | Output | Exceeded | Done
+GuestFrame = Call | Read | Load | Search | Show | Kept | Output | Line | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -191,6 +199,8 @@ def parse(data: bytes) -> GuestFrame:
             return Kept(_id(frame), _name_or_none(frame, "name"))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
+        case "line":
+            return Line(_field(frame, "line", int))
         case "exceeded":
             return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)))
         case "done":

@@ -1,22 +1,30 @@
-"""A query → the tools and skills that fit it: the ranking behind `search_tools`.
+"""Finds the tools and skills that fit a query: the ranking behind `search_tools`.
 
-    documents   what can be found, and the texts that are ranked
-    words       a text → terms; what stands for what
-    languages   a query in another language → its commonest words in English
-    named       what a query names outright
-    wants       a query → the things that it asks for
-    subject     what a want is about
-    actions     what is to be done, and what does it
-    spelling    what a word that nobody has may mean
-    lexical     BM25 over weighted fields
-    vectors     nearness of meaning, by any encoder
-    ranking     both together: one order
-    levels      which encoder there is by now
-    question    the arguments of `search_tools`, checked
-    folding     tools that several servers offer alike
-    cutting     what is worth showing, and whether anything fits
-    results     the texts and records that come of it
-    answer      all of these in their order: what `search_tools` says
+    documents      what can be found, and the texts of it that are ranked
+    words          splits a text into terms
+    synonyms       words that stand for others
+    spelling       known words that an unknown word may mean
+    wants          splits a query into the things that it asks for
+    subject        the part of a want that names its thing
+    actions        kinds of verbs: what a query wants done, and what a tool does
+    lexical        BM25 over weighted fields
+    static         nearness of meaning by a table of word vectors
+    encoding/      models that compute vectors, in a process of their own
+    vectors        vectors of everything that can be found
+    vector_level   keeps the vectors of one encoder up to date
+    ranking        one order by words and meaning
+    habits         moves up tools that are used often; `kept_habits` has the records that are stored
+    levels         ranks with the best level that is ready
+    question       checks the arguments of `search_tools`
+    folding        shows the same tool of several servers once
+    fitting        how well a tool fits a want, by their words alone
+    cutting        leaves out weak results, and says what nothing fits
+    missing_words  words of a query that no result mentions
+    unavailable    servers that a query means and that can't be called
+    siblings       other tools of a server that a program may need
+    signatures     signatures for results, shortened
+    results        results as the model reads them and as programs get them
+    answer         runs all of these: the answer of `search_tools`
 
 Nothing here is imported before the host has its handshake: numpy alone takes as long as that.
 """

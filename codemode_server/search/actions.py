@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,17 @@ _KINDS = {
         synthesize recognize render""",
     "download": "download export",
 }
+_KINDS_IN_NAMES = {
+    "create": "commit clone fork record stage upload",
+    "update": "checkout format merge pull push rebase reset restore revert switch sync transfer",
+    "send": "broadcast dial",
+    "run": "click connect drag fill navigate press restart resume retry trigger type",
+}
+"""Verbs of tools that are nouns in most queries: they say what a tool does, not what a query asks for."""
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN = len(_KINDS)
+_READING = frozenset(_NUMBER[kind] for kind in ("list", "read", "search", "check", "download"))
+_CHANGING = frozenset(_NUMBER[kind] for kind in ("create", "update", "delete", "send", "run"))
 
 _ANSWERS = """
              list read search create update delete send  run check convert download
@@ -55,11 +65,14 @@ _ANSWERS = """
 """
 """How well a tool of the kind above answers a want of the kind at the left; half is neither for nor against."""
 
+_NOUN_ASKS_NO_CHANGE = 1.0
+"""How badly a tool that changes something answers a query without a verb."""
+
 _POLITE = """
     i want to need would like please can could you help me my us let s the a an for also then and of
 """
 _FIRST_WORDS = 8
-"""Of a want, among which its verb is."""
+"""Number of leading words of a want that are searched for its verb."""
 _READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
 _MANY = {"all", "every", "each", "any"}
 _NO_PLURALS = {"details", "this", "status", "address", "access"}
@@ -67,12 +80,12 @@ _NO_PLURALS = {"details", "this", "status", "address", "access"}
 
 def kind_of(name: str, description: str) -> int:
     """The kind of a tool: by the first or last word of its name, else by any, else by what its description begins
-    with."""
-    named = [_kind(word.lower()) for word in words(name)[:20]]
-    if not named:
-        named = [_UNKNOWN]
-    said = [_kind(word.lower()) for word in words(description[:60])[:1]]
-    return next((kind for kind in (named[0], named[-1], *named, *said) if kind != _UNKNOWN), _UNKNOWN)
+    with; at last by verbs that are nouns in most queries, as `commit` is in `commit history`."""
+    in_name = [word.lower() for word in words(name)[:20]]
+    ends = [*in_name[:1], *in_name[-1:]]
+    opening = [word.lower() for word in words(description[:60])[:1]]
+    kinds = chain(map(_kind, (*ends, *in_name, *opening)), map(_kind_in_names, (*opening, *ends)))
+    return next((kind for kind in kinds if kind != _UNKNOWN), _UNKNOWN)
 
 
 def kinds_of(named: Sequence[tuple[str, str]]) -> Kinds:
@@ -82,7 +95,27 @@ def kinds_of(named: Sequence[tuple[str, str]]) -> Kinds:
 
 def agreement(want: str, kinds: Kinds) -> NDArray[np.float32]:
     """How well each kind answers a want: -0.5 not at all, 0.5 exactly, 0 where either is not known."""
-    return _row(want)[kinds]
+    row = _row(want)
+    return _answers()["unknown" if row is None else row][kinds]
+
+
+def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
+    """The same for a short query and its parts, a row each.
+
+    A part without a verb has that of the part before it (`list issues and labels`). If there is none either, what
+    reads comes before what writes: `commit history` asks for no commit.
+    """
+    rows: list[int | str] = []
+    before: int | str = "noun"
+    for part in parts:
+        before = row if (row := _row(part)) is not None else before
+        rows.append(before)
+    return np.stack([_answers()[row] for row in rows])[:, kinds]
+
+
+def is_reading(kind: int) -> bool:
+    """Whether a tool of this kind changes nothing, by its name: it lists, reads, searches, checks or downloads."""
+    return kind in _READING
 
 
 def is_verb(word: str) -> bool:
@@ -90,21 +123,27 @@ def is_verb(word: str) -> bool:
     return _kind(word) != _UNKNOWN
 
 
+def is_reading_verb(word: str) -> bool:
+    """Whether a lower-case word says that something is to be listed, read, searched, checked or downloaded."""
+    return _kind(word) in _READING
+
+
 def is_polite(word: str) -> bool:
     """Whether a lower-case word says nothing of what is asked for."""
     return word in _polite()
 
 
-def _row(want: str) -> NDArray[np.float32]:
-    table, polite = _answers(), _polite()
+def _row(want: str) -> int | str | None:
+    """Which row of the table answers a want; none for a want without a verb."""
+    polite = _polite()
     asked = [word.lower() for word in re.findall(r"[^\W\d_]+", want[:300])]
     asked = [word for word in asked if word not in polite]
     for place, word in enumerate(asked[:_FIRST_WORDS]):
         kind = _kind(word)
         if kind != _UNKNOWN:
             wants_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
-            return table["many" if wants_many else kind]
-    return table[_UNKNOWN]
+            return "many" if wants_many else kind
+    return None
 
 
 def _names_many(following: list[str]) -> bool:
@@ -122,7 +161,7 @@ def _names_many(following: list[str]) -> bool:
 @cache
 def _answers() -> dict[int | str, NDArray[np.float32]]:
     heads, *lines = (line.split() for line in _ANSWERS.strip().splitlines())
-    rows: dict[int | str, NDArray[np.float32]] = {_UNKNOWN: np.zeros(_UNKNOWN + 1, np.float32)}
+    rows: dict[int | str, NDArray[np.float32]] = {}
     for kind, *answers in lines:
         row = np.zeros(_UNKNOWN + 1, np.float32)
         for head, answer in zip(heads, answers, strict=True):
@@ -130,7 +169,10 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
         rows[_NUMBER[kind]] = row
     many = rows[_NUMBER["read"]].copy()
     many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.0
-    return rows | {"many": many}
+    unknown = np.zeros(_UNKNOWN + 1, np.float32)
+    noun = unknown.copy()
+    noun[list(_CHANGING)] = -_NOUN_ASKS_NO_CHANGE
+    return rows | {"many": many, "noun": noun, "unknown": unknown}
 
 
 @cache
@@ -145,6 +187,15 @@ def _by_stem() -> dict[str, int]:
         for verb in verbs.split():
             found[stem(verb)] = found[verb] = _NUMBER[kind]
     return found
+
+
+@cache
+def _in_names() -> dict[str, int]:
+    return {stem(verb): _NUMBER[kind] for kind, verbs in _KINDS_IN_NAMES.items() for verb in verbs.split()}
+
+
+def _kind_in_names(word: str) -> int:
+    return _in_names().get(stem(word), _UNKNOWN)
 
 
 def _kind(word: str) -> int:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.tree import availability
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.search.cutting import unmet, worth_showing
 from codemode_server.search.documents import Findable
 from codemode_server.search.folding import Folded, folded
 from codemode_server.search.levels import Levels, Ranking
+from codemode_server.search.missing_words import doubtful_clauses, missing_words
 from codemode_server.search.question import Question
-from codemode_server.search.ranking import MOST_UNNAMED, Scored
+from codemode_server.search.ranking import Scored
 from codemode_server.search.results import Found, SearchResults
+from codemode_server.search.siblings import siblings
+from codemode_server.search.unavailable import unavailable_servers
 
 _RANKED_BEYOND = 20
 """Things that are ranked beyond the limit, since some will be folded."""
-_WEAK_SHOWN = 5
+_WEAK_SHOWN = 3
 """Results where nothing fits."""
 _SERVERS_NAMED = 20
 _NEAREST = 3
 _WANTS_NAMED = 3
+_NAME = re.compile(r"\w+(?:[-.]\w+)*")
+"""The name of a tool, Python's or raw, in a text."""
 
 
 def search_tools(
@@ -53,22 +58,63 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
         places = folded(ranking.found, lambda tool: available.get(tool.server, False))
     else:
         places = [Folded(scored) for scored in ranking.found]
-    asked = levels.in_english(question.query)
-    places = worth_showing(asked, places, ranking.level)[: question.limit]
+    worthy = worth_showing(question.query, places, ranking.level)
+    places = _successors_first(catalog, question.query, worthy)[: question.limit]
+    shown_servers = {_server_of(thing) for place in places for thing in (place.best.thing, *place.also)}
+    unavailable = "" if question.within else unavailable_servers(catalog, question.query, shown_servers)
     if not places:
-        return SearchResults((), _nothing(catalog, question))
-    is_named = max(place.best.score for place in places) > MOST_UNNAMED
+        return SearchResults((), unavailable or _nothing(catalog, question))
     shown = [place.best.thing for place in places]
-    missing = [] if is_named else unmet(asked, shown, levels.rarities, levels.size)
+    doubtful = doubtful_clauses(question.query, levels.meanings, levels.has)
+    missing = unmet(question.query, shown, levels.rarities, levels.size, doubtful)
     doubt = ""
-    if missing == [asked]:
-        places = places[:_WEAK_SHOWN]
+    if missing == [question.query]:
+        places = sorted(places, key=_is_refused)[:_WEAK_SHOWN]
         doubt = _nothing_fits([question.query], _filters(question))
         if question.within is None:
             doubt += f"; nearest: {_nearest(catalog, places)}"
+        doubt = unavailable or doubt
     elif missing:
         doubt = _nothing_fits(missing, _filters(question))
-    return SearchResults(_found(catalog, question, places), doubt=doubt)
+    else:
+        things = [thing for place in places for thing in (place.best.thing, *place.also)]
+        doubt = str(missing_words(question.query, things, levels.meanings, levels.has))
+    if unavailable not in doubt:
+        doubt = "\n".join(part for part in (unavailable, doubt) if part)
+    return SearchResults(
+        _found(catalog, question, places), "" if doubt else _siblings(catalog, question, places), doubt
+    )
+
+
+def _successors_first(catalog: Catalog, query: str, places: Sequence[Folded]) -> list[Folded]:
+    """The places, where a deprecated tool changes places with the one that it names for use instead if that one is
+    behind it; a tool that the query names stays first."""
+    asked = set(_NAME.findall(query))
+    ordered = list(places)
+    for place in places:
+        tool = place.best.thing
+        if not isinstance(tool, Tool) or not tool.deprecation or {tool.name, tool.raw_name} & asked:
+            continue
+        others = catalog.server(tool.server).by_name
+        named = [others[name] for name in _NAME.findall(tool.deprecation) if name in others and others[name] != tool]
+        now = ordered.index(place)
+        then = next((n for n, other in enumerate(ordered) if n > now and other.best.thing in named), now)
+        ordered[now], ordered[then] = ordered[then], place
+    return ordered
+
+
+def _siblings(catalog: Catalog, question: Question, places: Sequence[Folded]) -> str:
+    """Names of other tools of the best result's server that a program is likely to need."""
+    best = places[0].best.thing
+    if not isinstance(best, Tool) or question.detail_level != "with_description":
+        return ""
+    shown = [place.best.thing for place in places]
+    server = catalog.server(best.server)
+    found = siblings(server, best, (thing for thing in shown if isinstance(thing, Tool)))
+    if not found:
+        return ""
+    more = ", …" if len(server.tools) > len(shown) + len(found) else ""
+    return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
 def _listed(catalog: Catalog, levels: Levels, question: Question) -> SearchResults:
@@ -94,11 +140,22 @@ def _found_one(catalog: Catalog, question: Question, place: Folded) -> Found:
     server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
     if server is None:
         return Found(thing, "", question.detail_level, place.also)
-    return Found(thing, _mark(availability(server)), question.detail_level, place.also, server.usual_parameters)
+    return Found(
+        thing,
+        _mark(server.availability),
+        question.detail_level,
+        place.also,
+        server.usual_parameters,
+        bool(question.effect),
+    )
 
 
 def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
+
+
+def _is_refused(place: Folded) -> bool:
+    return isinstance(place.best.thing, Tool) and bool(place.best.thing.refusal)
 
 
 def _nothing_fits(missing: Sequence[str], narrowed: str) -> str:
@@ -119,7 +176,7 @@ def _server_of(thing: Findable) -> str:
 
 
 def _purpose(server: Server) -> str:
-    said = first_sentence(server.description, 60) or ", ".join(tool.name for tool in server.tools[:_NEAREST])
+    said = first_sentence(server.summary, 60)
     return f" ({said})" if said else ""
 
 
@@ -134,6 +191,8 @@ def _filters(question: Question) -> str:
 def _nothing(catalog: Catalog, question: Question) -> str:
     narrowed = f" {_filters(question)}" if _filters(question) else ""
     said = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{narrowed}"
+    if question.server is not None and question.server.availability and not question.server.tools:
+        return f"{said}: it is {question.server.availability}"
     if question.server is not None:
         return f'{said}; list_dir("/servers/{question.server.name}") lists its tools'
     if question.is_of_skills:

@@ -86,7 +86,7 @@ def fields_of(thing: Findable) -> Fields:
 
 
 VECTOR_WEIGHTS = (1.0, 0.3, 0.5)
-"""Of the texts of one thing, in the vector that is made of all: with all there is, what few words say is lost."""
+"""Weights of a thing's texts in its vector. The whole text alone would drown what its few most telling words say."""
 
 
 def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.search.actions import is_verb
 from codemode_server.search.documents import Findable, fields_of
-from codemode_server.search.words import glued_terms, terms
+from codemode_server.search.words import joined_terms, joined_with_stop_words, terms
 
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
 """What a word of the want counts for, by the best field that has it."""
@@ -37,8 +38,17 @@ def fit(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
     return float(met / total**0.5 * known)
 
 
-def words_of(thing: Findable) -> dict[str, float]:
+def words_of(thing: Findable) -> Mapping[str, float]:
     """What each word of a thing counts for."""
+    return _words_of_tool(thing) if isinstance(thing, Tool) else _words_of(thing)
+
+
+@stored_in_value
+def _words_of_tool(tool: Tool) -> Mapping[str, float]:
+    return _words_of(tool)
+
+
+def _words_of(thing: Findable) -> dict[str, float]:
     fields = fields_of(thing)
     weights: dict[str, float] = {}
     for weight, text in (
@@ -48,4 +58,4 @@ def words_of(thing: Findable) -> dict[str, float]:
         (_NAME, f"{fields.name} {fields.title} {thing.server if isinstance(thing, Tool) else ''}"),
     ):
         weights |= dict.fromkeys(terms(text), weight)
-    return weights | dict.fromkeys(glued_terms(fields.name), _NAME)
+    return weights | dict.fromkeys(joined_terms(fields.name) + joined_with_stop_words(fields.name), _NAME)

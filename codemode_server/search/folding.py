@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
+from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.search.documents import Findable
 from codemode_server.search.ranking import Scored
@@ -19,7 +20,7 @@ from codemode_server.search.words import stem, stems
 
 _MOST_ALSO = 20
 _READ_CHARACTERS = 400
-"""Of a description."""
+"""Length of the part of a description that is compared."""
 _ALIKE, _ALIKE_WITH_PARAMETERS = 0.8, 0.5
 """How much of the words of two descriptions is the same: without common parameters, and with three."""
 _PARAMETERS_ALIKE = 0.5
@@ -96,6 +97,7 @@ def _common(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 1.0
 
 
+@stored_in_value
 def _read(tool: Tool) -> _Read:
     properties = (
         tool.definition.input_schema.get("properties") if isinstance(tool.definition.input_schema, dict) else {}
@@ -109,6 +111,7 @@ def _read(tool: Tool) -> _Read:
     )
 
 
+@stored_in_value
 def _name(tool: Tool) -> frozenset[str]:
     said = _words(tool.raw_name)
     return said - _words(tool.server) or said

@@ -30,7 +30,7 @@ MOST_TOOLS = 2_000
 """Tools remembered; of more, those that were not called for the longest are forgotten."""
 MOST_LIFTED = 3
 """Things that a habit brings up in one answer; so many places something may fall."""
-_LIFT = 0.15
+_LIFT = 0.1
 """What the strongest habit adds, as a share of how well the thing fits."""
 _REACH = 30
 """Places below the last one shown from which a habit may bring something up."""

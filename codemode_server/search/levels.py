@@ -17,7 +17,6 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.errors import EncoderFailed
 from codemode_server.model import Effect
 from codemode_server.search.documents import Collection, Findable
-from codemode_server.search.languages import in_english
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
 from codemode_server.search.vector_level import LevelState, VectorLevel
@@ -28,6 +27,13 @@ Prior = Callable[[LexicalIndex], Scores | None]
 """How much each thing of an index is used, in any thread."""
 
 _EFFECTS = tuple(Effect)
+_PASSED_BY = {
+    Effect.UNKNOWN: (Effect.UNKNOWN,),
+    Effect.READS: (Effect.READS,),
+    Effect.WRITES: (Effect.WRITES, Effect.DESTROYS, Effect.UNKNOWN),
+    Effect.DESTROYS: (Effect.DESTROYS, Effect.UNKNOWN),
+}
+"""Effects of the tools that a filter passes: what destroys writes, and what states no effect may do either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Status:
 
     level: Level
     states: tuple[LevelState, ...]
-    """Of the levels above the lexical one, from the lowest up."""
+    """States of the levels above the lexical one, the lowest first."""
 
 
 class Levels:
@@ -76,13 +82,13 @@ class Levels:
         index, may_be = everything.index, everything.that_may_be(within, effect)
         prior = self._prior(index)
         there = [(level, made) for level in reversed(self._above) if (made := level.vectors(index)) is not None]
-        for number, (level, _) in enumerate(there):
+        for number, (level, vectors) in enumerate(there):
+            beside = there[number + 1][1] if number + 1 < len(there) else None
             try:
-                vectors = [made for _, made in there[number : number + 2]]
-                return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior)), level.level)
+                return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior, beside)), level.level)
             except EncoderFailed as error:
                 level.failed(error)
-        return Ranking(tuple(rank(index, (), query, may_be, limit, prior)), "lexical")
+        return Ranking(tuple(rank(index, None, query, may_be, limit, prior)), "lexical")
 
     def things(self, *, within: str | None = None, effect: Effect | None = None) -> list[Findable]:
         """Everything that a search with these filters could find."""
@@ -95,13 +101,17 @@ class Levels:
         """The number of things that can be found."""
         return len(self._all.index.things)
 
-    def in_english(self, query: str) -> str:
-        """A query as it is ranked."""
-        return in_english(query, self._all.index.says)
-
     def rarities(self, text: str) -> dict[str, float]:
         """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found."""
         return self._all.index.rarities(text)
+
+    def meanings(self, word: str) -> frozenset[str]:
+        """The stems that may stand for a word."""
+        return self._all.index.meanings(word)
+
+    def has(self, stem: str) -> bool:
+        """Whether anything that can be found has this stem."""
+        return self._all.index.has(stem)
 
     @property
     def status(self) -> Status:
@@ -140,7 +150,7 @@ class _All:
         self.index = index
 
     def that_may_be(self, within: str | None, effect: Effect | None) -> NDArray[np.bool_] | None:
-        """Of each thing, whether it is what was asked for; none if all are."""
+        """Whether each thing passes the filters; None if there are no filters."""
         if within is None and effect is None:
             return None
         may_be = np.ones(len(self.index.things), bool)
@@ -148,12 +158,12 @@ class _All:
             asked = [segment.collection.key == within for segment in self.index.segments]
             may_be &= np.array(asked, bool)[self.index.segment_of]
         if effect is not None:
-            may_be &= self._effects == _EFFECTS.index(effect)
+            may_be &= np.isin(self._effects, [_EFFECTS.index(one) for one in _PASSED_BY[effect]])
         return may_be
 
     @cached_property
     def _effects(self) -> NDArray[np.int8]:
-        """Of each thing the number of its effect; of what is no tool, none."""
+        """The number of each thing's effect; -1 for skills."""
         numbers = {effect: number for number, effect in enumerate(_EFFECTS)}
         things = self.index.things
         found = (numbers[thing.effect] if isinstance(thing, Tool) else -1 for thing in things)

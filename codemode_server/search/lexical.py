@@ -18,24 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.search.actions import Kinds, kinds_of
-from codemode_server.search.dictionaries import signs
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
-from codemode_server.search.named import Names
-from codemode_server.search.spelling import Spelling
+from codemode_server.search.spelling import Spelling, is_misspelt
 from codemode_server.search.synonyms import synonyms
-from codemode_server.search.words import glued_terms, query_terms, stems, terms
+from codemode_server.search.words import joined_terms, joined_with_stop_words, name_term, query_terms, stems, terms
 
 Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
 _SYNONYM_WEIGHT = 0.4
-"""Of a word that stands for the one asked for, where that is missing."""
+"""Weight of a synonym in a document that does not have the word of the query itself."""
 
 
 class _Field(NamedTuple):
     weight: float
     usual_length: float
-    """Words, about what 1,469 tools of 35 servers have in the middle."""
+    """Number of words, about the median over 1,469 tools of 35 servers."""
 
 
 _NAME = _Field(5.0, 4.0)
@@ -45,13 +43,13 @@ _PARAMETERS = _Field(0.5, 12.0)
 _NOTES = _Field(0.25, 60.0)
 
 _FEW = 300
-"""Things among which it can be told how common a word is."""
+"""Number of things from which on the share that has a word says how common the word is."""
 
-_GLUED = 0.5
-"""Of a word of the name or the description, two that stand together taken as one: `speech to text` is not `text to
+_JOINED = 0.5
+"""Weight of two adjacent words of the name or the description taken as one: `speech to text` is not `text to
 speech`."""
-_GLUED_CHARACTERS = 160
-"""Of a description, about its first sentence."""
+_JOINED_CHARACTERS = 160
+"""Length of the part of a description whose words are joined, about its first sentence."""
 
 _ABOUT_NAME = _Field(3.0, 4.0)
 _ABOUT = _Field(1.0, 25.0)
@@ -62,8 +60,7 @@ class _Postings:
     """Which documents have a term and how much it counts for them, for many terms: columns sorted by term."""
 
     def __init__(self, frequencies: Sequence[dict[str, float]]) -> None:
-        """Of each document, how often each term occurs, weighted by field and length; `math.inf` for a term that is
-        there or not."""
+        """`frequencies` tells for each document how often each term occurs, weighted by field and length."""
         keys: list[str] = []
         counts: list[float] = []
         for weighted in frequencies:
@@ -106,13 +103,6 @@ class _Columns:
         here = slice(self._starts[number], self._starts[number + 1])
         return self._documents[here], self._impacts[here]
 
-    def whole(self) -> Scores:
-        """Of each document, what it would score for a query of all its terms; never 0."""
-        having = np.diff(self._starts)
-        rarity = np.log(1 + (self.total - having + 0.5) / (having + 0.5))
-        sums = np.bincount(self._documents, np.repeat(rarity, having) * self._impacts, minlength=self.total)
-        return np.maximum(sums, 1e-6).astype(np.float32)
-
     def rarity(self, having: int) -> float:
         return _rarity(having, self.total)
 
@@ -121,8 +111,8 @@ class _Columns:
 
     @property
     def stems(self) -> list[str]:
-        """All terms that are no words as written."""
-        return [term for term in self._numbers if term[0] != "="]
+        """All terms that are stems."""
+        return [term for term in self._numbers if term[0] not in "=^"]
 
     def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
         """BM25 of each document."""
@@ -154,8 +144,6 @@ class Segment:
     collection: Collection
     fields: tuple[Fields, ...]
     postings: _Postings
-    names: _Postings
-    """Which stems are in the names."""
     kinds: Kinds
     about: dict[str, float]
     """The collection itself as a document: its name, what it says of itself, the names of its tools."""
@@ -165,18 +153,17 @@ class Segment:
         named = terms(collection.name)
         fields = tuple(map(fields_of, collection.things))
         postings = _Postings([_weighted(one, named) for one in fields])
-        named_by = _Postings([dict.fromkeys(stems(one.name), math.inf) for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
         about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
         kinds = kinds_of([(one.name, one.description) for one in fields])
-        return cls(collection, fields, postings, named_by, kinds, about)
+        return cls(collection, fields, postings, kinds, about)
 
 
 class LexicalIndex:
     """An immutable index of everything that can be found."""
 
     def __init__(self, collections: Sequence[Collection] = (), before: LexicalIndex | None = None) -> None:
-        """Of the index before, what did not change is taken over."""
+        """Reuses the segments of `before` that did not change."""
         old: tuple[Segment, ...] = before.segments if before else ()
         known = {segment.collection.key: segment for segment in old}
         segments: list[Segment] = []
@@ -194,38 +181,47 @@ class LexicalIndex:
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)
         """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
-        self.names = Names(collections)
         self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
         """What each thing does, as `actions` tells them apart."""
-        self._names = _Columns([segment.names for segment in segments], first, len(self.things))
-        self._names_whole = self._names.whole()
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
-    def scores(self, query: str) -> Scores:
-        """How well the words of each thing fit; 0 where none does."""
-        return self._things.scores(self._asked(query), with_synonyms=True)
+    def scores(self, query: str, *, may_be_name: bool = False) -> Scores:
+        """How well the words of each thing fit; 0 where none does. A whole query may be the exact name of a thing; in a
+        part of one, `diffs` is rather that of the server which the rest is about."""
+        asked = self._asked(query)
+        if may_be_name:
+            asked[name_term(query)] = 1.0
+        return self._things.scores(asked, with_synonyms=True)
 
-    def fit(self, query: str, subject: str = "") -> tuple[Scores, Scores]:
-        """How well the words of each thing fit, 0 where none does, and how much of its name was asked for, 0 to 1, rare
-        words counting more: `list_keys` says more of what it does than `keys` asks for."""
-        asked = self._asked(query, subject)
-        scores = self._things.scores(asked, with_synonyms=True)
-        covered = self._names.scores(asked, with_synonyms=True)
-        return scores, np.minimum(covered / self._names_whole, np.float32(1))
-
-    def _asked(self, query: str, subject: str = "") -> dict[str, float]:
+    def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query; of a word that nothing has, those that may be meant."""
-        asked = query_terms(query, subject)
+        asked = query_terms(query)
         for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
             if not self._things.has(f"={term}"):
                 for meant, weight in self._spelling.meant(term).items():
                     asked.setdefault(meant, weight)
         return asked
 
+    def has_words_of(self, query: str) -> bool:
+        """Whether every word of a query is known, from a tool or a synonym; else one may be misspelt or foreign."""
+        return all(self._things.has(term) or synonyms(term) for term in stems(query))
+
+    def meanings(self, word: str) -> frozenset[str]:
+        """The stems that may stand for a word: its own, its synonyms, and words that it may be a misspelling of."""
+        found = set(stems(word))
+        for own in stems(word):
+            found |= synonyms(own)
+            if not self._things.has(own):
+                found.update(self._spelling.meant(own))
+        return frozenset(found)
+
+    def has(self, stem: str) -> bool:
+        """Whether any thing has this stem."""
+        return self._things.has(stem)
+
     def warm(self) -> None:
         """Make now what the first query would wait for."""
         _ = self._spelling
-        signs()
 
     @cached_property
     def _spelling(self) -> Spelling:
@@ -236,16 +232,18 @@ class LexicalIndex:
         Among few things, no word that is there is common."""
         total = max(len(self.things), _FEW)
         found: dict[str, float] = {}
+        for joined in joined_with_stop_words(text):
+            if self._things.has(joined):
+                found[joined] = _rarity(len(self._things.of(joined)[0]), total) / _rarity(0, total)
         for term in dict.fromkeys(stems(text)):
-            meant = [term] if self._things.has(term) else self._spelling.meant(term)
+            meant = (
+                [term]
+                if self._things.has(term)
+                else [one for one in self._spelling.meant(term) if is_misspelt(term, one)]
+            )
             having = {one: len(self._things.of(one)[0]) for one in meant or [term]}
             found |= {one: _rarity(number, total) / _rarity(0, total) for one, number in having.items()}
         return found
-
-    def says(self, word: str) -> bool:
-        """Whether all parts of a word stand somewhere as written."""
-        written = [term for term in terms(word) if term[0] == "="]
-        return bool(written) and all(map(self._things.has, written))
 
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""
@@ -262,10 +260,12 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
             (_NOTES, terms(fields.notes)),
         )
     )
-    for field, text in ((_NAME, fields.name), (_DESCRIPTION, fields.description[:_GLUED_CHARACTERS])):
-        glued = list(glued_terms(text))
-        for term in glued:
-            found[term] = found.get(term, 0.0) + _GLUED * _share(field, 2 * (len(glued) + 1))
+    found[name_term(fields.name)] = _NAME.weight
+    in_name = joined_terms(fields.name) + joined_with_stop_words(fields.name)
+    in_description = joined_terms(fields.description[:_JOINED_CHARACTERS])
+    for field, joined in ((_NAME, in_name), (_DESCRIPTION, in_description)):
+        for term in joined:
+            found[term] = found.get(term, 0.0) + _JOINED * _share(field, 2 * (len(joined) + 1))
     return found
 
 

@@ -28,7 +28,7 @@ class Question:
     """Only its tools."""
     is_of_skills: bool = False
     effect: Effect | None = None
-    """Only tools that say this of themselves."""
+    """Only tools that do this, or may: `writes` has what destroys as well, and both have tools that state no effect."""
     limit: int = 10
 
     @classmethod
@@ -52,7 +52,7 @@ class Question:
         claimed = _effect(effect)
         is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
         try:
-            only = catalog.server(server) if server and not is_of_skills else None
+            only = catalog.server(_as_spelt(catalog, server)) if server and not is_of_skills else None
         except UnknownTool as error:
             raise MetaToolError(str(error)) from error
         return cls(query[:_QUERY_CHARACTERS].strip(), level, only, is_of_skills, claimed, limit)
@@ -63,6 +63,12 @@ class Question:
         if self.server is not None:
             return f"servers/{self.server.name}"
         return SKILLS if self.is_of_skills else None
+
+
+def _as_spelt(catalog: Catalog, server: str) -> str:
+    """The name of the server that this is in another case, or what was given."""
+    same = [name for name in catalog.by_name if name.casefold() == server.casefold()]
+    return server if server in catalog.by_name or not same else same[0]
 
 
 def _level(detail_level: str) -> DetailLevel:

@@ -12,43 +12,44 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.actions import agreement
+from codemode_server.search.actions import agreement, short_agreements
 from codemode_server.search.documents import Findable
 from codemode_server.search.habits import lifted
-from codemode_server.search.languages import in_english
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.subject import subject_of
 from codemode_server.search.vectors import VectorIndex
-from codemode_server.search.wants import wants
+from codemode_server.search.wants import is_short, short_parts, wants
 
 _WORDS = 0.4
-"""Weight of words beside meaning, for one want."""
+"""Weight of words beside the meaning by the static table, for one want."""
+_WORDS_BESIDE_MODEL = 0.35
+"""The same where a model knows the meaning better and the static table counts besides."""
 _WORDS_SEVERAL = 0.3
 """The same where there are several, whose words are looked for as a whole besides."""
+_WORDS_SHORT = 0.6
+"""The same for a part of a short query, a word or two whose neighbours in meaning are many."""
 _WHOLE = 0.4
 """Weight of the words of the whole query beside the best of its wants, with vectors."""
 _WHOLE_BY_WORDS = 0.5
 """The same without vectors."""
-_FIRST_ENCODER = 0.7
-"""Weight of the best encoder's vectors where there are two."""
-_COVERAGE = 0.1
-"""Weight, within words, of how much of a thing's name was asked for."""
+_BESIDE = 0.3
+"""Weight of the vectors of the second encoder, where there are two."""
 _ACTION = 0.2
 """How much it counts that a thing does what is asked for: from a tenth less to a tenth more."""
 _SUBJECT = 0.5
 """Weight, within meaning, of the subject of a want beside all of it."""
 _SERVER = 0.2
-"""Weight of how well the server as a whole fits; by meaning, where there are vectors."""
+"""Weight of how well the server as a whole fits by meaning."""
+_SERVER_WITHOUT_MEANING = 0.25
+"""The same by words, where there are no vectors."""
 _SERVER_BY_WORDS = 0.08
 """The same by words, beside meaning."""
+_PART_STEP = 0.001
+"""Difference between the scores of the best tools of the parts of a short query."""
 _SPREAD = 0.4
 """The least difference in nearness that counts in full: where little can be found, all may be near, or nothing."""
-MOST_UNNAMED = 1.5
-"""More than what is not named ever scores."""
 _BEYOND = 40
 """Places below the last one that is shown among which habits may choose."""
-_NAMED = 1.0
-"""What being named outright is worth: more than all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,55 +58,78 @@ class Scored:
 
     thing: Findable
     score: float
-    """How well it fits, 0 to about 1.3, and 1 more if it was named; comparable within one answer only. Habits are not
-    in it, but in the order."""
+    """How well it fits, 0 to about 1.3; comparable within one answer only. Habits change the order alone."""
 
 
 def rank(
     index: LexicalIndex,
-    vectors: Sequence[VectorIndex],
+    vectors: VectorIndex | None,
     query: str,
     may_be: NDArray[np.bool_] | None,
     limit: int,
     prior: Scores | None = None,
+    beside: VectorIndex | None = None,
 ) -> list[Scored]:
     """The best first, at most `limit`; of equals, the order of the index decides.
 
     `may_be` says of each thing of the index whether it may be found. Things that have nothing to do with the query
-    are left out. `vectors` are those of the best encoder first, and of no more than one other; `prior` says how much
-    each is used.
+    are left out. `vectors` are those of the best encoder that is ready, `beside` those of the next best, which
+    count a little; `prior` says how much each thing is used.
     """
     among = np.arange(len(index.things)) if may_be is None else np.flatnonzero(may_be)
     if not len(among):
         return []
-    named = index.names.in_query(query)
-    query = in_english(query, index.says)
     several = wants(query)
-    parts = several or (query,)
-    fits = np.stack([_words_of(index, part, among) for part in parts])
+    short = () if several else short_parts(query)
+    parts = several or (query, *short)
+    fits = np.stack([_share(index.scores(part, may_be_name=part == query)[among]) for part in parts])
     whole = _share(index.scores(query)[among]) if several else None
     server = _share(index.segment_scores(query))[index.segment_of[among]]
-    if vectors:
-        meanings, near_server = _meaning(vectors, query, several, among)
-        share = _WORDS_SEVERAL if several else _WORDS
+    if vectors is not None:
+        meanings, near_server = _meaning(vectors, query, parts, among)
+        if beside is not None:
+            others, others_server = _meaning(beside, query, parts, among)
+            meanings = (1 - _BESIDE) * meanings + _BESIDE * others
+            near_server = (1 - _BESIDE) * near_server + _BESIDE * others_server
+        one_want = _WORDS if beside is None else _WORDS_BESIDE_MODEL
+        share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_want, np.float32)
+        share[1 : 1 + len(short)] = _WORDS_SHORT
         fits = share * fits + (1 - share) * meanings
         server = _SERVER * near_server[index.segment_of[among]] + _SERVER_BY_WORDS * server
     else:
         # Where no word is there, a good server or the right action makes nothing of it.
-        server *= _SERVER * (fits.max(axis=0) > 0)
+        server *= _SERVER_WITHOUT_MEANING * (fits.max(axis=0) > 0)
     kinds = index.kinds[among]
-    fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
-    scores: Scores = fits.max(axis=0)
+    if is_short(query) and index.has_words_of(query):
+        fits *= 1 + _ACTION * short_agreements(parts, kinds)
+    else:
+        fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
+    scores: Scores = fits.max(axis=0) if several else fits[0]
     if whole is not None:
-        weight = _WHOLE if vectors else _WHOLE_BY_WORDS
+        weight = _WHOLE if vectors is not None else _WHOLE_BY_WORDS
         scores = (1 - weight) * scores + weight * whole
     scores += server
-    if named:
-        scores[np.isin(among, list(named))] += _NAMED
+    if short:
+        scores = _with_best_of_parts(scores, np.where(fits[1:] > 0, fits[1:] + server, 0))
     best = _best(scores, limit + _BEYOND)
     if prior is not None:
         best = lifted(best, scores, prior[among], limit)
     return [Scored(index.things[among[number]], float(scores[number])) for number in best[:limit] if scores[number] > 0]
+
+
+def _with_best_of_parts(scores: Scores, of_parts: Scores) -> Scores:
+    """The scores with the best of each part, a row each, brought to the top in the order of the parts."""
+    top = scores.max()
+    scores = scores.copy()
+    taken: list[int] = []
+    for row in of_parts:
+        row = row.copy()
+        row[taken] = 0
+        if row.max() > 0:
+            taken.append(int(row.argmax()))
+    for place, number in enumerate(taken):
+        scores[number] = top + _PART_STEP * (len(taken) - place)
+    return scores
 
 
 def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
@@ -116,28 +140,12 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
     return likely[np.argsort(-scores[likely], kind="stable")][:limit]
 
 
-def _meaning(
-    vectors: Sequence[VectorIndex], query: str, several: Sequence[str], among: NDArray[np.intp]
-) -> tuple[Scores, Scores]:
-    """How near each thing is to each want, and each segment to the query, 0 to 1."""
-    parts = several or (query,)
-    texts = [query, *several, *map(subject_of, parts)]
-    weights = (1.0,) if len(vectors) == 1 else (_FIRST_ENCODER, 1 - _FIRST_ENCODER)
-    things: Scores = np.zeros((len(parts), len(among)), np.float32)
-    segments: Scores = np.zeros(len(vectors[0].segments), np.float32)
-    for weight, one in zip(weights, vectors, strict=False):
-        near, near_segments = one.nearness(texts)
-        wanted = near[1 if several else 0 : -len(parts)] + _SUBJECT * near[-len(parts) :]
-        things += weight * np.stack([_fit(row) for row in wanted[:, among]])
-        segments += weight * _fit(near_segments[0])
-    return things, segments
-
-
-def _words_of(index: LexicalIndex, want: str, among: NDArray[np.intp]) -> Scores:
-    """How well the words of each thing fit one want, 0 to 1."""
-    scores, coverage = index.fit(want, subject_of(want))
-    scores = _share(scores[among])
-    return _share((1 - _COVERAGE) * scores + _COVERAGE * coverage[among] * np.minimum(1, 2 * scores))
+def _meaning(vectors: VectorIndex, query: str, parts: Sequence[str], among: NDArray[np.intp]) -> tuple[Scores, Scores]:
+    """How near each thing is to each part, and each segment to the query, 0 to 1."""
+    texts = [query, *parts, *map(subject_of, parts)]
+    near, near_segments = vectors.nearness(texts)
+    wanted = near[1 : 1 + len(parts)] + _SUBJECT * near[1 + len(parts) :]
+    return np.stack([_fit(row) for row in wanted[:, among]]), _fit(near_segments[0])
 
 
 def _share(scores: Scores) -> Scores:

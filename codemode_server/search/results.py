@@ -6,20 +6,23 @@ down a result, the less is told of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.tree import tool_line
+from codemode_server.model import Effect
 from codemode_server.search.documents import Findable
 from codemode_server.search.question import SKILLS, DetailLevel
-from codemode_server.search.signatures import brief_signature, result_fields
+from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
 _ALSO_SHOWN = 5
+_UNSTATED = "(effect not stated)"
 _FIRST = 3
-_SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 160, 100
-"""Of the first few results, and of those behind them, one of which is seldom the one."""
+_SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 130, 65
+"""Length limits of signatures: of the first few results, and of the others, which are seldom the right ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Found:
     """The same of other servers."""
     usual: frozenset[str] = frozenset()
     """Parameters that most tools of its server have."""
+    is_effect_asked: bool = False
+    """Whether the search was for tools of some effect, so that one that states none is shown as such."""
 
     @property
     def place(self) -> str:
@@ -47,23 +52,33 @@ class Found:
         return f"{server}.{self.thing.name}"
 
     @property
+    def _refusal(self) -> str:
+        return self.thing.definition.refusal if isinstance(self.thing, Tool) else ""
+
+    @property
     def said(self) -> str:
-        return tool_line(self.thing) if isinstance(self.thing, Tool) else self.thing.summary
+        if not isinstance(self.thing, Tool):
+            return self.thing.summary
+        is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
+        return f"{tool_line(self.thing)} {_UNSTATED}".lstrip() if is_unstated else tool_line(self.thing)
 
     def body(self, *, is_first: bool, told: set[str]) -> str:
-        """What stands below the import line; a sentence that others share is told once."""
-        signature = (
-            _signature(self.thing, self.usual, is_first) if isinstance(self.thing, Tool) else self.thing.signature
-        )
+        """What stands below the import line, without the sentences and classes in `told`, which it adds its own to."""
         said = "" if self.said in told else self.said
         told.add(said)
+        signature = (
+            _signature(self.thing, self.usual, self.said, is_first, told)
+            if isinstance(self.thing, Tool)
+            else self.thing.signature
+        )
         lines = [f"  {signature}" if signature else "", f"    {said}" if said else "", self._also("    ")]
         return "\n".join(line for line in lines if line)
 
     @property
     def alone(self) -> str:
         """All of it, where it stands alone."""
-        mark = f"  [{self.unavailable}]" if self.unavailable else ""
+        reason = self.unavailable or self._refusal
+        mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
             also = self._also(" (")
             return f"{self.name}{also}{')' if also else ''}{mark}"
@@ -77,8 +92,8 @@ class Found:
         """For programs that search for themselves."""
         thing = self.thing
         record: dict[str, Any] = {"server": thing.server if isinstance(thing, Tool) else SKILLS, "name": thing.name}
-        if self.unavailable:
-            record["unavailable"] = self.unavailable
+        if reason := self.unavailable or self._refusal:
+            record["unavailable"] = reason
         if self.detail_level != "name_only":
             signature = thing.stub.signature if isinstance(thing, Tool) else thing.signature
             record |= {"import": thing.import_line, "description": self.said, "signature": signature}
@@ -105,7 +120,7 @@ class SearchResults:
     note: str = ""
     """What to do next, where that is not plain; stands behind the results."""
     doubt: str = ""
-    """What nothing fits well; stands before them."""
+    """What the results do not do: `nothing fits "…" well`, or words that none of them mentions. Stands before them."""
 
     @property
     def text(self) -> str:
@@ -129,11 +144,23 @@ class SearchResults:
         return "\n" if all(found.detail_level == "name_only" for found in self.results) else "\n\n"
 
 
-def _signature(tool: Tool, usual: frozenset[str], is_first: bool) -> str:
+def _signature(tool: Tool, usual: frozenset[str], said: str, is_first: bool, told: set[str]) -> str:
+    """One line; of the first results with the fields of classes that are not in `told`, and whether `read_tool` has
+    more to say. Of the others a key that is the only one, which costs no more than the name of its class."""
     if not is_first:
-        return brief_signature(tool, usual, _LATER_SIGNATURE_CHARACTERS)
-    fields = result_fields(tool)
-    return brief_signature(tool, usual, _SIGNATURE_CHARACTERS) + (f"  # {fields}" if fields else "")
+        keys = result_fields(tool)
+        is_one = bool(keys) and not re.search("[,;]", keys)
+        return brief_signature(tool, usual, _LATER_SIGNATURE_CHARACTERS) + (f"  # {keys}" if is_one else "")
+    signature = brief_signature(tool, usual, _SIGNATURE_CHARACTERS, is_first=True)
+    classes, remark = parameter_classes(tool, signature), tool.returned.remark
+    if remark and str(tool.returned.type) == "Any":
+        signature += " -> Any"
+    notes = [*classes, remark, result_fields(tool)]
+    is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {said}")
+    notes = [note for note in notes if f"{tool.server}.{note}" not in told]
+    told.update(f"{tool.server}.{note}" for note in classes)
+    comment = "; ".join(note for note in (*notes, "full signature" if is_whole else "") if note)
+    return f"{signature}  # {comment}" if comment else signature
 
 
 def _imports(results: Sequence[Found]) -> str:

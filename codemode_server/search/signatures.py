@@ -1,58 +1,211 @@
-"""A tool's signature as short as it can be without a loss to who calls it: for results, of which there are many.
+"""A tool's signature for search results: as short as it can be while a caller still knows how to call the tool.
 
-What is required stays, with its type; of what is optional, as much as there is room for, and nothing that most tools
-of the server have.
+Required parameters stay, with their types; of the optional ones behind them as many as there is room for. Those that
+most tools of the server have are shown by name, and left out at the end or where they are many.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.stored_results import stored_in_value
+from codemode_server.redaction import is_field_name
+from codemode_server.search.words import stems
 
-_REQUIRED_CHARACTERS = 600
-"""However many parameters are required."""
-_LONG = 70
-"""Of one parameter, or of the result, with its type."""
-_FIELDS_CHARACTERS = 100
+_MAX_REQUIRED_CHARACTERS = 600
+"""Length limit of all required parameters together."""
+_MAX_TYPE_CHARACTERS = 70
+"""Length limit of one parameter, or of the result, with its type."""
+_MAX_FIRST_TYPE_CHARACTERS = 100
+"""The same limit for a required parameter of one of the first results."""
+_MAX_FIELDS_CHARACTERS = 100
+"""Length limit of the keys of one class of the result."""
+_MAX_CLASSES_CHARACTERS = 200
+"""Length limit of the classes of all parameters, and again of those of the result."""
+_MAX_USUAL_SHOWN = 2
+"""Optional parameters that most tools of a server have, beyond which none of them is shown."""
+_MIN_CLASS_CHARACTERS = 20
+"""With less room than this, one more class would say nothing."""
+_MAX_NEW_WORDS = 3
+"""Words that the source of a tool may have beyond its result while the result still counts as complete."""
+_MAX_COMPARED_CHARACTERS = 4_000
 
 
-def brief_signature(tool: Tool, usual: frozenset[str], characters: int) -> str:
-    """For instance `list_issues(repo: str, state: str = ..., …) -> list[Issue]`. `usual` are raw names."""
+def brief_signature(
+    tool: Tool, usual: frozenset[str], characters: int, *, is_first: bool = False, with_phrases: bool = True
+) -> str:
+    """For instance `list_issues(repo: str, state?: str, …) -> list[Issue]`. `usual` are raw names.
+
+    No parameter is missing before one that can be passed by position. An optional parameter whose default only the
+    server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Where
+    not `is_first`, types of required parameters are shortened sooner. Where not `with_phrases`, strings of several
+    words are left out: they are the upstream's text, which nobody asked for there.
+    """
     stub = tool.stub
     returned = f" -> {stub.returned.type}"
-    if returned == " -> Any" or len(returned) > _LONG:
+    if returned == " -> Any" or len(returned) > _MAX_TYPE_CHARACTERS:
         returned = ""
     if not tool.parameters:
         return f"{tool.name}({''.join(stub.declarations)}){returned}"
+    hidden = _hidden(tool, usual)
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)
     for parameter, declaration in zip(tool.parameters, stub.declarations, strict=True):
-        short = declaration if len(declaration) <= _LONG else parameter.name + ("" if parameter.is_required else "=...")
-        if not parameter.is_required and (len(short) > room or parameter.raw_name in usual):
+        if parameter.name in hidden:
             continue
-        if sum(map(len, shown)) > _REQUIRED_CHARACTERS:
+        if not with_phrases:
+            declaration = _STRING.sub(_without_phrase, declaration)
+        if parameter.is_required:
+            short = _shortened(declaration, _MAX_FIRST_TYPE_CHARACTERS if is_first else _MAX_TYPE_CHARACTERS)
+        else:
+            short = _optional(parameter, declaration, usual)
+            if len(short) > room:
+                break
+            if "*" not in shown and any(
+                one.name in hidden for one in tool.parameters[: tool.parameters.index(parameter)]
+            ):
+                shown.append("*")
+        if sum(map(len, shown)) > _MAX_REQUIRED_CHARACTERS:
             break
         shown.append(short)
         room -= len(short) + 2
-    if len(shown) < len(tool.parameters):
+    if len(shown) - shown.count("*") < len(tool.parameters):
         shown.append("…")
     return f"{tool.name}({', '.join(shown)}){returned}"
 
 
+def _hidden(tool: Tool, usual: frozenset[str]) -> frozenset[str]:
+    """Names of the optional parameters that say nothing of this tool: usual ones at its end, and all where there are
+    many. Those behind them are then shown as passed by keyword."""
+    optional = [parameter for parameter in tool.parameters if not parameter.is_required]
+    found = [parameter for parameter in optional if parameter.raw_name in usual]
+    if len(found) <= _MAX_USUAL_SHOWN:
+        last = max((n for n, one in enumerate(optional) if one.raw_name not in usual), default=-1)
+        found = optional[last + 1 :]
+    return frozenset(parameter.name for parameter in found)
+
+
+def _optional(parameter: Parameter, declaration: str, usual: frozenset[str]) -> str:
+    """With its type and default; by its name alone where that is long, or where most tools of the server have it."""
+    short = _PLAIN_DEFAULT.sub(r"\1=\2", declaration)
+    is_bare = len(short) > _MAX_TYPE_CHARACTERS or (parameter.raw_name in usual and short == declaration)
+    return f"{parameter.name}?" if is_bare else _UNKNOWN_DEFAULT.sub(r"\1?: \2\3", short)
+
+
+_PLAIN_DEFAULT = re.compile(r"^(\w+): (?:str|int|float|bool) = (?!\.\.\.)(.+)$")
+"""`limit: int = 10`: the default tells the type."""
+_UNKNOWN_DEFAULT = re.compile(r"^(\w+): (?:(.+?)(?: \| None)? = None|(.+) = \.\.\.)$")
+
+
+_STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+
+
+def _without_phrase(string: re.Match[str]) -> str:
+    return "..." if "\\" in string[0] or len(string[0].split()) > 1 else string[0]
+
+
+def _shortened(declaration: str, characters: int) -> str:
+    """A declaration without the last alternatives of a long type: `kind: Literal["a", "b", …]`."""
+    if len(declaration) <= characters:
+        return declaration
+    end = max(declaration.rfind(separator, 0, characters) for separator in (", ", " | "))
+    head = declaration[: end if end > 0 else characters].rstrip()
+    closing = "]" * (head.count("[") - head.count("]"))
+    return f"{head}{', ' if closing else ' | '}…{closing}"
+
+
+def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:
+    """The classes that a signature names for parameters, with their fields: `Edit = {oldText: str, newText: str}`."""
+    declared = signature.rsplit(" -> ", 1)[0]
+    shown = []
+    room = _MAX_CLASSES_CHARACTERS
+    for name, fields in _reachable(tool, _WORD.findall(declared)):
+        text = f"{name} = {{{', '.join(f'{key}: {kind}' for key, kind in fields)}}}"
+        if len(text) > room:
+            keys = _within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
+            text = f"{name} = {{{keys}}}"
+        room -= len(text)
+        shown.append(text)
+        if room < _MIN_CLASS_CHARACTERS:
+            break
+    return tuple(shown)
+
+
 def result_fields(tool: Tool) -> str:
-    """What is in the dicts that the result is made of: `keys: number, title`, or with the name of each of several;
-    empty where nothing is known."""
+    """The keys of the dicts that the result is made of: `keys: number, title?`, where `?` marks a key that may be
+    missing. The name of the class stands before them where there are several; `keys seen: …` if the type was learned
+    from calls; empty where nothing is known."""
     returned = tool.stub.returned.type
-    named = returned.classes if len(str(returned)) < _LONG else frozenset()
-    found = {name: _FIELD.findall(body) for name, body in _CLASS.findall(tool.stub.source) if name in named}
-    told = {name: _within(fields) for name, fields in sorted(found.items()) if fields}
-    return "; ".join(f"{name if len(told) > 1 else 'keys'}: {fields}" for name, fields in told.items())
+    if len(str(returned)) >= _MAX_TYPE_CHARACTERS:
+        return ""
+    found = list(_reachable(tool, sorted(returned.classes)))
+    shown = []
+    room = _MAX_CLASSES_CHARACTERS
+    for number, (name, fields) in enumerate(found):
+        keys = _within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
+        room -= len(keys)
+        label = name if number or len(returned.classes) > 1 else "keys"
+        is_marked = number == 0 and tool.returned.origin == "observed"
+        shown.append(f"{label}{' seen' if is_marked else ''}: {keys}")
+        if room <= 0:
+            break
+    return "; ".join(shown)
 
 
-def _within(fields: list[str]) -> str:
+def is_complete(tool: Tool, shown: str) -> bool:
+    """Whether `read_tool` adds nothing to what a result shows: nothing is cut, and the source has no more to say."""
+    if "…" in shown or len(tool.stub.source) > _MAX_COMPARED_CHARACTERS:
+        return False
+    return len(_own_stems(tool) - set(stems(shown))) <= _MAX_NEW_WORDS
+
+
+@stored_in_value
+def _own_stems(tool: Tool) -> frozenset[str]:
+    """The stems in its source, without those that every stub has."""
+    return frozenset(stems(tool.stub.source)) - _OF_EVERY_STUB
+
+
+_OF_EVERY_STUB = frozenset(
+    stems("from servers import tool typing Any Literal NotRequired TypedDict class def reads writes destroys str int")
+)
+
+
+def _reachable(tool: Tool, names: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Classes of a stub with their fields: those named, then those that the fields of these name."""
+    classes = _classes(tool)
+    waiting = [name for name in dict.fromkeys(names) if name in classes]
+    for name in waiting:  # grows as it goes
+        yield name, classes[name]
+        inner = (word for _, kind in classes[name] for word in _WORD.findall(kind))
+        waiting += [word for word in dict.fromkeys(inner) if word in classes and word not in waiting]
+
+
+@stored_in_value
+def _classes(tool: Tool) -> Mapping[str, list[tuple[str, str]]]:
+    """The fields of each class of its stub."""
+    return {
+        name: _fields(body, is_total="total=False" not in line + end)
+        for line, name, body, end in _CLASS.findall(tool.stub.source)
+    }
+
+
+def _fields(body: str, *, is_total: bool) -> list[tuple[str, str]]:
+    """Key and type; `?` behind a key that may be missing: all of them unless the class `is_total`."""
+    found = []
+    for key, kind in _FIELD.findall(body):
+        if not is_field_name(key):
+            continue  # a key may be any text of the upstream; the stub has it
+        inner = _NOT_REQUIRED.fullmatch(kind)
+        mark = "?" if inner or not is_total else ""
+        found.append((f"{key}{mark}", inner[1] if inner else kind))
+    return found
+
+
+def _within(fields: list[str], room: int) -> str:
     shown: list[str] = []
-    room = _FIELDS_CHARACTERS
     for field in fields:
         room -= len(field) + 2
         if room < 0:
@@ -62,7 +215,10 @@ def _within(fields: list[str]) -> str:
 
 
 _CLASS = re.compile(
-    r"^(?:class )?(\w+)(?:\(TypedDict[^\n]*\):| = TypedDict\([^\n]*\{)\n((?: {4}[^\n]*\n)+)", re.MULTILINE
+    r"^((?:class )?(\w+)(?:\(TypedDict[^\n]*?\):| = TypedDict\([^\n]*?\{))[^\n]*\n((?: {4}[^\n]*\n)+)(\}[^\n]*)?",
+    re.MULTILINE,
 )
-_FIELD = re.compile(r"^ {4}\"?([^\n:\"]{1,60})\"?: ", re.MULTILINE)
-"""In a class as stubs are written; what stands deeper is not of it."""
+_FIELD = re.compile(r"^ {4}\"?([^\n:\"]{1,60})\"?: ([^\n]*?),?(?:  # [^\n]*)?$", re.MULTILINE)
+"""Matches a field of a class in a stub; lines with a deeper indent belong to other classes."""
+_NOT_REQUIRED = re.compile(r"NotRequired\[(.*)\]")
+_WORD = re.compile(r"\w+")

@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 _SHORTEST = 4
 _LONGEST = 40
+_MIN_LETTERS_CHANGED = 5
+"""Minimum length of a word that may be another one with a wrong letter in it."""
 _MEANT_WEIGHT = 0.7
-"""Of a word that is meant, beside one that is there."""
+"""Weight of a word that may be meant, beside one that a tool has."""
 _MOST_MEANT = 3
 _MOST_REMEMBERED = 2_000
 _MOST_COMPARED = 20
 _LEAST_ALIKE = 0.4
-"""Of the pairs of letters of both words, the share that they must have in common to be compared at all."""
+"""Words are compared only if they share at least this part of their pairs of letters."""
 
 
 class Spelling:
@@ -69,6 +71,13 @@ class Spelling:
         edits = {known: _edits(word, known, most) for known in compared}
         least = min(edits.values(), default=most + 1)
         return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MOST_MEANT]
+
+
+def is_misspelt(word: str, known: str) -> bool:
+    """Whether a word is more likely to be a misspelt known one than another word: `post` is not `host`, while `slak` is
+    `slack`. The first letter is seldom wrong, and short words have many neighbours."""
+    same_letters = sorted(word) == sorted(known)
+    return same_letters or (word[0] == known[0] and (len(word) >= _MIN_LETTERS_CHANGED or len(known) > len(word)))
 
 
 def _pairs(word: str) -> set[str]:

@@ -87,6 +87,6 @@ info information detail details data
 latest recent newest current
 trending popular top
 near nearby around close
-history past historical
+history log past historical
 translate translation language
 """

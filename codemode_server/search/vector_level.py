@@ -77,7 +77,7 @@ class VectorLevel:
         self._counted = 0
         self._total = 0
         self._texts = 0
-        """Of the tools counted in `_total`, each of which has several."""
+        """The number of texts of the tools counted in `_total`; each tool has several."""
 
     def want(self, index: LexicalIndex) -> None:
         """What can be found now. Costs nothing here; without anything new the level stays ready."""
@@ -89,7 +89,7 @@ class VectorLevel:
             self._news.notify_all()
 
     def vectors(self, index: LexicalIndex) -> VectorIndex | None:
-        """Of all that is in an index, if they are there and queries can be compared with them."""
+        """The vectors of everything in an index, if they are ready and queries can be compared with them."""
         vectors = self._vectors
         return vectors if self._is_loaded and vectors is not None and vectors.index is index else None
 

@@ -21,17 +21,17 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model and of all that its vectors depend on: vectors are kept under it."""
+        """Identifies the model and everything that its vectors depend on: vectors are stored under it."""
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """Of tools, skills and servers.
+        """The vectors of tools, skills and servers, a row each.
 
         Raises:
             EncoderFailed: it can't, now or ever again.
         """
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Of queries and of the wants in them."""
+        """The vectors of queries and of the wants in them, a row each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class VectorIndex:
     """The vectors of everything in one lexical index; immutable."""
 
     def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
-        """Of the index before, by the same encoder, what did not change is taken over."""
+        """Reuses the vectors of unchanged collections from `before`, which must have the same encoder."""
         known: dict[int, _Part] = before._parts if before is not None else {}
         self.encoder = encoder
         self.index = index
@@ -58,7 +58,7 @@ class VectorIndex:
         self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else _NO_VECTORS
 
     def nearness(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
-        """Of each thing, and of each segment as a whole, to each query: cosines, a row a query."""
+        """The cosine of each thing, and of each segment as a whole, with each query; a row per query."""
         texts = list(dict.fromkeys(queries))
         asked = self.encoder.queries(texts)[[texts.index(query) for query in queries]]
         return asked @ self.things.T, asked @ self.segments.T

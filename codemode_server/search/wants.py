@@ -1,14 +1,22 @@
-"""A query → the things that it asks for, each ranked by itself: `list the issues, then post a summary` asks two."""
+"""Splits a query into the things that it asks for, so that each can be ranked by itself.
+
+`list the issues, then post a summary` asks for two things, and so does `commit history and diffs`.
+"""
 
 from __future__ import annotations
 
 import re
 
-from codemode_server.search.words import stems
+from codemode_server.search.actions import is_polite, is_verb
+from codemode_server.search.words import is_stop_word, stems
 
-_MOST_WANTS = 8
-_FEWEST_WORDS = 3
-"""Of a want, stop words not counted; what is shorter belongs to what is around it."""
+_MAX_WANTS = 8
+_MIN_WORDS = 3
+"""Minimum length of a want, stop words not counted; a shorter clause belongs to its neighbour."""
+_MAX_SHORT_WORDS = 8
+"""A query of up to this length is more likely a list of nouns than a sentence, so its parts may be single words."""
+
+_MAX_SHORT_CHARACTERS = 200
 
 _VERBS = """
 find get search list show create make send write read generate convert calculate compute check compare analyze
@@ -16,16 +24,46 @@ summarize fetch retrieve give tell provide suggest recommend identify determine 
 remove set look help explain describe plan book schedule translate extract draw plot visualize evaluate estimate
 measure track monitor also include share post open run build design use ensure
 """
-_BETWEEN = re.compile(
+_CLAUSE_END = re.compile(
     r"(?<=[.!?])\s+|[;；。！？\n]|,\s|，"
     r"|\b(?:and then|then|also|finally|additionally|furthermore|moreover|as well as|afterwards|next)\b"
     rf"|\band\s+(?=(?:{'|'.join(_VERBS.split())})\b)",
     re.IGNORECASE,
 )
+_PART_END = re.compile(r"\s+and\s+(?:then\s+)?|\s+(?:plus|then)\s+|\s*[,;+&]\s*(?:and\s+)?", re.IGNORECASE)
+_LIST_END = re.compile(r"[;；\n]")
+_WORD = re.compile(r"[^\W_]+")
 
 
 def wants(query: str) -> tuple[str, ...]:
     """The wants of a query that has several; none for a query that is one."""
-    parts = (part.strip() for part in _BETWEEN.split(query) if part)
-    found = [part for part in parts if len(stems(part)) >= _FEWEST_WORDS]
-    return tuple(found[:_MOST_WANTS]) if len(found) > 1 else ()
+    parts = (part.strip() for part in _CLAUSE_END.split(query) if part)
+    found = [part for part in parts if len(stems(part)) >= _MIN_WORDS]
+    return tuple(found[:_MAX_WANTS]) if len(found) > 1 else ()
+
+
+def short_clauses(query: str) -> tuple[str, ...]:
+    """What semicolons or lines set apart but is too short for a want of its own, as `Fibonacci number`."""
+    parts = [part.strip() for part in _LIST_END.split(query)] if _LIST_END.search(query) else []
+    return tuple(part for part in parts if len(stems(part)) < _MIN_WORDS and _names_a_thing(part))[:_MAX_WANTS]
+
+
+def is_short(query: str) -> bool:
+    """Whether a query has at most eight words."""
+    return len(query) <= _MAX_SHORT_CHARACTERS and len(_WORD.findall(query)) <= _MAX_SHORT_WORDS
+
+
+def short_parts(query: str) -> tuple[str, ...]:
+    """The parts of a short query such as `commit history and diffs`; none if it has one part or is longer.
+
+    Each part names a thing: `search and replace text` is not split.
+    """
+    if not is_short(query):
+        return ()
+    parts = tuple(part.strip() for part in _PART_END.split(query) if part and part.strip())
+    return parts if len(parts) > 1 and all(map(_names_a_thing, parts)) else ()
+
+
+def _names_a_thing(part: str) -> bool:
+    found = [word.lower() for word in _WORD.findall(part)]
+    return any(not (is_verb(word) or is_stop_word(word) or is_polite(word)) for word in found)

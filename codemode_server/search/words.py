@@ -12,20 +12,9 @@ from itertools import pairwise
 from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
-"""Of a word as written, beside its stem."""
-_BESIDE_WEIGHT = 0.8
-"""Of a word that is not of the subject."""
-_GLUED_WEIGHT = 0.6
-"""Of two words that stand together, taken as one: `key vault` is looked for as `keyvault`, too."""
-
-
-def query_terms(query: str, subject: str = "") -> dict[str, float]:
-    """The terms of a query and how much each counts; those that its subject does not have a little less."""
-    weights = _weights(query)
-    if subject in ("", query):
-        return weights
-    central = _weights(subject)
-    return {term: weight if term in central else _BESIDE_WEIGHT * weight for term, weight in weights.items()}
+"""Weight of a word as written, beside its stem."""
+_JOINED_WEIGHT = 0.6
+"""Weight of two adjacent words taken as one: a query for `key vault` looks for `keyvault`, too."""
 
 
 def is_stop_word(word: str) -> bool:
@@ -33,9 +22,11 @@ def is_stop_word(word: str) -> bool:
     return word in _STOP_WORDS
 
 
-def _weights(query: str) -> dict[str, float]:
+def query_terms(query: str) -> dict[str, float]:
+    """The terms of a query and how much each counts."""
     counts: dict[str, int] = {}
-    found = list(_words(_PLACEHOLDER.sub(" ", query)))
+    text = _PLACEHOLDER.sub(" ", query)
+    found = [word for word in _words(text) if word not in _STOP_WORDS]
     for word in found:
         for term in _word_terms(word):
             counts[term] = counts.get(term, 0) + 1
@@ -43,21 +34,46 @@ def _weights(query: str) -> dict[str, float]:
         term: (_EXACT_WEIGHT if term[0] == "=" else 1.0) * (1 + math.log(min(number, 3)))
         for term, number in counts.items()
     }
-    for term in _glued(found):
-        weights.setdefault(term, _GLUED_WEIGHT)
+    for term in (*_joined(found), *joined_with_stop_words(text)):
+        weights.setdefault(term, _JOINED_WEIGHT)
     return weights
 
 
-def glued_terms(text: str) -> Iterator[str]:
-    """Each two words that stand together, as one: `key_vault` is found by `keyvault`."""
-    return _glued(list(_words(text)))
+def name_term(text: str) -> str:
+    """One term for a whole name or query, so that a tool is found first by its exact name in any spelling."""
+    return "^" + "_".join(stems(text))
 
 
-def _glued(found: list[str]) -> Iterator[str]:
-    return (stem(one + other) for one, other in pairwise(found))
+def joined_terms(text: str) -> list[str]:
+    """Each two adjacent words as one, stop words left out: `key_vault` is found by `keyvault`."""
+    return _joined([word for word in _words(text) if word not in _STOP_WORDS])
+
+
+def joined_with_stop_words(text: str) -> list[str]:
+    """Each stop word and the word beside it as one: `on call` finds `list_oncalls`."""
+    found = list(_words(text))
+    return [stem(one + other) for one, other in pairwise(found) if (one in _STOP_WORDS) != (other in _STOP_WORDS)]
+
+
+def _joined(found: list[str]) -> list[str]:
+    return [stem(one + other) for one, other in pairwise(found)]
 
 
 _PLACEHOLDER = re.compile(r"<[^<>]{1,60}>")
+_VALUE = re.compile(
+    r"""
+    "[^"\n]{0,300}" | “[^”\n]{0,300}” | `[^`\n]{0,300}` | (?<!\w)'[^'\n]{1,300}'(?!\w) | ‘[^’\n]{1,300}’(?!\w)
+    | (?<!\S)[^\s]*\d[^\s]*
+    """,
+    re.VERBOSE,
+)
+"""Text in quotes, and words with a digit: `Q3`, `2024-05-01`."""
+
+
+def without_values(query: str) -> str:
+    """The query without the values in it, which no tool's description contains; all of it if it has no other words."""
+    rest = _VALUE.sub(" ", query)
+    return rest if any(word not in _STOP_WORDS for word in _words(rest)) else query
 
 
 def terms(text: str) -> list[str]:
@@ -75,11 +91,11 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=50_000)
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    return tuple(term for word in _chunk_words(chunk) for term in _word_terms(word))
+    return tuple(term for word in _chunk_words(chunk) if word not in _STOP_WORDS for term in _word_terms(word))
 
 
 def _words(text: str) -> Iterator[str]:
-    """Lower-case words without stop words; an identifier in camelCase apart and as one word: `MySQL`, `GitHub`."""
+    """Lower-case words, stop words too; an identifier in camelCase apart and as one word: `MySQL`, `GitHub`."""
     for chunk in text.split():
         yield from _chunk_words(chunk[:100])
 
@@ -93,7 +109,7 @@ def _chunk_words(chunk: str) -> tuple[str, ...]:
             found += _bigrams(word.lower()) if not word.isascii() else (word.lower(),)
         if 1 < len(parts) <= 3 and run.isascii() and run.isalpha():
             found.append(run.lower())
-    return tuple(word for word in found if word not in _STOP_WORDS)
+    return tuple(found)
 
 
 _RUN = re.compile(r"[^\W_]+")

@@ -15,7 +15,7 @@ from codemode_server.storage.database import Database
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 256 * 2**20
-"""Of all vectors: those of 300,000 texts by a small model. Of more, what was not used for the longest is forgotten."""
+"""Limit for all vectors, enough for 300,000 texts with a small model. Beyond it the least recently used are deleted."""
 _AT_ONCE = 500
 """Keys in one question."""
 _DAY = 86_400.0

@@ -33,11 +33,17 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def _is_missing(cause: BaseException, settings: ServerSettings) -> bool:
-    """Whether there is no such program. A folder on PATH that may not be looked into turns that into "denied"."""
+    """Whether the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
     command = settings.command or ""
     if isinstance(cause, PermissionError) and "/" not in command:
         return shutil.which(command, mode=os.F_OK, path=settings.env.get("PATH")) is None
     return isinstance(cause, FileNotFoundError)
+
+
+_PARTS_OF = {
+    "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
+    "npx": "; it comes with Node, see https://nodejs.org/",
+}
 
 
 def why_not_connected(
@@ -53,16 +59,25 @@ def why_not_connected(
     elif isinstance(cause, FileNotFoundError | NotADirectoryError) and settings.cwd and cause.filename == settings.cwd:
         text = f"can't be started: there is no folder {settings.cwd!r}"
     elif settings.command is not None and _is_missing(cause, settings):
-        text = f"can't be started: there is no program {settings.command!r}"
+        text = f"can't be started: there is no program {settings.command!r}{_PARTS_OF.get(settings.command, '')}"
     elif isinstance(cause, OSError) and settings.command is not None:
         text = f"can't be started: {cause.strerror or cause}"
     elif settings.url is not None and refused and (hasattr(cause, "code") or hasattr(cause, "response")):
-        text = f"{origin(settings.url)} answered with HTTP {refused[-1]}"
+        text = f"{origin(settings.url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], settings)}"
     elif settings.url is not None and not hasattr(cause, "code"):
         text = f"{origin(settings.url)} can't be reached: {str(cause) or type(cause).__name__}"
     else:
         text = f"{str(cause) or type(cause).__name__}{words}"
     return error_text(without_secrets(text, settings))
+
+
+def _sign_in(status: str, settings: ServerSettings) -> str:
+    """Advice for a server that refuses for lack of credentials. Sign-in with OAuth is not supported yet."""
+    if not status.startswith(("401", "403")):
+        return ""
+    if any(name.lower() == "authorization" for name in settings.headers):
+        return ": it refuses the Authorization header of its entry in upstream.yaml"
+    return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
 
 
 def without_secrets(text: str, settings: ServerSettings) -> str:
@@ -72,7 +87,7 @@ def without_secrets(text: str, settings: ServerSettings) -> str:
 
 
 def outcome_unknown(what: str) -> str:
-    """What to say of `what` was asked, `tool 'x'` or `the resource 'y'`, and not answered."""
+    """Says that a request (`what`: `tool 'x'` or `the resource 'y'`) may or may not have had its effect."""
     return f"whether {what} {'acted' if what.startswith('tool ') else 'was read'} is not known"
 
 

@@ -1,7 +1,7 @@
-"""One open MCP session, spoken raw: requests and answers as plain dicts, and word of its end.
+"""One open MCP session: sends requests as plain dicts, returns answers unvalidated, and reports the session's end.
 
-The only file with private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools` validate answers and fail whole
-for what is wrong with a part: an off-schema tool, an unknown content type, an `outputSchema` without
+The only file that uses private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools` validate answers, and fail
+as a whole for what is wrong with a part: an off-schema tool, an unknown content type, an `outputSchema` without
 `structuredContent`. The dispatcher below them hands out the answer as it came, but the envelope of each era (`_meta`
 and headers) is put on by `ClientSession._stamp`, and the arguments a 2026-07-28 server wants as HTTP headers are known
 to it only through `_absorb_tool_listing`.
@@ -9,6 +9,8 @@ to it only through `_absorb_tool_listing`.
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told of a call's progress: how far, of how much, and a message."""
+    """Called for each progress notification of a call: progress, total and message."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
@@ -31,7 +33,10 @@ class Progress(Protocol):
 class Link:
     """A session before or after its negotiation. Enter `session` to run it; `lost` is set when it has ended."""
 
-    def __init__(self, streams: TransportStreams, on_message: MessageHandlerFnT) -> None:
+    def __init__(
+        self, streams: TransportStreams, on_message: MessageHandlerFnT, *, declares_features: bool = False
+    ) -> None:
+        """`declares_features`: elicitation, sampling and roots, each of which is refused; only for listing tools."""
         import mcp_types as types
         from mcp.client.session import ClientSession
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
@@ -42,7 +47,8 @@ class Link:
         lost = self.lost
 
         class WatchedDispatcher(JSONRPCDispatcher):
-            """Says when its loop ends; a `ClientSession` has no word for it."""
+            """Sets `lost` when its loop ends, which a `ClientSession` does not report. A too large number in a progress
+            notification does not end the loop."""
 
             async def run(
                 self,
@@ -57,12 +63,25 @@ class Link:
                 finally:
                     lost.set()
 
+            def _dispatch_notification(self, msg: types.JSONRPCNotification, *rest: Any) -> None:
+                if msg.method == "notifications/progress" and msg.params is not None:
+                    msg = msg.model_copy(update={"params": _with_floats(msg.params)})
+                super()._dispatch_notification(msg, *rest)
+
         self._dispatcher = WatchedDispatcher(*streams)
-        # No callbacks: no sampling, no roots, no elicitation is declared, and mcp declines each of them.
+
+        async def refuse(*_: Any) -> types.ErrorData:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="not supported")
+
+        # mcp declares what there is a callback for, and declines the rest.
+        feature: Any = refuse if declares_features else None
         self.session: ClientSession = ClientSession(
             dispatcher=self._dispatcher,
             message_handler=on_message,
             client_info=types.Implementation(name="codemode-server", version=__version__),
+            elicitation_callback=feature,
+            sampling_callback=feature,
+            list_roots_callback=feature,
         )
 
     @property
@@ -85,8 +104,24 @@ class Link:
             options["on_progress"] = progress
         return await self._dispatcher.send_raw_request(method, data["params"], options)
 
+    async def tools_page(self, cursor: str | None) -> dict[str, Any]:
+        """One page of `tools/list`, from `cursor` on; no tools where the server does not have the method.
+
+        Raises:
+            MCPError: as `request`.
+        """
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import METHOD_NOT_FOUND
+
+        try:
+            return await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
+                return {"tools": []}
+            raise
+
     def refuse_schema(self, schema: JsonSchema) -> str | None:
-        """Why a client has to leave a tool with this input schema alone, or None. 2026-07-28 says so of some."""
+        """Why a client must not use a tool with this input schema (a rule of protocol 2026-07-28), or None."""
         from mcp.shared.inbound import find_invalid_x_mcp_header
 
         if not self.is_modern:
@@ -98,7 +133,7 @@ class Link:
         return None if reason is None else f"invalid x-mcp-header ({reason})"
 
     def remember(self, tools: tuple[ToolDefinition, ...]) -> None:
-        """Let the session know the tools, so that it sends the HTTP headers their schemas ask for."""
+        """Pass the tools to the session, so that it sends the HTTP headers that their schemas ask for."""
         import mcp_types as types
 
         if self.is_modern:
@@ -108,14 +143,22 @@ class Link:
             self.session._absorb_tool_listing(result, complete=True)
 
 
-def is_end(error: BaseException | None) -> bool:
-    """Whether an `MCPError` is mcp's own word for the end of the connection.
+def _with_floats(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, with infinity for each integer that is too large for a float: mcp converts them in its loop."""
+    return {
+        name: math.inf if isinstance(value, int) and abs(value) > sys.float_info.max else value
+        for name, value in params.items()
+    }
 
-    By its text: its code, -32000, is also the one that servers like best for errors of their own.
+
+def is_end(error: BaseException | None) -> bool:
+    """Whether an `MCPError` is the one that mcp raises when the connection has ended.
+
+    Compared by text, since servers use its code, -32000, for errors of their own.
     """
     return getattr(error, "message", None) == "Connection closed"
 
 
 def is_broken_off(error: BaseException) -> bool:
-    """Whether an `MCPError` says that streamable HTTP lost this one answer; the connection goes on."""
+    """Whether an `MCPError` means that streamable HTTP lost only this answer, and the connection is still open."""
     return str(getattr(error, "message", "")).startswith(("SSE stream ended ", "SSE stream failed"))

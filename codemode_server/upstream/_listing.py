@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from codemode_server.catalog.summaries import server_purpose
 from codemode_server.model import Effect, JsonSchema, ToolDefinition
 from codemode_server.settings import ToolFilter
 from codemode_server.text import clean, clean_line
@@ -16,11 +17,11 @@ from codemode_server.text import clean, clean_line
 MAX_PAGES = 200
 MAX_TOOLS = 10_000
 MAX_SCHEMA_CHARACTERS = 512 * 1024
-"""Of a tool's schema as JSON; the largest seen in 2,843 real ones is about 100,000."""
+"""Size limit of a tool's schema as JSON; the largest of 2,843 real ones has about 100,000."""
 MAX_DESCRIPTION_CHARACTERS = 32 * 1024
 MAX_NAME_CHARACTERS = 256
 MAX_LISTING_CHARACTERS = 64 * 2**20
-"""Of all its tools together. The largest server seen has 2 MiB."""
+"""Size limit of all tools of a server together. The largest real server has 2 MiB."""
 _MAX_PROBLEMS = 100
 _SERVER_DESCRIPTION_CHARACTERS = 200
 
@@ -37,7 +38,7 @@ class ToolsFound:
 
 
 class _Refused(Exception):
-    """What is wrong with a tool."""
+    """Raised for a tool that can't be used; the message says why."""
 
 
 async def list_tools(
@@ -68,7 +69,7 @@ async def list_tools(
                 raw, name = _redacted(raw, name, redact)
                 tool, size = _to_definition(raw, refuse_schema, problems)
                 if tool.name in tools:
-                    raise _Refused("its name is there twice; the first one is kept")
+                    raise _Refused("its name is listed twice; the first one is used")
                 tools[tool.name] = tool
                 left -= size
             except _Refused as refusal:
@@ -101,8 +102,8 @@ def _fits(name: str, glob: str) -> bool:
 
 
 def effect_of(annotations: Any) -> Effect:
-    """What the hints claim. Where a tool says that it writes and not whether it destroys, the specification's default
-    is that it may. Hints that speak of neither (a title, `openWorldHint`) claim nothing."""
+    """The effect that a tool's annotations claim. If they say that it writes and not whether it destroys, the
+    specification's default applies, which is that it may. Other hints (a title, `openWorldHint`) claim no effect."""
     if not isinstance(annotations, dict):
         return Effect.UNKNOWN
     reads, destroys = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
@@ -115,19 +116,23 @@ def effect_of(annotations: Any) -> Effect:
     return Effect.DESTROYS if reads is False else Effect.UNKNOWN
 
 
+def _needs_task(raw: dict[str, Any]) -> bool:
+    """Whether the tool can only be called as a task (2025-11-25), which clients have to poll."""
+    execution = raw.get("execution")
+    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+
+
 def describe_server(description: str | None, instructions: str | None) -> str:
-    """One line on a server: its own description, else the first sentence of its instructions that is no heading."""
-    text = clean(description or "").strip()
-    if not text:
-        paragraphs = [line.strip() for line in clean((instructions or "")[:20_000]).splitlines() if line.strip()]
-        prose = [line for line in paragraphs if not line.startswith(("#", "---", "===", "```", "<"))]
-        text = " ".join(prose or paragraphs).lstrip("#*-> ")
-    first = re.split(r"(?<=[.!?])\s", " ".join(text.split()), maxsplit=1)[0]
+    """A server's purpose in one line: its own description, or else the fitting sentence of its instructions."""
+    text = clean_line((description or "")[:20_000], 20_000) or server_purpose(
+        instructions or "", _SERVER_DESCRIPTION_CHARACTERS
+    )
+    first = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     return clean_line(first, _SERVER_DESCRIPTION_CHARACTERS)
 
 
 def _redacted(raw: Any, name: Any, redact: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """A tool, and its name, as they may be shown and kept."""
+    """A tool and its name without secrets, as they may be shown and stored."""
     try:
         shown = redact(raw)
     except RecursionError:
@@ -176,6 +181,7 @@ def _to_definition(
         input_schema=schema,
         output_schema=output,
         effect=effect_of(annotations),
+        needs="tasks" if _needs_task(raw) else "",
     )
     return tool, size + len(name) + len(description)
 

@@ -24,7 +24,7 @@ class ProbeEndedConnection(Exception):
 
 @dataclass(slots=True)
 class _Answer:
-    """Of one of the two requests: nothing yet, a result, or an error."""
+    """The answer to one of the two requests: none yet, a result, or an error."""
 
     result: Any = None
     error: Exception | None = None

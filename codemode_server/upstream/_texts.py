@@ -95,7 +95,7 @@ def _parsed_lines(text: str) -> Any:
 
 
 def _parsed_fence(rest: str) -> Any:
-    """What is in a Markdown fence, if nothing comes after it."""
+    """The content of a Markdown fence, if nothing follows the fence."""
     inner, closing, after = rest.partition("\n```")
     return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
 
@@ -140,7 +140,7 @@ def _repr_as_json(text: str) -> str:
 
 
 def _plain(written: str) -> str | float:
-    """What stands for an object that has no literal, such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`.
+    """The value for a constructor call such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`.
 
     Raises:
         ValueError: there is no such object.

@@ -1,4 +1,4 @@
-"""What the last run saw of an upstream, so that its tools are there before it is: the contract and its JSON form."""
+"""The last run's listing of an upstream, so that its tools are known before it is connected: contract and JSON form."""
 
 from __future__ import annotations
 
@@ -15,20 +15,28 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class CachedListing:
-    """One upstream as it was when it was last listed. All of its tools: the filter of the settings comes later."""
+    """One upstream as last listed. It has all tools: the settings' filter is applied later."""
 
     tools: tuple[ToolDefinition, ...] = ()
     description: str = ""
-    """What the server says of itself, first sentence."""
+    """The sentence in which the server says what it is for."""
     protocol: str | None = None
     """The protocol version that was negotiated."""
     verdict: Literal["auto", "legacy"] = "auto"
     """`legacy`: the newer protocol's probe killed the server or was never answered; go straight to the handshake."""
     server_version: str | None = None
-    """What the server called its version. When that changes, the verdict is forgotten."""
+    """The server's own version string. When it changes, the verdict is discarded."""
     problems: tuple[str, ...] = ()
+    hidden: tuple[ToolDefinition, ...] | None = None
+    """Tools that it lists only to clients with features that we lack; None if not known yet."""
     stored_at: float = 0.0
     """Seconds since the epoch."""
+
+    @property
+    def all_tools(self) -> tuple[ToolDefinition, ...]:
+        """`tools` and the hidden ones, which can't be called; a tool that is listed by now is not hidden."""
+        names = {tool.name for tool in self.tools}
+        return (*self.tools, *(tool for tool in self.hidden or () if tool.name not in names))
 
     def to_json(self) -> str:
         return json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False, separators=(",", ":"))
@@ -40,19 +48,24 @@ class CachedListing:
             data = json.loads(text)
             if data.pop("format") != _FORMAT:
                 return None
-            tools = tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data.pop("tools"))
-            listing = cls(tools=tools, **{**data, "problems": tuple(data["problems"])})
+            tools, hidden = _tools(data.pop("tools")), data.pop("hidden", None)
+            hidden = None if hidden is None else _tools(hidden)
+            listing = cls(tools=tools, hidden=hidden, **{**data, "problems": tuple(data["problems"])})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return listing if _is_sound(listing) else None
 
 
+def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
+    return tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data)
+
+
 def _is_sound(listing: CachedListing) -> bool:
-    """Whether everything has the type it was written with; others trust that."""
+    """Whether all fields have their types; callers rely on it."""
     texts = [listing.description, *listing.problems]
     optional = [listing.protocol, listing.server_version]
-    for tool in listing.tools:
-        texts += [tool.name, tool.description]
+    for tool in (*listing.tools, *(listing.hidden or ())):
+        texts += [tool.name, tool.description, tool.needs]
         optional.append(tool.title)
         if not isinstance(tool.input_schema, dict) or not isinstance(tool.output_schema, dict | None):
             return False
@@ -64,13 +77,13 @@ def _is_sound(listing: CachedListing) -> bool:
 
 
 class ListingCache(Protocol):
-    """Where listings are kept between runs. Called on the event loop, so both must be quick; neither may raise."""
+    """Stores listings between runs. Both methods run on the event loop, so they must be quick; neither may raise."""
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
-        """The upstream's listing, if it was stored under the same fingerprint."""
+        """The upstream's listing, if it was stored with the same fingerprint."""
 
     def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
-        """Keep `listing` in place of whatever the upstream had."""
+        """Store `listing` in place of the upstream's last one."""
 
 
 @dataclass(slots=True)
@@ -88,7 +101,8 @@ class MemoryListingCache:
 
 
 def fingerprint(settings: ServerSettings) -> str:
-    """What a cached listing hangs on: the way the server is reached. Of `env` and `headers` the names only."""
+    """Digest of the settings that a stored listing depends on: how the server is reached; only names of `env` and
+    `headers`."""
     told: list[Any] = [
         settings.command,
         settings.args,

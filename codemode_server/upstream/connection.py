@@ -1,7 +1,7 @@
-"""One upstream: its owner task connects it, lists its tools, keeps the list fresh, and connects it again.
+"""One upstream: its owner task connects it, lists its tools, lists them again when they change, and reconnects.
 
-The owner enters and leaves everything in one task, as anyio's scopes demand. Calls come from other tasks and share its
-`Link`; they never touch the life of the connection but by `_nudge` (try again now) and `Link.lost` (this one is dead).
+The owner task enters and leaves all context managers, as anyio's scopes demand. Calls come from other tasks and share
+its `Link`; they influence the connection only by `_nudge` (reconnect now) and `Link.lost` (this link is dead).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -19,7 +18,6 @@ from anyio.abc import TaskStatus
 
 from codemode_server.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.model import UpstreamListing, UpstreamState
-from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._failures import (
     SessionExpired,
@@ -28,12 +26,15 @@ from codemode_server.upstream._failures import (
     outcome_unknown,
     why_not_connected,
 )
-from codemode_server.upstream._link import Link, Progress, is_end
+from codemode_server.upstream._hidden import find_hidden_tools
+from codemode_server.upstream._link import Link, is_end
 from codemode_server.upstream._listing import ToolsFound, describe_server, list_tools, select
 from codemode_server.upstream._negotiation import ProbeEndedConnection, negotiate
-from codemode_server.upstream.cache import CachedListing, ListingCache, fingerprint
+from codemode_server.upstream._subscription import listen_for_changes
+from codemode_server.upstream._surroundings import Surroundings
+from codemode_server.upstream.cache import CachedListing, fingerprint
 from codemode_server.upstream.http import HttpTransport, refusals
-from codemode_server.upstream.reaper import Reaper
+from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.stdio import Launch, StdioTransport
 
 if TYPE_CHECKING:
@@ -42,46 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PAUSE_PER_LISTING = 20
-"""Between two listings of changed tools, so many times as long as one took."""
+"""The pause between two listings of changed tools, as a multiple of the time that one took."""
 _LONGEST_PAUSE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """How long what may take, seconds. The defaults are for real servers; tests shorten them."""
-
-    probe_s: float = 3.0
-    """For the newer protocol's probe, before the handshake is sent beside it."""
-    connect_s: float = 90.0
-    """From the start to the list of tools. `npx` and `uvx` download on their first run; nobody waits for it."""
-    list_s: float = 60.0
-    call_wait_s: float = 30.0
-    """How long a call waits for a server that is starting."""
-    nudge_every_s: float = 5.0
-    """A call to a server that is down tries it again at once, this often at most."""
-    backoff_first_s: float = 1.0
-    backoff_most_s: float = 60.0
-    healthy_s: float = 30.0
-    """After so long a connection the pauses begin anew."""
-    slot_s: float = 1.5
-    """How long a starting server keeps others from starting."""
-    subscribe_s: float = 1.0
-    """For the stream of changes to be open before the first listing, so that no change falls between."""
-    debounce_s: float = 0.1
-    """A server that changes its tools often says so often."""
-
-
-@dataclass(slots=True)
-class Surroundings:
-    """What all connections of a pool share."""
-
-    cache: ListingCache
-    reaper: Reaper
-    on_change: Callable[[], None]
-    redactor: Callable[[], Redactor] = Redactor
-    timings: Timings = field(default_factory=Timings)
-    slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
-    """Processes that start at the same moment."""
 
 
 class Connection:
@@ -99,6 +62,8 @@ class Connection:
         self._error: str | None = None
         self._protocol: str | None = None
         self._link: Link | None = None
+        self._last_link: Link | None = None
+        """The link of the last request; over another link, the server has lost its state in memory."""
         self._changed = anyio.Event()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
@@ -108,7 +73,7 @@ class Connection:
 
     @property
     def listing(self) -> UpstreamListing:
-        """The upstream as it stands: its state now, its tools of now or of the last time."""
+        """The upstream's current state, with its current tools or those of the last run."""
         return self._listing
 
     def declares_output(self, tool: str) -> bool:
@@ -117,7 +82,7 @@ class Connection:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known if the upstream can be reached."""
+        """Whether the upstream is connected, or known to be unreachable or disabled."""
         return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
 
     def adjust(self, settings: ServerSettings) -> bool:
@@ -130,8 +95,12 @@ class Connection:
             self._publish()
         return True
 
+    def inherit_state_from(self, other: Connection) -> None:
+        """Take over call history from the connection this one replaces."""
+        self._last_link = other._last_link
+
     async def run(self) -> None:
-        """Connect and serve, again and again, until cancelled. A failure of whatever kind is this upstream's own."""
+        """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
         if not self._settings.enabled:
             return
         pause_s = self._timings.backoff_first_s
@@ -144,8 +113,7 @@ class Connection:
                     cause = first_cause(error)
                     logger.info("upstream %r: %s", self.name, self._error or cause)
                     logger.debug("upstream %r", self.name, exc_info=error)
-                self._link = None
-                self._protocol = None
+                self._link = self._protocol = None
                 self._set_state(UpstreamState.FAILED)
                 if anyio.current_time() - self._connected_at >= self._timings.healthy_s:
                     pause_s = self._timings.backoff_first_s
@@ -154,8 +122,7 @@ class Connection:
                 self._nudge = anyio.Event()
                 pause_s = min(pause_s * 2, self._timings.backoff_most_s)
         finally:
-            self._link = None
-            self._protocol = None
+            self._link = self._protocol = None
             self._set_state(UpstreamState.WAITING)
 
     async def call_tool(
@@ -164,21 +131,26 @@ class Connection:
         arguments: dict[str, Any],
         *,
         timeout_s: float | None = None,
-        progress: Progress | None = None,
+        progress: CallProgress | None = None,
     ) -> dict[str, Any]:
         """Call a tool by its raw name and return its result as it came. Cancelling this cancels it at the server.
 
+        What the server reports meanwhile is written to `progress`.
+
         Raises:
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
-            CallTimedOut: no answer in `timeout_s` (default: the server's `timeout`), waiting for its start not counted.
+            CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
+                waiting for its start is not counted.
             ToolFailed: the upstream answered with a protocol error. (`isError` is for `results` to see.)
         """
         params = {"name": tool, "arguments": arguments}
         return await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
 
-    async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+    async def read_resource(
+        self, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
+    ) -> dict[str, Any]:
         """Read a resource and return the result as it came; all as for `call_tool`."""
-        return await self._ask("resources/read", {"uri": uri}, f"the resource {uri[:200]!r}", timeout_s)
+        return await self._ask("resources/read", {"uri": uri}, f"the resource {uri[:200]!r}", timeout_s, progress)
 
     async def _ask(
         self,
@@ -186,10 +158,13 @@ class Connection:
         params: dict[str, Any],
         what: str,
         timeout_s: float | None = None,
-        progress: Progress | None = None,
+        progress: CallProgress | None = None,
     ) -> dict[str, Any]:
         for _ in range(2):
             link = await self._ready_link()
+            if progress is not None and self._last_link not in (None, link):
+                progress.restart = "restarted" if self._settings.command is not None else "reconnected"
+            self._last_link = link
             try:
                 return await self._send(link, method, params, what, timeout_s or self._settings.timeout, progress)
             except SessionExpired:
@@ -203,15 +178,22 @@ class Connection:
         params: dict[str, Any],
         what: str,
         timeout_s: float,
-        progress: Progress | None,
+        progress: CallProgress | None,
     ) -> dict[str, Any]:
         from mcp.shared.exceptions import MCPError
 
         refused: list[str] = []
         token = refusals.set(refused)
+        reported = progress or CallProgress()
         try:
-            with anyio.move_on_after(timeout_s):
-                return await link.request(method, params, progress)
+            with anyio.move_on_after(timeout_s) as patience:
+
+                async def take(progress: float, total: float | None, message: str | None) -> None:
+                    now = anyio.current_time()
+                    reported.take(progress, total, message, now, self._around.redactor())
+                    patience.deadline = now + timeout_s
+
+                return await link.request(method, params, take)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
@@ -219,12 +201,12 @@ class Connection:
         finally:
             refusals.reset(token)
         raise CallTimedOut(
-            f"server {self.name!r} did not answer within {timeout_s:g} s (servers.{self.name}.timeout);"
-            f" {outcome_unknown(what)}"
+            f"server {self.name!r} neither answered nor reported progress for {timeout_s:g} s"
+            f" (servers.{self.name}.timeout in upstream.yaml); {outcome_unknown(what)}"
         )
 
     async def _ready_link(self) -> Link:
-        """The open link, after waiting a while for one that is being opened, or opened again because of us."""
+        """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
         with anyio.move_on_after(self._timings.call_wait_s):
             while True:
                 if self._link is not None and not self._link.lost.is_set():
@@ -285,7 +267,7 @@ class Connection:
                 self._relist = anyio.Event()
                 if link.is_modern:
                     subscribed = anyio.Event()
-                    tasks.start_soon(self._listen, link, subscribed)
+                    tasks.start_soon(listen_for_changes, link, self.name, subscribed, self._on_change, self._timings)
                     with anyio.move_on_after(self._timings.subscribe_s):
                         await subscribed.wait()
                     subscribed.set()
@@ -298,8 +280,23 @@ class Connection:
             self._connected_at = anyio.current_time()
             self._set_state(UpstreamState.READY)
             tasks.start_soon(self._keep_list_fresh, link)
+            if self._found.hidden is None:
+                tasks.start_soon(self._find_hidden_tools, link)
             await link.lost.wait()
             tasks.cancel_scope.cancel()
+
+    async def _find_hidden_tools(self, link: Link) -> None:
+        """Look, once for each version of a server, for tools that it lists only to clients with more features."""
+        tools, probe_s = self._found.tools, self._timings.probe_s
+        try:
+            with anyio.fail_after(self._timings.connect_s):
+                hidden = await find_hidden_tools(link, tools, self._transport, self._list, probe_s=probe_s)
+        except Exception as error:  # the connection that makes the calls must not suffer from it
+            logger.debug("upstream %r: can't look for hidden tools: %s", self.name, first_cause(error), exc_info=error)
+            return
+        self._found = replace(self._found, hidden=hidden)
+        self._around.cache.put(self.name, self._fingerprint, self._found)
+        self._publish()
 
     def _transport(self) -> StdioTransport | HttpTransport:
         settings = self._settings
@@ -317,23 +314,13 @@ class Connection:
                 await is_started.wait()
 
     async def _list(self, link: Link) -> ToolsFound:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import METHOD_NOT_FOUND
-
-        async def page(cursor: str | None) -> dict[str, Any]:
-            try:
-                return await link.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            except MCPError as error:
-                if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
-                    return {"tools": []}
-                raise
-
-        found = await list_tools(page, refuse_schema=link.refuse_schema, redact=self._around.redactor().value)
+        redact = self._around.redactor().value
+        found = await list_tools(link.tools_page, refuse_schema=link.refuse_schema, redact=redact)
         link.remember(found.tools)
         return found
 
     def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
-        """Keep what was listed, for now and for the next run."""
+        """Take over a new listing, and store it for the next run."""
         server = link.session.server_info
         redact = self._around.redactor().text
         version = redact(server.version) if server is not None else None
@@ -349,6 +336,7 @@ class Connection:
             verdict=verdict,
             server_version=version,
             problems=found.problems,
+            hidden=self._found.hidden if self._found.server_version == version else None,
             stored_at=time.time(),
         )
         self._around.cache.put(self.name, self._fingerprint, self._found)
@@ -357,7 +345,10 @@ class Connection:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
-            self._relist.set()
+            self._on_change()
+
+    def _on_change(self) -> None:
+        self._relist.set()
 
     async def _keep_list_fresh(self, link: Link) -> None:
         from mcp.shared.exceptions import MCPError
@@ -382,39 +373,6 @@ class Connection:
             ended = anyio.current_time()
             not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
 
-    async def _listen(self, link: Link, subscribed: anyio.Event) -> None:
-        """Hold the 2026-07-28 stream of changes open, if the server has one. Sets `subscribed` once that is known; who
-        waits for it no longer may have listed too early."""
-        from mcp.client.subscriptions import SubscriptionLost, listen
-        from mcp.shared.exceptions import MCPError
-
-        pause_s = self._timings.backoff_first_s
-
-        def known() -> None:
-            if subscribed.is_set():
-                self._relist.set()
-            subscribed.set()
-
-        while True:
-            try:
-                with anyio.move_on_after(self._timings.list_s) as patience:
-                    async with listen(link.session, tools_list_changed=True) as changes:
-                        patience.deadline = math.inf
-                        known()
-                        async for _ in changes:
-                            self._relist.set()
-                if patience.cancelled_caught:
-                    return
-            except MCPError as error:
-                logger.debug("upstream %r does not tell of changed tools: %s", self.name, error)
-                known()
-                return
-            except SubscriptionLost:
-                logger.debug("upstream %r ended its stream of changes", self.name)
-            subscribed.set()
-            await anyio.sleep(pause_s)
-            pause_s = min(pause_s * 2, self._timings.backoff_most_s)
-
     def _set_state(self, state: UpstreamState) -> None:
         self._state = state
         self._publish()
@@ -432,9 +390,10 @@ class Connection:
         return UpstreamListing(
             name=self.name,
             state=self._state,
-            tools=() if is_disabled else select(self._found.tools, self._settings.tools),
+            tools=() if is_disabled else select(self._found.all_tools, self._settings.tools),
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
             error=self._error if self._state is UpstreamState.FAILED else None,
             problems=() if is_disabled else self._found.problems,
+            last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
         )

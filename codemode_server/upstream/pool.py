@@ -1,4 +1,4 @@
-"""All upstreams at once: starts, stops and restarts their connections, and finds the one a call is for."""
+"""All upstreams: starts, stops and restarts their connections, and routes calls to them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from codemode_server.errors import UnknownTool
-from codemode_server.model import UpstreamListing
+from codemode_server.errors import UnknownTool, UpstreamUnavailable
+from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import ServerSettings
-from codemode_server.upstream._link import Progress
+from codemode_server.upstream._surroundings import Surroundings, Timings
 from codemode_server.upstream.cache import ListingCache
-from codemode_server.upstream.connection import Connection, Surroundings, Timings
+from codemode_server.upstream.connection import Connection
+from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.reaper import Reaper
 from codemode_server.upstream.results import check_depth, resource_reply, to_reply
 
@@ -33,8 +34,9 @@ class _Owner:
 class UpstreamPool:
     """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
 
-    `on_change` is called after any change of what `listings` gives, on the event loop; it has to be quick. What
-    upstreams list and say of themselves goes through `redactor`.
+    `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
+    `on_change` is called on the event loop after any change of `listings`; it has to be quick. `redactor`
+    is applied to the tools and descriptions of upstreams.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class UpstreamPool:
         *,
         redactor: Callable[[], Redactor] = Redactor,
         timings: Timings | None = None,
+        invalid: Mapping[str, str] | None = None,
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
         self._around = Surroundings(cache, self._reaper, self._changed, redactor, timings or Timings())
         self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
+        self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
         self._tasks: TaskGroup | None = None
         self._is_connecting = False
@@ -58,7 +62,7 @@ class UpstreamPool:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[UpstreamPool]:
-        """Own the connections while this is entered; on leaving, end all of them at the same time."""
+        """Runs the connections until this is left; then ends all of them at the same time."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -77,8 +81,11 @@ class UpstreamPool:
             self._start(name)
 
     def listings(self) -> tuple[UpstreamListing, ...]:
-        """Every upstream as it stands, in the order of the settings; one not ready has its tools of last time."""
-        return tuple(connection.listing for connection in self._connections.values())
+        """Every upstream's state, in the order of the settings; one that is not ready has the tools of the last run."""
+        return (
+            *(connection.listing for connection in self._connections.values()),
+            *(UpstreamListing(name, UpstreamState.INVALID, error=why) for name, why in self._invalid.items()),
+        )
 
     async def call_tool(
         self,
@@ -87,9 +94,11 @@ class UpstreamPool:
         arguments: dict[str, Any],
         *,
         timeout_s: float | None = None,
-        progress: Progress | None = None,
+        progress: CallProgress | None = None,
     ) -> Reply:
         """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
+
+        What the upstream reports meanwhile is written to `progress`.
 
         Raises:
             UnknownTool: no such server.
@@ -106,7 +115,7 @@ class UpstreamPool:
         arguments: dict[str, Any],
         *,
         timeout_s: float | None = None,
-        progress: Progress | None = None,
+        progress: CallProgress | None = None,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
         connection = self._connection(server)
@@ -114,20 +123,27 @@ class UpstreamPool:
         check_depth(result)
         return result
 
-    async def read_resource(self, server: str, uri: str, *, timeout_s: float | None = None) -> Reply:
+    async def read_resource(
+        self, server: str, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
+    ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
-        return resource_reply(uri, await self._connection(server).read_resource(uri, timeout_s=timeout_s))
+        found = await self._connection(server).read_resource(uri, timeout_s=timeout_s, progress=progress)
+        return resource_reply(uri, found)
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)
+        if connection is None and server in self._invalid:
+            raise UpstreamUnavailable(f"server {server!r} is off: {self._invalid[server]}")
         if connection is None:
             raise UnknownTool(f"no server {server!r}; there are {', '.join(map(repr, self._connections)) or 'none'}")
         return connection
 
-    async def reconfigure(self, servers: Mapping[str, ServerSettings]) -> None:
-        """Go over to other settings: stop what is gone, start what is new, restart only what has to be.
+    async def reconfigure(
+        self, servers: Mapping[str, ServerSettings], invalid: Mapping[str, str] | None = None
+    ) -> None:
+        """Apply new settings: stop removed servers, start new ones, restart those that are reached in another way now.
 
-        Returns when what had to be stopped is stopped; new connections are made in the background.
+        Returns when removed servers have stopped; new connections are made in the background.
         """
         async with self._reconfiguring:
             before = self._connections
@@ -139,13 +155,16 @@ class UpstreamPool:
             self._connections = {
                 name: kept.get(name) or Connection(name, settings, self._around) for name, settings in servers.items()
             }
+            for name in before.keys() & self._connections.keys() - kept.keys():
+                self._connections[name].inherit_state_from(before[name])
+            self._invalid = dict(invalid or {})
             if self._is_connecting:
                 for name in servers:
                     self._start(name)
         self._changed()
 
     async def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until it is known of every upstream whether it can be reached; False if that took too long."""
+        """Wait until every upstream is connected or has failed; False if that took too long."""
         with anyio.move_on_after(timeout_s):
             while not all(connection.is_settled for connection in self._connections.values()):
                 await self._any_change.wait()
@@ -154,7 +173,7 @@ class UpstreamPool:
 
     @property
     def is_expecting_tools(self) -> bool:
-        """Whether an upstream that has never been listed is still on its way."""
+        """Whether an upstream that was never listed is still connecting."""
         return any(not it.is_settled and not it.listing.tools for it in self._connections.values())
 
     def _start(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""The product's end of the reaper: one small process that ends our children should we die without doing so ourselves.
+"""Starts and feeds the reaper: one small process that ends our child processes if we are killed before we can do it.
 
-A host may SIGKILL us; then nothing of ours runs any more, and an upstream that ignores the end of its stdin would live
-for ever in its own session. The kernel closes the reaper's stdin in that case as in every other.
+A host may SIGKILL us, and an upstream that ignores the end of its stdin would then live for ever in its own session.
+However we end, the kernel closes the reaper's stdin, which is its signal.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 _PROGRAM = Path(__file__).with_name("reaper_main.py")
 _LEAVE_S = 1.0
-"""How long the reaper may take to leave when it has nothing left to do."""
+"""How long we wait for the reaper to exit when no group is left."""
 
 
 class Reaper:
-    """Watches process groups. Starts its process with the first of them; there is one for the whole product."""
+    """Watches process groups. Its own process is started for the first group; one process watches all of them."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,29 +35,34 @@ class Reaper:
         return self._process.pid if self._process is not None else None
 
     def watch(self, pgid: int) -> None:
-        """See to it that the group, whose leader was just started, does not outlive us."""
+        """End this group, whose leader was just started, if the product dies."""
         self._watched.add(pgid)
         if not self._tell(f"+{pgid}\n"):
             self._start()
 
     def forget(self, pgid: int) -> None:
-        """The group is gone, or no longer ours to end."""
+        """Stop watching a group, since it has ended."""
         self._watched.discard(pgid)
         self._tell(f"-{pgid}\n")
 
     async def aclose(self) -> None:
-        """Let the reaper go. What is still watched is ended by it, after we no longer look."""
+        """Close the reaper's stdin, upon which it ends the groups that are still watched, and itself.
+
+        Waits for it only if no group is watched.
+        """
         process, self._process = self._process, None
         if process is None:
             return
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_LEAVE_S if not self._watched else 0):
-            while process.poll() is None:  # noqa: ASYNC110 - nothing tells of it
-                await anyio.sleep(0.005)
-        if process.returncode is None:
-            process.returncode = 0  # it has work left and outlives us on purpose; `Popen` would warn
+        try:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_LEAVE_S if not self._watched else 0):
+                while process.poll() is None:  # noqa: ASYNC110 - a process sends no event
+                    await anyio.sleep(0.005)
+        finally:
+            if process.poll() is None:
+                process.returncode = 0  # it outlives us on purpose, to end what is left; `Popen` would warn
 
     def _tell(self, line: str) -> bool:
         if self._process is None or self._process.stdin is None:

@@ -1,6 +1,6 @@
-"""The reaper's own program: ends the process groups it was told of once its stdin closes. Standard library only.
+"""The reaper's program: when its stdin closes, it ends the process groups that it watches. Standard library only.
 
-Lines on stdin: `+<pgid>` watch, `-<pgid>` forget. End of file means that the product is gone, in whatever way. Runs as
+Lines on stdin: `+<pgid>` watches a group, `-<pgid>` stops watching it. End of file: the product has ended. Runs as
 `python -I -S -E reaper_main.py` in a session of its own, so no signal to the product's group reaches it.
 """
 
@@ -17,7 +17,7 @@ POLL_S = 0.02
 
 
 def start_time(pid: int) -> str:
-    """When the process started, in whatever unit; empty if there is none. Tells it from a later one of the same id."""
+    """The process's start time in any unit, to recognise a later process with the same id; empty if none."""
     if sys.platform == "linux":
         try:
             with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - pathlib would triple the memory
@@ -35,7 +35,7 @@ def start_time(pid: int) -> str:
 
 
 def is_left(pgid: int, started: str) -> bool:
-    """Whether some of the group is left. A leader that started at another time is someone else's process."""
+    """Whether a process of the group is left. A leader with another start time is another process with the same id."""
     now = start_time(pgid)
     if now and started and now != started:
         return False
@@ -56,7 +56,7 @@ def send(pgid: int, number: int) -> None:
 
 
 def left_after(watched: dict[int, str], seconds: float) -> dict[int, str]:
-    """Those of `watched` that are left after at most `seconds`."""
+    """The groups that are left after at most `seconds`; returns as soon as none is."""
     deadline = time.monotonic() + seconds
     while watched := {pgid: started for pgid, started in watched.items() if is_left(pgid, started)}:
         if time.monotonic() >= deadline:

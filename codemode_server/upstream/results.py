@@ -10,6 +10,9 @@ In this order:
 * a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
   it has a URI and a type of its own. A text that is a JSON object or array is one in there too.
 
+Base64 stays in a value as its program expects it; the file that it is stands beside the value as well (`_embedded`), so
+that the model is shown a summary in its place.
+
 Blocks meant for a person (`annotations.audience`) are kept: what is shown to whom is the program's affair. Whoever
 needs the rest, `_meta` for instance, asks for the raw result.
 """
@@ -26,6 +29,7 @@ from codemode_server.errors import ToolFailed
 from codemode_server.model import JsonValue
 from codemode_server.sandbox.backend import Reply
 from codemode_server.text import clean
+from codemode_server.upstream._embedded import embedded_files
 from codemode_server.upstream._texts import parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
@@ -43,7 +47,7 @@ def to_reply(result: Any, *, declares_output: bool = True) -> Reply:
     """
     reply = _to_reply(result, declares_output)
     check_depth(reply.value)
-    return reply
+    return _with_embedded_files(reply)
 
 
 def resource_reply(uri: str, result: Any) -> Reply:
@@ -126,8 +130,37 @@ def _structured(structured: Any, items: list[Any], declares_output: bool) -> Rep
     return Reply([{"type": "json", "value": value, "beside": beside}], "blocks") if beside else Reply(value)
 
 
+def _with_embedded_files(reply: Reply) -> Reply:
+    """The same with the files that stand within its values as base64 named beside these."""
+    if reply.encoding == "json":
+        files = embedded_files(reply.value)
+        return Reply([{"type": "json", "value": reply.value, "beside": {"files": files}}], "blocks") if files else reply
+    for block in reply.value:
+        if block["type"] == "json" and (embedded := embedded_files(block["value"])):
+            beside = block.setdefault("beside", {})
+            beside["files"] = _merged(block["value"], beside.get("files", []), embedded)
+    return reply
+
+
+def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files that came beside a value and those within it; one that is both is sent to the program once."""
+    places = {_at(value, file["at"]): file["at"] for file in reversed(embedded)}
+    both = [places.get(file.get("data", "")) for file in files]
+    same = [
+        {key: item for key, item in file.items() if key != "data"} | {"at": place} if place is not None else file
+        for file, place in zip(files, both, strict=True)
+    ]
+    return [*same, *(file for file in embedded if file["at"] not in both)]
+
+
+def _at(value: Any, path: list[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
 def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:
-    """Whether the object has all that the text says: the text is its JSON, or one of its strings."""
+    """Whether the text adds nothing to the object: it is its JSON, or one of its strings."""
     return parse_text(text) in (value, structured) or text.strip() in (it.strip() for it in _strings(value, 10))
 
 
@@ -232,6 +265,6 @@ def _error_of(result: dict[str, Any]) -> str:
 
 
 def _to_said(item: Any) -> str | None:
-    """What a block of an error says: its text, or that of an embedded resource."""
+    """The text of an error's content block, or of the resource embedded in it."""
     resource = item.get("resource") if isinstance(item, dict) else None
     return _text_of(item) or (_text_or_none(resource.get("text")) if isinstance(resource, dict) else None)

@@ -1,8 +1,8 @@
-"""An upstream as a child process: JSON-RPC lines over its stdin and stdout, and its end.
+"""Runs an upstream as a child process, with JSON-RPC lines over its stdin and stdout, and ends it.
 
-Ours instead of `mcp.client.stdio`, for what that does not do: lines of many MiB in linear time, a bound on a line, the
-child's stderr kept for the error message (never passed to ours), noise on stdout not taken for an error, and an end
-that fits into the 2 s a host leaves us: stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL.
+Unlike `mcp.client.stdio` it reads lines of many MiB in linear time, limits their length, puts the end of the child's
+stderr into error messages (never into our stderr), ignores other text on stdout, and ends the child within the 2 s that
+a host leaves us: stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from codemode_server.child_process import start_process
 from codemode_server.text import clean
 from codemode_server.upstream._messages import parse_line
 from codemode_server.upstream.reaper import Reaper
@@ -46,7 +47,7 @@ _WRITE_AHEAD = 256
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start."""
+    """The command of a child process."""
 
     command: str
     args: Sequence[str] = ()
@@ -56,7 +57,7 @@ class Launch:
 
 
 class StdioTransport:
-    """One run of one child. `open` once; afterwards `why_ended` has what is known of its end."""
+    """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
 
     def __init__(self, launch: Launch, reaper: Reaper, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._launch = launch
@@ -78,14 +79,13 @@ class StdioTransport:
         from mcp.client.stdio import get_default_environment
         from mcp.shared.message import SessionMessage
 
-        process = await anyio.open_process(
+        process = await start_process(
             [self._launch.command, *self._launch.args],
             env=get_default_environment() | dict(self._launch.env or {}),
             cwd=self._launch.cwd,
-            start_new_session=True,
         )
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - pipes are what we asked for
-        # No await from here to the task group: a cancellation between would leave the child to the reaper.
+        # No await between here and the task group: a cancellation there would leave the child to the reaper.
         self._reaper.watch(process.pid)
         incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](_WRITE_AHEAD)
@@ -110,7 +110,7 @@ class StdioTransport:
                 tasks.cancel_scope.cancel()
 
     def why_ended(self) -> str | None:
-        """Why the child's connection ended, with what it said on stderr; None if that was our doing."""
+        """Why the child's connection ended, with the end of its stderr; None if we ended it."""
         if self._failure is not None:
             return self._failure
         if not self._left_by_itself:
@@ -144,7 +144,7 @@ class StdioTransport:
     async def _deliver_lines(
         self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """Cut stdout into lines. Pieces of a line are kept apart until its end, so its cost is linear in its length."""
+        """Cut stdout into lines. Pieces of a line are joined at its end only, so the time is linear in its length."""
         from mcp.shared.message import SessionMessage
 
         pieces: list[bytes] = []
@@ -192,7 +192,7 @@ class StdioTransport:
             flushed.set()
 
     async def _stop(self, process: Process) -> None:
-        """End the child and its group, every wait bounded, in the order the specification gives."""
+        """End the child and its group in the order of the MCP specification; every wait is bounded."""
         await _close(process.stdin)
         await _exits(process, EXIT_GRACE_S)
         self._returncode = process.returncode
@@ -230,13 +230,13 @@ async def _close(stream: AsyncResource | None) -> None:
 async def _exits(process: Process, seconds: float) -> None:
     """Wait for the leader. By its return code: `Process.wait` also waits for pipes that grandchildren hold open."""
     with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - nothing tells of it
+        while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(_POLL_S)
 
 
 async def _group_ends(process: Process, seconds: float) -> None:
     with anyio.move_on_after(seconds):
-        while process.returncode is None or _send(process.pid, 0):  # noqa: ASYNC110 - nothing tells of it
+        while process.returncode is None or _send(process.pid, 0):  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(_POLL_S)
 
 

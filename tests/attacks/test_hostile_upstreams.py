@@ -127,7 +127,7 @@ async def test_a_harmless_schema_of_the_same_upstream_is_checked(tmp_path: Path)
     async with in_memory(with_github(tmp_path, "heavy")) as host:
         answer = await host.run("from servers.heavy import checked\nchecked(n=str('x'))")
         assert answer.error["type"] == "ToolError", "the gateway's own check, not the one before the program"
-        assert "must be integer" in answer.error["message"]
+        assert "must be an integer" in answer.error["message"]
     assert arrived(tmp_path, "heavy") == []
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codemode_server.errors import MetaToolError
+from codemode_server.execution.workspace import Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
 from tests.behaviour.product import configuration, in_memory, office
 
@@ -40,6 +42,17 @@ async def test_plain_files_are_listed_and_read(tmp_path: Path) -> None:
         await host.run("import os\nos.mkdir('/workspace/f')\nopen('/workspace/f/a.txt', 'w').write('one\\ntwo')")
         assert "a.txt  7 bytes" in (await host.call("list_dir", path="/workspace/f")).text
         assert (await host.call("read_tool", path="/workspace/f/a.txt")).text == "# /workspace/f/a.txt\none\ntwo"
+
+
+def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, "me")
+    (workspace.make() / "big.json").write_text("[1, 2]")
+    (workspace.path / "link").symlink_to("big.json")
+    with pytest.raises(MetaToolError, match=r"/workspace/big\.json is a file \(6 bytes\); read it with read_tool"):
+        workspace.list(("big.json",))
+    for hidden in (("link",), ("none",), ("none", "big.json")):
+        with pytest.raises(MetaToolError, match="there is no /workspace/"):
+            workspace.list(hidden)
 
 
 async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
@@ -70,7 +83,7 @@ async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
         assert CANARY not in answer.text
 
 
-async def test_links_in_place_of_our_own_folders_are_left_alone(tmp_path: Path) -> None:
+async def test_a_program_writes_through_no_link_that_leads_out_of_the_workspace(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     folder = workspace(tmp_path)
@@ -78,8 +91,9 @@ async def test_links_in_place_of_our_own_folders_are_left_alone(tmp_path: Path) 
     (folder / "sessions").symlink_to(tmp_path / "nowhere")
     async with in_memory(config(tmp_path)) as host:
         await is_well(host)
-        answer = await host.run("open('/workspace/state/x', 'w').write('x')")
-        assert answer.content["status"] == "failed"
+        for path in ("state/x", "sessions"):
+            answer = await host.run(f"open('/workspace/{path}', 'w').write('x')")
+            assert answer.content["status"] == "failed"
     assert list(outside.iterdir()) == []
     assert not (tmp_path / "nowhere").exists()
 
@@ -117,7 +131,7 @@ async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
     async with in_memory(config(tmp_path)) as host:
         await host.run(f"for name in {names!r}: open('/workspace/' + name, 'w').write('x')")
         text = (await host.call("list_dir", path="/workspace")).text
-        assert len(text.splitlines()) == 1 + len(names) + 2 + 2  # with `state` and `sessions`
+        assert len(text.splitlines()) == 1 + len(names) + 2
         assert "ordinary.txt" in text
         assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\t", "\udcff"))
         text.encode()

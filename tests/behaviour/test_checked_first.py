@@ -19,11 +19,18 @@ MISTAKES = {
         "from servers.github import crate_issue",
         'no tool "crate_issue" in servers.github; nearest: create_issue',
     ),
+    "a tool's name with a dash": (
+        "from servers.github import create-issue",
+        "write: from servers.github import create_issue",
+    ),
     "a server": ("import servers.githb", 'no server "githb"; nearest: github'),
     "a parameter": ("create_issue(owner='o', repo='r', titel='x')", "has no argument 'titel'; did you mean 'title'?"),
-    "a missing argument": ("create_issue(owner='o', repo='r')", "create_issue() misses 'title'."),
-    "a constant": ("create_issue(owner='o', repo='r', title=5)", "'title' must be string, not 5"),
+    "a missing argument": ("create_issue(owner='o', repo='r')", "create_issue() is missing 'title'."),
+    "a constant": ("create_issue(owner='o', repo='r', title=5)", "'title' must be a string, not 5"),
     "a name": ("create_issue(owner='o', repo='r', title=titel)", "name 'titel' is not defined"),
+    "a package": ("import pandas", "no module named 'pandas': only the standard library is available"),
+    "a module in the workspace": ("import helpers", 'write sys.path.insert(0, "/workspace")'),
+    "a skill": ("from skills import weekly", "there is no skill 'weekly'; no skills are saved yet"),
     "an await": ("async def more(): pass\nmore()\n1", "more() is async and nobody awaits it"),
 }
 
@@ -40,7 +47,7 @@ async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
     async with in_memory(configuration(tmp_path)) as host:
         answer = await host.run(FIRST + mistake)
         assert answer.error["type"] == "CheckFailed"
-        assert answer.error["message"].startswith("nothing was run; no call was made.\nline ")
+        assert answer.error["message"].startswith("not run:\nline ")
         assert told in answer.error["message"]
         assert answer.content["calls"] == []
         assert host.reached() == []

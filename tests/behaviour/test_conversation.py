@@ -16,8 +16,8 @@ async def test_a_model_finds_reads_and_calls_a_tool_in_one_program(tmp_path: Pat
     async with over_stdio(configuration(tmp_path, office(tmp_path, "github", "slack")), mode=mode) as host:
         assert (await host.call("list_dir", path="/servers")).text.splitlines() == [
             "/servers · 2 servers, 4 tools",
-            "github/  3 tools",
-            "slack/  1 tool",
+            "github/  create_issue, list_issues, boom · 3 tools",
+            "slack/  Get the latest messages of a channel. · 1 tool",
         ]
         found = await host.call("search_tools", query="list the issues of a repo")
         assert found.content["tools"][0]["import"] == "from servers.github import list_issues"
@@ -47,7 +47,8 @@ async def test_a_program_that_fails_says_where_and_which_calls_had_happened(tmp_
     assert answer.error["type"] == "ToolError"
     assert answer.error["line"] == 3
     assert "kaboom: the branch does not exist" in answer.error["message"]
-    where, *_ = answer.text.splitlines()
+    label, where, *_ = answer.text.splitlines()
+    assert label == "error:"
     assert where == "line 3: boom()", "the program's own line and no internals"
     assert [call["status"] for call in answer.content["calls"]] == ["succeeded", "failed"]
     assert [call["title"] for call in host.reached("create_issue")] == ["t"]
@@ -57,7 +58,7 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Pat
     code = "from servers.github import create_issue\ncreate_issue({{'owner': 'o', 'repo': 'r', 'title': {title}}})"
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         answer = await host.run(code.format(title="7"))
-        assert "'title' must be string, not 7" in answer.error["message"]
+        assert "'title' must be a string, not 7" in answer.error["message"]
         assert host.reached() == []
         assert (await host.run(code.format(title="'x'"))).value["number"] == 1, "control"
 

@@ -14,7 +14,9 @@ import pytest
 from .product import Host, configuration, in_memory, over_stdio
 
 UPSTREAM = '''\
+import json
 import os
+import sqlite3
 from typing import Any, Literal
 from mcp.server.mcpserver import MCPServer
 
@@ -43,6 +45,28 @@ def poison() -> dict[str, Any]:
     row = {key: "y" for key in keys} | {f"field_{letter}": 1 for letter in "abcdefghijklmnopqrstuvwxyzabcd"}
     return {"rows": [row] * 5, "many": {f"k{n}": n for n in range(10**5)}, "deep": deep(80)}
 
+@server.tool()
+def read_query(query: str) -> str:
+    """Runs a SELECT."""
+    base = sqlite3.connect(":memory:")
+    base.row_factory = sqlite3.Row
+    base.executescript("""
+        CREATE TABLE orders (id, day, status, total_cents, currency, note);
+        INSERT INTO orders VALUES (1, 'x', 'paid', 250, 'EUR', NULL), (2, 'y', 'open', 100, 'EUR', NULL);
+        CREATE TABLE people (email, name, city, joined); INSERT INTO people VALUES ('a@b.c', 'Ann', 'Oslo', 'x');
+    """)
+    return json.dumps([dict(row) for row in base.execute(query)])
+
+@server.tool()
+def status(folder: str) -> str:
+    """The state of a folder."""
+    return f"On branch {folder}\\nnothing to commit"
+
+@server.tool()
+def address(person: str) -> dict[str, Any]:
+    """Where someone lives."""
+    return {"street": "a", "county": "b"} if person == "Ann" else {"street": "a", "country": "b"}
+
 def deep(levels):
     return [deep(levels - 1)] if levels else {"end": 1}
 
@@ -64,7 +88,7 @@ async def stub(host: Host, tool: str) -> str:
 async def test_the_stub_shows_what_calls_gave_also_after_a_restart(tmp_path: Path) -> None:
     path = desk(tmp_path)
     async with over_stdio(path) as host:
-        assert "def visits(day: str) -> dict[str, Any]:\n" in await stub(host, "visits")
+        assert "def visits(day: str) -> dict[str, Any]:  # type unknown until called\n" in await stub(host, "visits")
         await host.run("from servers.desk import visits\n[visits(day=d) for d in 'ab']\nNone")
         before = await stub(host, "visits")
     assert before == (
@@ -133,6 +157,54 @@ async def test_a_result_that_differs_from_its_stub_is_handed_on_and_told(tmp_pat
         assert answer.value == "x"
         assert answer.content["notes"] == [note]
         assert f"[note: {note}]" in answer.text
+
+
+async def test_a_text_is_known_by_its_layout_or_first_line_in_search_and_stub_after_the_first_call(
+    tmp_path: Path,
+) -> None:
+    known = {"shapes": "lines of text", "all": 'lines of text, first line seen: "On branch main"'}
+    for payloads, remark in known.items():
+        (folder := tmp_path / payloads).mkdir()
+        async with in_memory(desk(folder, state={"dir": str(folder / "state"), "payloads": payloads})) as host:
+            found = await host.call("search_tools", query="the state of a folder")
+            assert "status(folder: str) -> Any  # text or parsed JSON, type unknown until called\n" in found.text
+            await host.run("from servers.desk import status\nstatus(folder='main')\nNone")
+            found = await host.call("search_tools", query="the state of a folder")
+            assert f"status(folder: str) -> str  # {remark}\n" in found.text
+            assert f"-> str:  # {remark}, observed in 1 call\n" in await stub(host, "status")
+
+
+async def test_correct_queries_carry_no_remark_and_the_stub_lists_no_columns(tmp_path: Path) -> None:
+    """Regression: after two SELECTs, a third was answered with "'total' was not in what read_query() gave"."""
+    programs = {
+        "SELECT * FROM orders": "total_cents",
+        "SELECT * FROM people": "city",
+        "SELECT sum(total_cents) AS total FROM orders": "total",
+        "SELECT total_cents AS totals, note AS notes FROM orders": "totals",
+    }
+    async with in_memory(desk(tmp_path)) as host:
+        for _ in range(2):
+            for query, key in programs.items():
+                code = f"from servers.desk import read_query\nread_query(query={query!r})[0][{key!r}]"
+                answer = await host.run(code)
+                assert answer.content["status"] == "succeeded", answer.text
+                assert {"warnings", "notes"}.isdisjoint(answer.content), answer.text
+        text = await stub(host, "read_query")
+        assert "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in" in text
+        assert "total" not in text
+        found = await host.call("search_tools", query="run a SELECT")
+        assert "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query\n" in found.text
+
+
+async def test_a_key_that_the_run_received_is_not_reported_however_unlike_earlier_results_it_is(tmp_path: Path) -> None:
+    async with in_memory(desk(tmp_path)) as host:
+        await host.run("from servers.desk import address\n[address(person=p) for p in 'abcdef']\nNone")
+        answer = await host.run("from servers.desk import address\naddress(person='Ann')['county']")
+        assert answer.value == "b"
+        assert "warnings" not in answer.content
+        again = await host.run("from servers.desk import address\naddress(person='Bob')['city']")
+        (warning,) = again.content["warnings"]
+        assert warning.startswith("line 2: 'city' was not in what address() gave in 7 calls"), "control: not received"
 
 
 @pytest.mark.parametrize("learn", [True, False])

@@ -42,7 +42,8 @@ async def test_a_program_past_a_limit_ends_with_an_error_that_names_it(
         (name,) = limit
         assert answer.content["status"] == "limit_exceeded", answer.text
         assert answer.error["setting"] == f"limits.{name}"
-        assert f"limits.{name}" in answer.error["message"]
+        assert answer.text.count(f"the user can raise limits.{name}") == 1
+        assert "upstream.yaml" not in answer.text
         assert (await host.run("1 + 1")).value == 2
 
 
@@ -95,10 +96,42 @@ async def test_programs_past_those_at_once_wait_and_then_are_refused(tmp_path: P
 
 async def test_a_timeout_given_with_the_call_lowers_the_limit_and_cannot_raise_it(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, {}, limits={"wall_seconds": 5})) as host:
-        answer = await host.run("while True: pass", timeout=0.5)
-        assert answer.error["setting"] == "limits.wall_seconds"
+        answer = await host.run("x = 1\nwhile True:\n    x += 1\nx", timeout=0.5)
+        assert answer.error["setting"] == "timeout"
+        assert "timeout=0.5" in answer.error["message"]
+        assert "upstream.yaml" not in answer.text, "no setting is to blame"
         refused = await host.run("1 + 1", timeout=50)
         assert "at most 5" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("def spin(n):\n    while n:\n        n += 1\n\nprint('begun')\nspin(1)\nprint('never')", 3),
+        ("import time\nprint('begun')\ntime.sleep(60)\nprint('never')", 3),
+        (
+            "import asyncio\nasync def main():\n    print('begun')\n    await asyncio.sleep(60)\nasyncio.run(main())",
+            4,
+        ),
+    ],
+)
+async def test_a_program_out_of_time_says_the_line_that_ran_and_loses_nothing_that_it_printed(
+    tmp_path: Path, code: str, line: int
+) -> None:
+    async with in_memory(configuration(tmp_path, {}, limits={"wall_seconds": 5})) as host:
+        answer = await host.run(code, timeout=0.7)
+        assert answer.error["line"] == line
+        assert f"line {line}" in answer.text
+        assert "begun" in answer.text
+
+
+async def test_a_call_that_a_limit_ends_is_listed_with_those_that_came_before(tmp_path: Path) -> None:
+    code = "from servers.slow import wait\nwait(seconds=0.1)\nprint('begun')\nwait(seconds=30)"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"), limits={"upstream_seconds": 1})) as host:
+        answer = await host.run(code)
+        assert [call["status"] for call in answer.content["calls"]] == ["succeeded", "cancelled"]
+        assert answer.error["line"] == 4
+        assert "begun" in answer.text
 
 
 async def test_what_reaches_the_model_is_cut_in_the_middle_and_says_how_much(tmp_path: Path) -> None:
@@ -108,5 +141,7 @@ async def test_what_reaches_the_model_is_cut_in_the_middle_and_says_how_much(tmp
     stdout = answer.content["stdout"]
     assert stdout.startswith("line 0\n")
     assert stdout.rstrip().endswith("line 4999")
-    assert re.search(r"\[… [\d,]+ lines left out, about [\d,]+ tokens …\]", stdout)
+    assert re.search(
+        r"\[… [\d,]+ lines left out, about [\d,]+ tokens; whole: results\[.x[0-9a-f]{12}/stdout.\] …\]", stdout
+    )
     assert len(stdout) < 2_000

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import anyio
+import pytest
 
 from codemode_server.app import App
 from codemode_server.config import load
@@ -66,3 +67,100 @@ async def test_an_execution_is_recorded_with_its_calls_and_how_it_ended(tmp_path
         (answer.content["execution_id"], "github", "list_issues", "allow", "succeeded")
     ]
     database.close()
+
+
+WORK = "from servers.slow import work\nwork(steps={steps}, seconds={seconds}, message={message!r})"
+
+
+class Notifications:
+    """The progress notifications that a host gets."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+        self.totals: list[float | None] = []
+        self.lines: list[str] = []
+
+    async def take(self, progress: float, total: float | None, message: str | None) -> None:
+        self.numbers.append(progress)
+        self.totals.append(total)
+        self.lines.append(message or "")
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_what_an_upstream_reports_keeps_its_call_alive_and_reaches_the_host(
+    tmp_path: Path, protocol: str
+) -> None:
+    """An operation of 2.4 s under an upstream timeout of 1 s; what it says of itself is untrusted."""
+    servers = office(tmp_path, "slow")
+    servers["slow"] |= {"timeout": 1, "protocol": protocol}
+    servers["slow"]["env"]["SLOW_TOKEN"] = "s3cr3t-canary-value"
+    said, heard = "comp\x1b[31miling\nwith s3cr3t-\u200bcanary-value " + "x" * 500, Notifications()
+    async with in_memory(configuration(tmp_path, servers), mode=protocol) as host:
+        silent = await host.run(WORK.format(steps=1, seconds=2.4, message=None))
+        assert "servers.slow.timeout" in silent.text, "control: without a report it times out"
+        code = WORK.format(steps=8, seconds=0.3, message=said) + "\nwork(steps=2, seconds=0.4, message='again')"
+        answer = await host.client.call_tool("execute_code", {"code": code}, progress_callback=heard.take)
+        assert not answer.is_error, answer
+    assert heard.numbers == sorted(set(heard.numbers)), "MCP: it grows with each notification"
+    reports = [line for line in heard.lines if line.startswith("waiting for slow.work (")]
+    assert any("compiling with" in line for line in reports)
+    assert any("(50%: again); 1 call done" in line for line in reports)
+    assert "canary" not in str(heard.lines)
+    assert all(line.isprintable() and len(line) < 300 for line in heard.lines)
+    assert {100.0, 200.0} <= set(heard.totals), "of so many calls, while it is known how far they are"
+    assert any(50 <= number < 100 for number in heard.numbers)
+
+
+async def test_endless_progress_holds_a_program_no_longer_than_its_limit(tmp_path: Path) -> None:
+    servers = office(tmp_path, "slow")
+    servers["slow"]["timeout"] = 1
+    async with in_memory(configuration(tmp_path, servers, limits={"upstream_seconds": 2})) as host:
+        answer = await host.run("print('before')\n" + WORK.format(steps=1_000, seconds=0.1, message="on and on"))
+        assert "limits.upstream_seconds" in answer.text
+        assert "before" in answer.text, "what it printed is not lost"
+        await host.until(lambda: bool(host.reached("cancelled")))
+
+
+async def test_of_several_calls_the_one_that_reported_last_is_named(tmp_path: Path) -> None:
+    heard = Notifications()
+    code = (
+        "import asyncio\nfrom servers.slow import wait, work\n"
+        "await asyncio.gather(wait(seconds=2), wait(seconds=2), work(steps=4, seconds=0.4, message='linking'))"
+    )
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
+        await host.client.call_tool("execute_code", {"code": code}, progress_callback=heard.take)
+    assert "waiting for slow.wait and 2 more calls" in heard.lines
+    assert "waiting for slow.work (50%: linking) and 2 more calls" in heard.lines
+    assert "waiting for slow.wait and 1 more call; 1 call done" in heard.lines
+
+
+async def test_a_cancelled_request_ends_a_call_that_reports_progress(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.run, WORK.format(steps=1_000, seconds=0.1, message="on and on"))
+            await host.until(lambda: bool(host.reached("work")))
+            tasks.cancel_scope.cancel()
+        await host.until(lambda: bool(host.reached("cancelled")))
+
+
+async def test_a_queued_program_says_its_place_and_no_later_one_repeats_how_the_sandbox_was_made(
+    tmp_path: Path,
+) -> None:
+    limits = {"programs": 1, "queue_seconds": 20}
+    heard, second, third = Notifications(), Notifications(), Notifications()
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"), limits=limits)) as host:
+
+        async def run(code: str, into: Notifications) -> None:
+            await host.client.call_tool("execute_code", {"code": code}, progress_callback=into.take)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, WAIT.format(seconds=2), heard)
+            await host.until(lambda: bool(host.reached("wait")))
+            tasks.start_soon(run, WAIT.format(seconds=0.6), second)
+            await host.until(lambda: bool(second.lines))
+            tasks.start_soon(run, "1 + 1", third)
+    assert "waiting for its turn: 1 of 2 in the queue, 1 running" in second.lines
+    assert "waiting for its turn: 2 of 2 in the queue, 1 running" in third.lines
+    assert "waiting for its turn: 1 of 1 in the queue, 1 running" in third.lines, "it moves up"
+    assert "waiting for slow.wait" in heard.lines
+    assert not any("sandbox" in line and "starting" not in line for line in (*second.lines, *third.lines))

@@ -58,7 +58,7 @@ async def test_an_image_reaches_the_host_as_one_byte_for_byte(tmp_path: Path, ov
     assert (base64.b64decode(image.data), image.mime_type) == (PNG, "image/png")
     assert answer.value == 7
     assert answer.content["shown"] == [f"a.png: image/png, {len(PNG):,} bytes"]
-    assert text.text.split("\n")[:2] == ["7", f"[shown: a.png: image/png, {len(PNG):,} bytes]"]
+    assert text.text.split("\n") == ["value:", "7", f"[shown: a.png: image/png, {len(PNG):,} bytes]"]
 
 
 async def test_sounds_texts_and_files_are_blocks_of_their_kind(tmp_path: Path) -> None:
@@ -125,6 +125,23 @@ async def test_long_output_is_kept_as_well(tmp_path: Path) -> None:
         assert later.value == 50_000
 
 
+async def test_a_name_of_an_earlier_program_is_answered_with_the_result_that_is_kept(tmp_path: Path) -> None:
+    """Alike where the check finds the name before a call, and where the running program does."""
+    fresh = "each program starts fresh, with no name of an earlier one; "
+    call = "from codemode import call\n"
+    async with in_memory(configured(tmp_path)) as host:
+        for code in ("rows[0]", f"{call}rows[0]"):
+            assert f"{fresh}only files in /workspace stay" in (await host.run(code)).text
+        first = (await host.run("[1, 2]")).content["execution_id"]
+        for code in ("rows[0]", f"{call}rows[0]"):
+            assert (
+                f'{fresh}the last result is results["{first}"] (from codemode import results)'
+                in (await host.run(code)).text
+            )
+        wrong = await host.run("from codemode import results\nresults['x000']")
+        assert f"no result 'x000' in this session (any more); the last: '{first}'" in wrong.error["message"]
+
+
 async def test_another_product_has_none_of_it_and_nothing_is_left_on_the_disk(tmp_path: Path) -> None:
     path = configured(tmp_path)
     async with in_memory(path) as ada:
@@ -132,7 +149,7 @@ async def test_another_product_has_none_of_it_and_nothing_is_left_on_the_disk(tm
         async with in_memory(path) as bob:
             code = f"from codemode import results\ntry: results[{name!r}]\nexcept KeyError: print(list(results))"
             assert (await bob.run(code)).content["stdout"] == "[]\n"
-            with pytest.raises(MCPError, match="nothing is kept"):
+            with pytest.raises(MCPError, match="no result"):
                 await resource(bob, f"codemode://results/{name}")
         assert await resource(ada, f"codemode://results/{name}"), "control: its owner has it"
     assert list((tmp_path / "state" / "kept").iterdir()) == []
@@ -206,7 +223,7 @@ async def test_an_error_is_shorter_than_hosts_cut_it_whatever_the_program_and_th
     assert answer.result.is_error
     assert len(answer.text) < 11_000
     assert len(as_sent(answer)) < 1_000_000
-    assert answer.content["execution_id"] in answer.text.split("\n[")[-1]
+    assert answer.text.rstrip("\n").split("\n")[-1].startswith("- github.list_issues("), "the last call is there"
 
 
 async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> None:
@@ -222,12 +239,12 @@ async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> No
     assert sum(costs.values()) / len(costs) < 150
 
 
-async def test_a_limit_names_its_setting_and_the_way_round(tmp_path: Path) -> None:
+async def test_a_limit_names_its_argument_or_setting_and_the_way_round(tmp_path: Path) -> None:
     async with in_memory(configured(tmp_path)) as host:
         answer = await host.run("while True: pass", timeout=0.5)
         memory = await host.run("x = 'x' * 500_000_000")
-    assert "limits.wall_seconds" in answer.text
-    assert "in several programs" in answer.error["hint"]
+    assert "stopped after 0.5 s (timeout=0.5)" in answer.text
+    assert "into several programs" in answer.error["hint"]
     assert "limits.memory_mb" in memory.text
     assert "in parts" in memory.error["hint"]
 

@@ -28,7 +28,7 @@ async def test_a_linked_document_is_fetched_when_the_program_wants_it(tmp_path: 
     code = """
 from servers.archive import find_letters
 said, first, *others = find_letters(count=3)
-text = first.fetch().text()
+text = first.fetch().text
 [said, first.name, text, [it.is_link for it in others]]
 """
     async with in_memory(configuration(tmp_path, archive(tmp_path, protocol=protocol))) as host:
@@ -48,7 +48,7 @@ import asyncio
 from servers.archive import find_letters
 _, *letters = await find_letters(count=5)
 files = await asyncio.gather(*[letter.fetch() for letter in letters])
-[file.text()[:8] for file in files]
+[file.text[:8] for file in files]
 """
     async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
         assert (await host.run(code)).value == [f"Letter {number}" for number in range(1, 6)]
@@ -58,7 +58,7 @@ files = await asyncio.gather(*[letter.fetch() for letter in letters])
 async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
         answer = await host.run(
-            "from servers.archive import lost_letter\ntry: lost_letter().text()\nexcept ToolError as e: r = e.kind\nr"
+            "from servers.archive import lost_letter\ntry: lost_letter().text\nexcept ToolError as e: r = e.kind\nr"
         )
     assert answer.value == "tool_failed"
     assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
@@ -67,7 +67,7 @@ async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -
 async def test_a_rule_keeps_documents_from_being_fetched(tmp_path: Path) -> None:
     rules = {"rules": [{"deny": "archive/read_resource", "reason": "letters are private"}]}
     async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules)) as host:
-        answer = await host.run("from servers.archive import find_letters\nfind_letters(count=1)[1].text()")
+        answer = await host.run("from servers.archive import find_letters\nfind_letters(count=1)[1].text")
     assert "letters are private" in answer.error["message"]
     assert read(tmp_path) == []
 
@@ -80,6 +80,29 @@ said, image, facts = scan()
 """
     async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
         assert (await host.run(code)).value == ["page 1", "image/png", True, 3, "archive://pages/1"]
+
+
+async def test_a_picture_is_shown_and_saved_in_every_way_that_reads_well_and_costs_no_text(tmp_path: Path) -> None:
+    """Of a tool that declares its output and sends the picture both as content and in its structured result."""
+    head = "from codemode import results, show\nfrom servers.archive import read_media, scan\nr = read_media()\n"
+    ways = ("show(r.files[0])", "show(r['files'][0])", "show(r)", "show(r['content'][0])", "show(scan()[:2])")
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        for way in ways:
+            answer = await host.run(head + way)
+            assert [block.type for block in answer.result.content] == ["text", "image"], (way, answer.text)
+            assert "[warning" not in answer.text, way
+        for end in (
+            "r",
+            "print(r)",
+            "import json\nprint(json.dumps(r))",
+            "raise ValueError(r)",
+            "r.text",
+            "results.last",
+        ):
+            answer = await host.run(head + end)
+            assert len(answer.text) < 700, (end, answer.text)
+        saved = await host.run(head + "r.files[0].save('/workspace/p.png').stat().st_size")
+        assert saved.value == len(b"\x89PNG\r\n\x1a\n") + 256 * 40
 
 
 async def test_pages_and_many_calls_in_one_program(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
 from typing import Any
 
@@ -36,23 +37,47 @@ def test_where_a_raw_name_is_another_tools_python_name_the_python_name_wins() ->
     ("server", "tool", "message"),
     [
         ("githib", "x", 'no server "githib"; nearest: github'),
-        ("x", "x", 'no server "x"; there are: empty, github'),
+        ("x", "x", 'no server "x"; there are: empty, files, github, sheets, slow'),
         ("github", "create_isue", 'no tool "create_isue" in servers.github; nearest: create_issue'),
         ("github", "zzz", 'no tool "zzz" in servers.github; there are: close_pull, create_issue'),
-        ("empty", "x", "servers.empty has no tools: it is failed (no such command)"),
+        ("github", "update_issue", 'no tool "update_issue" in servers.github; nearest: create_issue'),
+        ("github", "delete_issue", 'no tool "delete_issue" in servers.github; there are: close_pull, create_issue'),
+        ("files", "delete_file", 'no tool "delete_file" in servers.files; search_tools finds tools by what they do'),
+        ("files", "add_file", 'no tool "add_file" in servers.files; nearest: edit_file, writeFile'),
+        ("files", "get_file", 'no tool "get_file" in servers.files; nearest: file_read'),
+        ("files", "open_file", 'no tool "open_file" in servers.files; nearest: edit_file, file_read, writeFile'),
+        ("files", "get_entity", 'no tool "get_entity" in servers.files; nearest: list_entities'),
+        ("sheets", "list_sheets", 'no tool "list_sheets" in servers.sheets; nearest: list_workbooks'),
+        ("files", "bile", 'no tool "bile" in servers.files; search_tools finds tools by what they do'),
+        ("files", "delFolder", 'no tool "delFolder" in servers.files; nearest: list_folders'),
+        ("files", "delete_it", 'no tool "delete_it" in servers.files; search_tools finds tools by what they do'),
+        ("empty", "x", "servers.empty has no tools: it is unavailable: calls fail until it is back (no such command)"),
+        ("slow", "x", "servers.slow has no tools yet: it is still connecting; run the program again later"),
         ("github", "a\x1b[31m\n" + "b" * 200, f'no tool "a {"b" * 78} … (122 more characters)" in servers.github; '),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(server: str, tool: str, message: str) -> None:
+    others = [f"tell_it_{n}_{'x' * 20}" for n in range(9)]
     catalog = Catalog.build(
         [
             listing("github", "create_issue", "close_pull"),
+            listing("files", "edit_file", "file_read", "writeFile", "list_folders", "list_entities", *others),
+            listing("sheets", "list_workbooks", "delete_sheet", "create_sheet"),
             listing("empty", state=UpstreamState.FAILED, error="no such command"),
+            listing("slow", state=UpstreamState.CONNECTING),
         ]
     )
     with pytest.raises(UnknownTool) as raised:
         catalog.tool(server, tool)
     assert str(raised.value).startswith(message)
+
+
+def test_an_unknown_server_is_answered_with_the_servers_on_one_line_the_most_alike_first() -> None:
+    catalog = Catalog.build([listing(name, "x") for name in ("git_local", *(f"server_of_{n:02}" for n in range(30)))])
+    with pytest.raises(UnknownTool) as raised:
+        catalog.tool("git-hub", "create_issue")
+    assert str(raised.value).startswith('no server "git-hub"; there are: git_local, server_of_00, server_of_01, ')
+    assert str(raised.value).endswith(", server_of_12 and 17 more")
 
 
 def test_a_tool_listed_twice_is_there_once_and_the_listing_says_so() -> None:
@@ -70,9 +95,9 @@ def test_parameters_say_what_a_call_needs_to_know() -> None:
     schema = {"required": ["b"], "properties": properties}
     catalog = Catalog.build([UpstreamListing("s", UpstreamState.READY, (ToolDefinition("t", input_schema=schema),))])
     assert catalog.tool("s", "t").parameters == (
-        Parameter("b", "b", is_required=True, accepts_object=False, schema=properties["b"]),
-        Parameter("a_b", "a-b", is_required=False, accepts_object=True, schema=properties["a-b"]),
-        Parameter("c", "c", is_required=False, accepts_object=True, schema=properties["c"]),
+        Parameter("b", "b", is_required=True, schema=properties["b"]),
+        Parameter("a_b", "a-b", is_required=False, schema=properties["a-b"]),
+        Parameter("c", "c", is_required=False, schema=properties["c"]),
     )
 
 
@@ -122,6 +147,17 @@ class TestTheNextSnapshot:
         after = Catalog.build([dataclasses.replace(first, tools=(*first.tools, ToolDefinition("get_x")))], before)
         assert f'tool("a", "{after.tool("a", "get-x").name}")' in after.tool("a", "get-x").stub.source
         assert after.tool("a", "get_x").raw_name == "get_x"
+
+
+def test_suggestions_among_names_made_to_be_compared_long_take_little_time() -> None:
+    """They are looked for on the event loop, at each call of a hostile program that names no tool."""
+    shuffle = random.Random(1).sample
+    names = ["_".join("".join(shuffle("abcdefghijkl", 12)) for _ in range(5)) for _ in range(1_001)]
+    server = Catalog.build([listing("hostile", *names[1:])]).servers[0]
+    started = time.process_time()
+    with pytest.raises(UnknownTool):
+        server.tool(names[0])
+    assert time.process_time() - started < 0.4
 
 
 def test_three_thousand_tools_are_a_catalog_at_once() -> None:

@@ -181,17 +181,139 @@ class TestTheTypeOfTheResult:
 
 
 class TestKeysBesideThoseThatAreNamed:
-    def test_are_told_where_they_are_data_or_depend_on_what_was_asked(self) -> None:
-        """Rows of a query have the columns that the query names."""
+    def test_leave_a_class_open_if_the_records_of_one_list_differ_much(self) -> None:
         plain = after(seen([[{"id": 1, "name": "x"}]] * 3))
         assert plain.returned.open_classes == frozenset()
-        queries = [{"id": 1, "name": "x", "city": "y"}, {"n": 1, "city": "y"}, {"mean": 1.5}, {"latest": "x", "id": 1}]
-        rows = after(seen([[row] * 2 for row in queries]))
+        records = [{"id": 1, "name": "x", "city": "y"}, {"n": 1, "city": "y"}, {"mean": 1.5}, {"latest": "x", "id": 1}]
+        rows = after(seen([records]))
         assert "class ListIssuesResult(TypedDict, total=False):  # other keys are allowed\n" in rows.stub.source
         assert rows.returned.open_classes == {"ListIssuesResult"}
         counts = after(seen([{"url": "x", "total": 1, "laugh": 1, "heart": 1, "+1": 1}]))
         assert "class ListIssuesResult(TypedDict):  # other keys: int\n" in counts.stub.source
         assert counts.returned.open_classes == {"ListIssuesResult"}
+
+
+CUSTOMERS = [{"id": 1, "name": "x", "city": "y", "email": None}] * 2
+ORDERS = [{"id": 1, "customer_id": 2, "day": "x", "units": 3, "note": None}] * 2
+QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+class TestKeysThatDependOnWhatWasAsked:
+    """No key of such a result is a claim about the next one, so the stub names none."""
+
+    def test_are_found_out_by_the_second_result_that_has_little_in_common_with_the_first(self) -> None:
+        known = catalog("read_query", QUERY)
+        first = seen([CUSTOMERS], known, {"query": "SELECT * FROM customers"})
+        assert "class ReadQueryResult(TypedDict):" in after(first, known).stub.source, "control: until then"
+        tool = after(first.merged(seen([ORDERS], known, {"query": "SELECT * FROM orders"})), known)
+        assert tool.stub.source == (
+            "from servers import tool\n"
+            "from typing import Any\n"
+            "\n"
+            '@tool("git_hub", "read_query")\n'
+            "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in 2 calls\n"
+            "    ...\n"
+        )
+        assert tool.stub.signature == "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query"
+
+    @pytest.mark.parametrize(
+        ("arguments", "result"),
+        [
+            ({"query": "SELECT id, sum(total) AS Total_Cents FROM orders"}, [{"id": 1, "total_cents": 2}]),
+            ({"query": "{ user { id total_cents } }"}, {"id": 1, "total_cents": 2}),
+            ({"fields": "id,total_cents"}, [{"id": 1, "total_cents": 2}]),
+            ({"fields": ["id", "total_cents"], "limit": 3}, [{"id": 1, "total_cents": 2}]),
+        ],
+    )
+    def test_are_not_learned_from_the_first_call_on_if_an_argument_names_them_all(
+        self, arguments: dict[str, Any], result: Any
+    ) -> None:
+        tool = after(seen([result], arguments=arguments))
+        assert str(tool.returned.type) == ("list[dict[str, Any]]" if isinstance(result, list) else "dict[str, Any]")
+        assert tool.returned.remark == "keys depend on repo"
+
+    @pytest.mark.parametrize(
+        "queries", [["SELECT 1, 2"], ["SHOW TABLES", "SELECT 1"], ["select a", "select b", "with c"]]
+    )
+    def test_of_rows_that_are_lists_are_neither_named_nor_counted(self, queries: list[str]) -> None:
+        """Regression: after `SELECT 1, 2`, DuckDB's query tool was declared to give `list[list[int]]`."""
+        known = catalog("query", QUERY)
+        rows: list[list[list[Any]]] = [[[1, 2]], [["orders"]], [[1.5, "x", None]]]
+        calls = [seen([value], known, {"query": query}) for query, value in zip(queries, rows, strict=False)]
+        assert str(after(reduce(Observed.merged, calls), known).returned.type) == "list[list[Any]]"
+        nested = seen([{"columns": ["a"], "rows": [[1]]}], known, {"query": queries[0]})
+        source = after(nested, known).stub.source
+        assert "    columns: list[str]\n    rows: list[list[Any]]\n" in source, "the rest is known as before"
+        coordinates = seen([[[1.5, 2.5]]], known, {"query": "the corners of a park"})
+        assert str(after(coordinates, known).returned.type) == "list[list[float]]", "control: no query"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"text": "an id and total_cents are words of this text, which is no query but a description of something"},
+            {"query": "SELECT id FROM orders"},
+            {"object": {"id": 1, "total_cents": 2}},
+            {},
+        ],
+    )
+    def test_are_not_taken_for_it_where_an_argument_happens_to_have_such_words(self, arguments: dict[str, Any]) -> None:
+        assert str(after(seen([{"id": 1, "total_cents": 2}], arguments=arguments)).returned.type) == "ListIssuesResult"
+
+    @pytest.mark.parametrize(
+        ("results", "expected"),
+        [
+            ([{"name": "x", "price": 1}, {"city": "x", "count": 2, "day": "y"}], "dict[str, Any]"),
+            ([[{"n": 1}], [{"city": "x", "sum": 2}]], "list[dict[str, Any]]"),
+            ([CUSTOMERS, ORDERS, [], CUSTOMERS], "list[dict[str, Any]]"),
+        ],
+    )
+    def test_are_found_in_a_dict_as_in_a_list(self, results: list[Any], expected: str) -> None:
+        assert returned(*results) == expected
+
+    def test_are_found_within_a_record_which_keeps_its_own(self) -> None:
+        tool = after(seen([{"rows": CUSTOMERS, "count": 2}, {"rows": ORDERS, "count": 2}]))
+        assert (
+            "class ListIssuesResult(TypedDict):\n"
+            "    rows: list[dict[str, Any]]  # keys vary from call to call\n"
+            "    count: int\n"
+        ) in tool.stub.source
+        assert tool.returned.remark == ""
+
+    @pytest.mark.parametrize(
+        "results",
+        [
+            [{"hash": "x"}, {"hash": "x", "warning": "y"}],
+            [{"matches": []}, {"index": 1, "groups": []}],
+            [{"id": 1, "name": "x", "tags": []}, {"error": "not found", "code": 404}],
+            [{"number": 1, "valid": True}, {"number": 1, "original": 2, "check_digit": 3}],
+            [{"success": True, "commits": [], "total": 0}, {"success": False, "reason": "x", "hint": "y"}],
+            [[{"type": "push", "commits": []}], [{"type": "issue", "title": "x", "body": "y"}]],
+            [[{"id": 1, "name": "x", "a": 1, "b": 2}], [{"id": 1, "name": "x", "c": 1}], [{"id": 1, "d": 1, "e": 2}]],
+            [[CUSTOMERS[0]], [{"id": 1, "name": "x"}]],
+        ],
+    )
+    def test_are_not_taken_for_it_where_an_ordinary_tool_has_optional_fields(self, results: list[Any]) -> None:
+        source = after(seen(results)).stub.source
+        assert "class ListIssuesResult(TypedDict" in source
+        assert "NotRequired" in source or "total=False" in source
+
+    def test_are_not_taken_for_it_where_a_listed_argument_explains_the_difference(self) -> None:
+        known = catalog("history", MODES)
+        log, status = {"sha": "a", "by": "b"}, {"branch": "main", "clean": True}
+        observed = seen([log] * 2, known).merged(seen([status] * 2, known, {"mode": "status"}))
+        assert "class HistoryStatusResult(TypedDict):\n    branch: str\n" in after(observed, known).stub.source
+        varying = observed.merged(seen([{"day": 1, "hour": 2}], known, {"mode": "status"}))
+        assert "branch: str" not in after(varying, known).stub.source, "control: with the same argument"
+
+    def test_stay_so_whatever_comes_later_and_after_a_restart(self) -> None:
+        observed = Observed.from_json(seen([CUSTOMERS, ORDERS]).to_json())
+        assert observed is not None
+        assert "email" not in observed.to_json()
+        assert returned_by(observed.merged(seen([CUSTOMERS] * 20))) == "list[dict[str, Any]]"
+
+
+def returned_by(observed: Observed) -> str:
+    return str(after(observed).returned.type)
 
 
 class TestADeclaredResult:
@@ -363,6 +485,7 @@ class TestTheCatalog:
         assert [segment.postings for segment in levels._all.index.segments] == postings
         (found,) = search_tools(now, levels, "list issues", "full", limit=1).results
         assert "observed in 1 call" in str(found.as_json()["source"])
+        assert search_tools(now, levels, "list issues", limit=1).text.endswith("  # keys seen: id")
 
     def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:
         old = ToolDefinition("list_issues", input_schema={"type": "object"})

@@ -30,17 +30,17 @@ CREATE_ISSUE = "# /servers/github/create_issue.py\n" + CATALOG.tool("github", "c
 class TestListing:
     def test_the_root(self) -> None:
         assert list_dir(CATALOG, "/").text == (
-            "/\n"
-            "servers/  2 servers, 4 tools, each a function to import\n"
-            "skills/  saved programs, importable\n"
-            "workspace/  files that stay between programs"
+            "/ · list_dir opens these folders\n"
+            "servers/  2 servers, 4 tools; a tool is a function: from servers.<server> import <tool>\n"
+            "skills/  saved programs; there are none yet\n"
+            "workspace/  files that programs wrote, for later programs"
         )
 
     def test_the_servers_with_what_is_wrong_with_those_that_are_not_there(self) -> None:
         assert list_dir(CATALOG, "/servers").text == (
             "/servers · 2 servers, 4 tools\n"
             "github/  Issues and pull requests. · 3 tools\n"
-            "google_sheets/  1 tool · unavailable: calls fail until it is back (connection refused)"
+            "google_sheets/  getSheet · 1 tool · unavailable: calls fail until it is back (connection refused)"
         )
 
     @pytest.mark.parametrize("path", ["/servers/github", "servers/github/", "/github", "github", "servers.github"])
@@ -91,6 +91,7 @@ class TestListing:
         )
         assert list_dir(catalog, "hub/others").text == "/servers/hub/others · 1 tool of hub\nwhoami.py  Me."
         assert len(list_dir(catalog, "/servers/hub/issue").entries) == 4
+        assert read_tool(catalog, "servers/hub/issue").text == list_dir(catalog, "/servers/hub/issue").text
         with pytest.raises(MetaToolError, match=r'no tool "fork" in servers\.hub'):
             list_dir(catalog, "/servers/hub/fork")
 
@@ -128,6 +129,7 @@ class TestListing:
         ("path", "message"),
         [
             ("/servers/githib", 'no folder "/servers/githib"; nearest: github'),
+            ("/results", 'no folder "/results"; there are /servers, /skills and /workspace'),
             ("/create_issue", 'no folder "/create_issue"; a tool of that name is at /servers/github/create_issue.py'),
             ("/servers/github/create_issue.py", '"/servers/github/create_issue.py" is a file: read_tool('),
             ("/servers/github/create_isue.py", 'no file "/servers/github/create_isue.py": no tool "create_isue" in'),

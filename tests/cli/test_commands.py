@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -69,10 +70,14 @@ def test_the_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("frobnicate", "codemode-server: error: argument COMMAND: invalid choice: 'frobnicate'"),
+        ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, config, status, "),
+        ("statsu", "codemode-server: error: there is no command 'statsu'; did you mean status?"),
+        ("config chek", "codemode-server config: error: there is no command 'chek'; did you mean check?"),
         ("--frobnicate", "codemode-server: error: unrecognized arguments: --frobnicate"),
-        ("config", "codemode-server config: error: the following arguments are required: ACTION"),
-        ("config frobnicate", "codemode-server config: error: argument ACTION: invalid choice: 'frobnicate'"),
+        (
+            "config frobnicate",
+            "codemode-server config: error: there is no command 'frobnicate'; there are check, s",
+        ),
         ("status --wait soon", "codemode-server status: error: argument --wait: 'soon' is no number of seconds"),
         ("status --wait nan", "codemode-server status: error: argument --wait: 'nan' is no number of seconds"),
         ("sync --wait -1", "codemode-server sync: error: argument --wait: '-1' is no number of seconds"),
@@ -104,7 +109,10 @@ def test_a_good_file_is_told_as_it_was_understood(tmp_path: Path) -> None:
     done = command(tmp_path, "config check")
     assert (done.code, done.stderr) == (0, "")
     told = done.stdout.replace(str(tmp_path), "…")
-    assert told.startswith("file: …/upstream.yaml\nrelative paths: from …\n\nservers: 1\n  time (stdio)\n")
+    assert told.startswith(
+        "file: …/upstream.yaml\nrelative paths: from …\ntrust: not trusted, so its servers are not started; "
+        "run `codemode-server trust`\n\nservers: 1\n  time (stdio)\n"
+    )
     assert "API_TOKEN" in told
     assert not (tmp_path / "state").exists(), "nothing is made by looking"
 
@@ -136,7 +144,22 @@ def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) 
     )
 
 
-@pytest.mark.parametrize("line", ["--config other.yaml config check", "config check --config other.yaml"])
+def test_the_help_has_an_example_that_can_be_typed(tmp_path: Path) -> None:
+    shown = command(tmp_path, "--help").stdout
+    (line,) = re.findall(r"^  codemode-server (status .*?) +#", shown, flags=re.MULTILINE)
+    configuration(tmp_path, {})
+    assert command(tmp_path, line).code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--config other.yaml config check",
+        "config check --config other.yaml",
+        "config --config other.yaml",
+        "--config other.yaml config",
+    ],
+)
 def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path, line: str) -> None:
     """A regression: the one before the command was forgotten."""
     (tmp_path / "other.yaml").write_text("servers: {time: {command: uvx}}")
@@ -152,7 +175,7 @@ def test_the_schema_is_the_one_in_docs(tmp_path: Path) -> None:
 def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path) -> None:
     off = {"command": "nothing", "enabled": False}
     configuration(tmp_path, {**office(tmp_path, "github", "slack"), "dead": dead(), "off": off})
-    done = command(tmp_path, "status")
+    done = command(tmp_path, "status --config upstream.yaml")
     assert done == Run(
         1,
         "server  state     protocol    tools  tokens\n"
@@ -175,7 +198,7 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
 
 def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> None:
     configuration(tmp_path, {**office(tmp_path, "github"), "off": {"command": "nothing", "enabled": False}})
-    done = command(tmp_path, "status")
+    done = command(tmp_path, "status --config upstream.yaml")
     assert (done.code, done.stderr) == (0, "")
     assert [line.split()[:3] for line in done.stdout.splitlines()[1:-3]] == [
         ["github", "ready", "2026-07-28"],
@@ -187,7 +210,7 @@ def test_status_masks_a_secret_in_what_an_upstream_says_at_its_end(tmp_path: Pat
     """`command` looks for the secret in all that it prints."""
     code = "import os, sys; sys.exit('bad token ' + os.environ['API_TOKEN'])"
     configuration(tmp_path, {"dead": {"command": sys.executable, "args": ["-c", code], "env": {"API_TOKEN": SECRET}}})
-    assert "its stderr ends with:\nbad token " in command(tmp_path, "status").stdout
+    assert "its stderr ends with:\nbad token " in command(tmp_path, "status --config upstream.yaml").stdout
 
 
 def test_without_a_configuration_status_says_where_it_looked(tmp_path: Path) -> None:
@@ -201,7 +224,7 @@ def test_without_a_configuration_status_says_where_it_looked(tmp_path: Path) -> 
 def test_a_state_folder_that_can_not_be_written_is_told(tmp_path: Path, line: str) -> None:
     (tmp_path / "file").write_text("")
     configuration(tmp_path, {}, state={"dir": "file/state"})
-    done = command(tmp_path, line, stdin="")
+    done = command(tmp_path, f"{line} --config upstream.yaml", stdin="")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"codemode-server: the record {tmp_path}/file/state/codemode.db can't be used: ")
     assert "set state.dir" in done.stderr
@@ -209,7 +232,7 @@ def test_a_state_folder_that_can_not_be_written_is_told(tmp_path: Path, line: st
 
 def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_its_own(tmp_path: Path) -> None:
     configuration(tmp_path, office(tmp_path, "github", "slack"))
-    assert command(tmp_path, "sync") == Run(0, "7 files written, 0 unchanged, 0 removed\n", "")
+    assert command(tmp_path, "sync --config upstream.yaml") == Run(0, "7 files written, 0 unchanged, 0 removed\n", "")
     tree = tmp_path / "servers"
     files = {str(path.relative_to(tree)) for path in tree.rglob("*.py")}
     assert files == {
@@ -228,19 +251,19 @@ def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_i
     )
     assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
 
-    assert command(tmp_path, "sync").stdout == "0 files written, 7 unchanged, 0 removed\n"
+    assert command(tmp_path, "sync --config upstream.yaml").stdout == "0 files written, 7 unchanged, 0 removed\n"
 
     (tree / "github" / "mine.py").write_text("x = 1\n")
     (tree / "slack" / "notes.txt").write_text("mine\n")
     configuration(tmp_path, office(tmp_path, "github"))
-    assert command(tmp_path, "sync").stdout == "0 files written, 5 unchanged, 2 removed\n"
+    assert command(tmp_path, "sync --config upstream.yaml").stdout == "0 files written, 5 unchanged, 2 removed\n"
     left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.suffix in (".py", ".txt")}
     assert left == {file for file in files if not file.startswith("slack/")} | {"github/mine.py", "slack/notes.txt"}
 
 
 def test_sync_says_which_upstreams_were_missing(tmp_path: Path) -> None:
     configuration(tmp_path, {**office(tmp_path, "slack"), "dead": dead()})
-    done = command(tmp_path, "sync tree")
+    done = command(tmp_path, "sync tree --config upstream.yaml")
     assert (done.code, done.stderr) == (1, "")
     assert done.stdout.endswith(
         "\nnot connected, so as of last time or missing: dead; `codemode-server status` tells why\n"
@@ -251,7 +274,7 @@ def test_sync_says_which_upstreams_were_missing(tmp_path: Path) -> None:
 def test_sync_into_what_is_no_folder_is_told(tmp_path: Path) -> None:
     configuration(tmp_path, {})
     (tmp_path / "file").write_text("")
-    done = command(tmp_path, "sync file/tree")
+    done = command(tmp_path, "sync file/tree --config upstream.yaml")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr.startswith("codemode-server: file/tree can't be written: ")
 
@@ -262,7 +285,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = command(tmp_path, f"serve --http 127.0.0.1:{port}")
+        done = command(tmp_path, f"serve --config upstream.yaml --http 127.0.0.1:{port}")
     assert done == Run(
         2,
         "",

@@ -23,7 +23,7 @@ CHECKS = ["platform", "microsandbox", "virtualization", "access", "MSB_HOME", "i
 
 def run(folder: Path, msb_home: Path, sandbox: str, line: str = "doctor") -> Run:
     (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\nsearch: {{ranker: lexical}}\n")
-    return command(folder, line, environment={"MSB_HOME": str(msb_home)})
+    return command(folder, f"--config upstream.yaml {line}", environment={"MSB_HOME": str(msb_home)})
 
 
 def rows(done: Run) -> dict[str, tuple[str, str]]:
@@ -55,6 +55,7 @@ async def test_each_check_has_a_line_and_what_falls_short_a_remedy(tmp_path: Pat
     else:
         assert problem.reason in (found["virtualization"][1], found["access"][1])
         assert problem.remedy in done.stdout
+        assert "\nto mend, in this order:\n" in done.stdout, "`setup` fetches an image only where one can boot"
         assert destination(done) == f"wasm, since no microVM can be had: {problem.reason}"
     assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
 

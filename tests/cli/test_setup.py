@@ -19,7 +19,7 @@ from tests.microvm.images import Image, Registry, digest, serving
 
 def run(folder: Path, msb_home: Path, line: str, sandbox: str = "{backend: microsandbox}", **environment: str) -> Run:
     (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")
-    return command(folder, line, environment={"MSB_HOME": str(msb_home), **environment})
+    return command(folder, f"--config upstream.yaml {line}", environment={"MSB_HOME": str(msb_home), **environment})
 
 
 def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_home: Path) -> None:
@@ -76,6 +76,21 @@ def test_both_are_made_ready_where_either_may_be_used(tmp_path: Path, msb_home: 
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
+def test_where_no_microvm_can_run_no_image_is_fetched_unless_it_is_asked_for(tmp_path: Path, msb_home: Path) -> None:
+    problem = anyio.run(runtime.virtualization)
+    if problem is None:
+        pytest.skip("this machine runs microVMs")
+    cache = str(Path(platformdirs.user_cache_dir("x")).parent)
+    done = run(tmp_path, msb_home, "setup", "{image: '127.0.0.1:1/team/image:1'}", XDG_CACHE_HOME=cache)
+    assert (done.code, done.stdout.splitlines()[0]) == (
+        0,
+        f"image: not needed, since no microVM can run here: {problem.reason}",
+    )
+    asked_for = run(tmp_path, msb_home, "setup", "{image: '127.0.0.1:1/team/image:1', require: microvm}")
+    assert "can't be reached" in asked_for.stdout
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
 def test_who_wants_wasm_gets_no_image(tmp_path: Path, msb_home: Path) -> None:
     cache = str(Path(platformdirs.user_cache_dir("x")).parent)
     done = run(tmp_path, msb_home, "setup", "{backend: wasm}", XDG_CACHE_HOME=cache)
@@ -86,7 +101,7 @@ def test_who_wants_wasm_gets_no_image(tmp_path: Path, msb_home: Path) -> None:
 
 async def test_status_tells_the_sandbox_without_booting_one(tmp_path: Path, msb_home: Path) -> None:
     configuration(tmp_path, {})
-    done = command(tmp_path, "status", environment={"MSB_HOME": str(msb_home)})
+    done = command(tmp_path, "--config upstream.yaml status", environment={"MSB_HOME": str(msb_home)})
     line = done.stdout.splitlines()[-1]
     assert (done.code, done.stderr) == (0, "")
     problem = await runtime.doctor()
@@ -116,7 +131,7 @@ def test_status_is_well_unless_the_sandbox_is_less_than_is_asked_for(
 ) -> None:
     msb_home.write_text("in the way")
     configuration(tmp_path, {}, sandbox=sandbox)
-    done = command(tmp_path, "status", environment={"MSB_HOME": str(msb_home / "home")})
+    done = command(tmp_path, "--config upstream.yaml status", environment={"MSB_HOME": str(msb_home / "home")})
     assert (done.code, done.stderr) == (code, "")
     line = done.stdout.splitlines()[-1]
     assert line.startswith(told)

@@ -28,10 +28,14 @@ class Folder:
         return load(self.write(name, text), environ=env or {}, cwd=self.path)
 
     def refusal(self, text: str, *, name: str = "upstream.yaml", env: Mapping[str, str] | None = None) -> list[str]:
-        """The lines of the message with which the file is refused."""
-        with pytest.raises(SettingsError) as caught:
-            self.load(text, name=name, env=env)
-        return str(caught.value).split("\n")
+        """What is wrong with the file, line by line: the whole of it is refused, or single servers are."""
+        try:
+            loaded = self.load(text, name=name, env=env)
+        except SettingsError as error:
+            return str(error).split("\n")
+        assert loaded.server_errors, "the file was accepted"
+        assert not set(loaded.invalid_servers) & set(loaded.settings.servers)
+        return list(loaded.server_errors)
 
 
 @pytest.fixture

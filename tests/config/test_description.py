@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemode_server.config import describe
-from codemode_server.settings import DEFAULT_IMAGE
+from codemode_server.config.description import describe
+from codemode_server.settings import DEFAULT_IMAGE, Settings
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -73,11 +73,13 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "  2. allow github",
             "  3. ask gihub",
             "",
-            "limits: wall_seconds 1.5, calls 5",
             f"sandbox: backend auto, require any, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "warm 0, idle_seconds 900, age_seconds 7200",
+            "limits: wall_seconds 1.5, calls 5",
             "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
             "search: defaults",
+            "types: defaults",
+            "results: defaults",
             f"state: customer default, payloads shapes, kept_mb 256, skills {here}/skills",
             "",
             "warnings:",
@@ -86,3 +88,27 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "its path",
         ]
     )
+
+
+def test_every_section_of_the_settings_is_described_and_none_shows_a_secret(folder: Folder) -> None:
+    loaded = folder.load(
+        """
+        tracing: {otlp_endpoint: "http://me:hunter2-otlp@h/v1", langfuse: {public_key: pk-lf-1, secret_key: sk-lf-123}}
+        search: {endpoint: {url: "http://h/v1?key=hunter2-url", model: small, api_key: "${KEY}"}, listed_tokens: 300}
+        types: {check: warnings}
+        results: {structured_content: true}
+        """,
+        env={"KEY": "hunter2-key"},
+    )
+    described = describe(loaded)
+    lines = described.splitlines()
+    for section in Settings.model_fields:
+        assert [line for line in lines if line.startswith(f"{section}:")], section
+    assert "types: check warnings" in lines
+    assert "results: structured_content True" in lines
+    assert (
+        "search: endpoint.url http://h/v1?key=***, endpoint.model small, endpoint.api_key ***, endpoint.batch 32, "
+        "endpoint.timeout 30, listed_tokens 300"
+    ) in lines
+    assert "hunter2" not in described
+    assert "sk-lf" not in described

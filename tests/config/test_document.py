@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from codemode_server.config.document import MAX_BYTES
+from codemode_server.errors import SettingsError
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -75,6 +78,23 @@ def test_an_alias_bomb_is_refused_at_once(folder: Folder, of: str) -> None:
     assert line.endswith("the file holds more than 100000 values once its aliases are written out")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("upstream.yaml", "\n" * 5_000 + "servers:\n"),
+        ("upstream.yaml", "/**/" * 5_000 + "x"),
+        ("upstream.yaml", "\n" * 5_000 + "?"),
+        ("upstream.json", '{"servers": {},' + "/**/" * 5_000 + "x"),
+    ],
+)
+def test_what_stands_before_the_first_word_is_passed_over_at_once(folder: Folder, name: str, text: str) -> None:
+    """Regression: exponential time, also for a file of a folder that nobody trusts yet."""
+    started = time.monotonic()
+    with contextlib.suppress(SettingsError):
+        folder.load(text, name=name)
+    assert time.monotonic() - started < 10
+
+
 def test_a_file_of_more_than_a_mebibyte_is_refused(folder: Folder) -> None:
     assert folder.refusal("#" * (MAX_BYTES + 1)) == [
         "upstream.yaml: is larger than 1 MiB, which no configuration needs"
@@ -85,7 +105,6 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(folder: Folder) -> Non
     file = folder.path / "latin.yaml"
     file.write_bytes(b"servers:\n  caf\xe9: {}\n")
     from codemode_server.config import load
-    from codemode_server.errors import SettingsError
 
     with pytest.raises(SettingsError, match=r"^latin\.yaml:2: is not UTF-8 here; save the file as UTF-8$"):
         load(file, environ={}, cwd=folder.path)

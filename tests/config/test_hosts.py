@@ -38,7 +38,7 @@ def test_the_file_of_claude_desktop_is_read(folder: Folder) -> None:
     assert servers["filesystem"].env == {"LOG": "1"}
     assert loaded.warnings == (
         "claude_desktop_config.json:9: mcpServers.\"My Notes\": is called 'My-Notes' here",
-        "claude_desktop_config.json: ignored, since it concerns other programs only: 'globalShortcut'",
+        "claude_desktop_config.json: ignored, settings of other programs: 'globalShortcut'",
     )
 
 
@@ -49,7 +49,7 @@ def test_the_file_of_vs_code_is_read(folder: Folder) -> None:
           // .vscode/mcp.json
           "inputs": [{"id": "token", "type": "promptString"}],
           "servers": {
-            "local": {"type": "stdio", "command": "x", "envFile": ".env", "dev": {"watch": "*"}},
+            "local": {"type": "stdio", "command": "x", "gallery": true, "dev": {"watch": "*"}},
             "web": {"type": "http", "url": "https://a.example/mcp", "headers": {"X": "${env:NAME}"}},
             "old": {"type": "sse", "url": "https://b.example/sse"},
           }
@@ -66,8 +66,8 @@ def test_the_file_of_vs_code_is_read(folder: Folder) -> None:
     ]
     assert servers["web"].headers == {"X": "value"}
     assert loaded.warnings == (
-        ".vscode/mcp.json:5: servers.local: ignored, since it concerns other hosts only: 'envFile', 'dev'",
-        ".vscode/mcp.json: ignored, since it concerns other programs only: 'inputs'",
+        ".vscode/mcp.json:5: servers.local: ignored, host-specific settings: 'gallery', 'dev'",
+        ".vscode/mcp.json: ignored, settings of other programs: 'inputs'",
     )
 
 
@@ -84,8 +84,7 @@ def test_mcp_servers_within_upstream_yaml_stand_beside_ours(folder: Folder) -> N
     assert list(loaded.settings.servers) == ["ours", "theirs"]
     assert loaded.settings.limits.calls == 3
     assert loaded.warnings == (
-        "upstream.yaml:4: mcpServers.theirs: ignored, since it concerns other hosts only: "
-        "'alwaysAllow', 'autoApprove', 'icon'",
+        "upstream.yaml:4: mcpServers.theirs: ignored, host-specific settings: 'alwaysAllow', 'autoApprove', 'icon'",
     )
 
 
@@ -111,14 +110,6 @@ def test_a_timeout_that_can_only_be_milliseconds_is_taken_as_such(folder: Folder
     assert loaded.warnings == ("mcp.json:1: mcpServers.s.timeout: taken as milliseconds",)
 
 
-def test_tool_filters_of_hosts_are_ours(folder: Folder) -> None:
-    loaded = folder.load(
-        '{"mcpServers": {"s": {"command": "x", "includeTools": ["a*"], "excludeTools": ["ab"]}}}', name="mcp.json"
-    )
-    tools = loaded.settings.servers["s"].tools
-    assert (tools.include, tools.exclude) == (("a*",), ("ab",))
-
-
 def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_without_end(folder: Folder) -> None:
     loaded = folder.load(
         """
@@ -132,7 +123,7 @@ def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_withou
         name="mcp.json",
     )
     assert list(loaded.settings.servers) == ["d"]
-    assert loaded.warnings[0] == "mcp.json:2: mcpServers.a: left out, since it is this server"
+    assert loaded.warnings[0] == "mcp.json:2: mcpServers.a: ignored: it starts codemode-server itself"
 
 
 def test_a_server_that_works_on_a_clone_of_this_one_is_not_this_one(folder: Folder, tmp_path: Path) -> None:

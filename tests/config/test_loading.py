@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def user_folder(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(folder.path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder.path / "home" / ".config"))
-    from codemode_server.config.loading import user_file
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder.path / "home" / ".local" / "share"))
+    from codemode_server.config.places import user_file
 
     return user_file()
 
 
 def _names(path: Path | None, cwd: Path, **environ: str) -> list[str]:
-    return list(load(path, environ=environ, cwd=cwd).settings.servers)
+    return list(load(path, environ=environ, cwd=cwd, require_trust=False).settings.servers)
 
 
 def test_the_file_is_the_given_one_then_the_variables_then_the_folders_then_the_users(
@@ -71,7 +72,9 @@ def test_a_given_file_that_is_not_there_is_an_error(folder: Folder) -> None:
 def test_of_two_files_the_one_that_is_not_read_is_warned_of(folder: Folder) -> None:
     folder.write("upstream.yml", "servers: {}")
     folder.write("upstream.yaml", "servers: {}")
-    assert load(None, environ={}, cwd=folder.path).warnings == ("upstream.yaml is read; upstream.yml beside it is not",)
+    assert load(None, environ={}, cwd=folder.path, require_trust=False).warnings == (
+        "upstream.yaml is read; upstream.yml beside it is not",
+    )
 
 
 def test_paths_are_relative_to_the_file_wherever_the_host_starts_us(folder: Folder) -> None:

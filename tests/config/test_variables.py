@@ -47,8 +47,18 @@ def test_variables_are_filled_in_as_a_shell_would(text: str, became: str) -> Non
         ("${}", "a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally"),
         (
             "${input:token}",
-            "this `${…}` is filled in by the host the entry was written for; put the value in an environment variable "
-            "and write ${NAME}",
+            "${input:token} is a variable of an editor, which only the editor can fill in; write the value here, or "
+            "set an environment variable (also in .env beside the file) and write ${NAME}",
+        ),
+        (
+            "${workspaceFolder}/x",
+            "${workspaceFolder} is a variable of an editor, which only the editor can fill in; write the path here, or "
+            "set workspaceFolder in the environment or in .env beside the file",
+        ),
+        (
+            "${workspaceFolder:api}",
+            "${workspaceFolder:api} is a variable of an editor, which only the editor can fill in; write the value "
+            "here, or set an environment variable (also in .env beside the file) and write ${NAME}",
         ),
     ],
 )

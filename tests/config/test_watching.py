@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from codemode_server.config import LoadedSettings, changes, load
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.watching import changes
 from codemode_server.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ async def watching(path: Path, since: LoadedSettings | None = None) -> AsyncIter
     send, receive = anyio.create_memory_object_stream[LoadedSettings | SettingsError](100)
 
     async def watch() -> None:
-        async for news in changes(path, INTERVAL_S, since=since, environ={}):
+        async for news in changes(ConfigFile(path), INTERVAL_S, since=since, environ={}):
             await send.send(news)
 
     with send, receive:

@@ -14,6 +14,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.execution.preflight.checker import TypeChecker
 from codemode_server.execution.preflight.findings import Finding
 from codemode_server.execution.preflight.preflight import Checked, Preflight, Strictness
+from codemode_server.execution.skills import Skills
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -95,13 +96,24 @@ def real_catalog() -> Catalog:
 
 @asynccontextmanager
 async def preflight(
-    catalog: Catalog = OFFICE, *, strictness: Strictness = "errors", checker: TypeChecker | None = None
+    catalog: Catalog = OFFICE,
+    *,
+    strictness: Strictness = "errors",
+    checker: TypeChecker | None = None,
+    skills: Skills | None = None,
 ) -> AsyncIterator[Preflight]:
     async def listed() -> None:
         return None
 
     checker = checker or TypeChecker(seconds=20)  # the machine may be busy
-    made = Preflight(catalog=lambda: catalog, listed=listed, strictness=lambda: strictness, checker=checker)
+    why_no_skill = skills.why_missing if skills else lambda _name: ""
+    made = Preflight(
+        catalog=lambda: catalog,
+        listed=listed,
+        strictness=lambda: strictness,
+        checker=checker,
+        why_no_skill=why_no_skill,
+    )
     async with made.open():
         yield made
 

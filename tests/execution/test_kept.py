@@ -41,7 +41,7 @@ def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
     assert kept.read(ADA, "x1")[1] == b"x" * 100
     assert names(kept, ADA) == ["x1"]
     for stranger in (BOB, PASSING):
-        with pytest.raises(MetaToolError, match="nothing is kept"):
+        with pytest.raises(MetaToolError, match="no result"):
             kept.read(stranger, "x1")
         assert names(kept, stranger) == []
 

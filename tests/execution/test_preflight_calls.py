@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.execution.preflight.findings import Findings
+from codemode_server.execution.preflight.reading import read
 from codemode_server.model import UpstreamState
 
-from .kit import GITHUB, checked, errors, lines, listing, warnings
+from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
 
 LIST = "list_issues() {} It takes repo, [state], [labels], [limit]."
 
@@ -45,6 +49,72 @@ async def test_a_server_or_tool_that_is_not_there_is_named_with_the_nearest(code
     assert await errors(code) == [expected]
 
 
+TEXT_FILE = tool("read_text_file", {"path": TEXT, "tail": TEXT, "head": TEXT}, ["path"])
+ZONES = ("source_timezone", "time", "target_timezone")
+FILES = Catalog.build([listing("files", TEXT_FILE, tool("convert_time", dict.fromkeys(ZONES, TEXT), ZONES))])
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("read_text_file(file='a')", "has no argument 'file'. It takes path, [tail], [head]."),
+        (
+            "convert_time(from_timezone='a', time='b', to_timezone='c')",
+            "has no argument 'from_timezone'; did you mean 'source_timezone'? It takes",
+        ),
+        ("convert_time('a', 'b', to_timezone='c')", "has no argument 'to_timezone'; did you mean 'target_timezone'?"),
+        ("convert_time('a', 'b')", "is missing 'target_timezone'."),
+    ],
+)
+async def test_a_parameter_is_suggested_only_where_it_is_plainly_meant(call: str, expected: str) -> None:
+    (line,) = await errors(f"from servers.files import *\n{call}", FILES)
+    assert line.startswith(f"2: {call.partition('(')[0]}() {expected}")
+
+
+async def test_a_tool_that_is_called_like_a_function_of_the_module_of_its_name_is_told_from_it() -> None:
+    catalog = Catalog.build([listing("calc", tool("random", {"type": TEXT}, ["type"]))])
+    both = "to use both, write: import random; from servers.calc import random as calc_random"
+    head = "from servers.calc import random\n"
+    assert await errors(f"{head}random.random()", catalog) == [f"2: random is the tool of servers.calc here; {both}"]
+    assert await errors(f"{head}random()", catalog) == ["2: random() is missing 'type'. It takes type."]
+    assert await errors(f"{head}random.random(type='a')", catalog) == []
+    assert await errors(f"{head}import random\nrandom.random()", catalog) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["from servers.calc import hash; hash('x')", "from servers import calc; calc.hash('x')"]
+)
+async def test_a_tool_under_its_own_name_is_answered_with_the_name_of_its_function(line: str) -> None:
+    catalog = Catalog.build([listing("calc", tool("hash", {"text": TEXT}, ["text"]))])
+    assert await errors(line, catalog) == ["1: the function is hash_; write: from servers.calc import hash_"]
+    assert await errors("from servers.calc import hash\nhash.hash_('x')", catalog) == []
+
+
+async def test_map_says_where_errors_are_to_who_asks_for_them() -> None:
+    (line,) = await errors("from servers.github import get_issue\nget_issue.map([1], repo='a', return_exceptions=True)")
+    assert line.startswith("2: get_issue.map() has no return_exceptions, it collects errors itself")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            "get_issue.map('some text')",
+            "2: get_issue.map() takes a list of items and makes a call for each, not a single",
+        ),
+        ("get_issue.map({'a': 1})", "2: get_issue.map() takes a list of items and makes a call for each, not a dict"),
+        ("get_issue.map(items=[1])", "2: get_issue.map() takes a list of items and makes a call for each; the list is"),
+        (
+            "get_issue.map([1], max_workers=2)",
+            "2: get_issue.map() has no argument 'max_workers'. It takes items, [conc",
+        ),
+    ],
+)
+async def test_map_is_refused_what_is_no_list_of_items(call: str, expected: str) -> None:
+    (line,) = await errors(f"from servers.github import get_issue\n{call}")
+    assert line.startswith(expected)
+
+
 @pytest.mark.parametrize(
     ("call", "wrong"),
     [
@@ -52,8 +122,8 @@ async def test_a_server_or_tool_that_is_not_there_is_named_with_the_nearest(code
         ("list_issues({'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
         ("list_issues(**{'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
         ("list_issues(*rows, labl=['x'])", "has no argument 'labl'; did you mean 'labels'?"),
-        ("list_issues(state='open')", "misses 'repo'."),
-        ("list_issues(...)", "misses 'repo'."),
+        ("list_issues(state='open')", "is missing 'repo'."),
+        ("list_issues(...)", "is missing 'repo'."),
         ("list_issues('a', 'open', [], 3, 4)", "takes 4 arguments, not 5."),
         ("list_issues('a', repo='b')", "got argument 'repo' twice."),
     ],
@@ -80,11 +150,11 @@ async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
 @pytest.mark.parametrize(
     ("call", "wrong"),
     [
-        ("list_issues('a', limit='5')", "'limit' must be integer, not \"5\""),
-        ("list_issues({'repo': 'a', 'limit': '5'})", "'limit' must be integer, not \"5\""),
+        ("list_issues('a', limit='5')", "'limit' must be an integer, not \"5\""),
+        ("list_issues({'repo': 'a', 'limit': '5'})", "'limit' must be an integer, not \"5\""),
         ("list_issues('a', 'opn')", '\'state\' must be one of "open", "closed", "all", not "opn"'),
-        ("list_issues(who, labels=['a', 5])", "'labels[1]' must be string, not 5"),
-        ("list_issues(who, limit=None)", "'limit' must be integer, not null"),
+        ("list_issues(who, labels=['a', 5])", "'labels[1]' must be a string, not 5"),
+        ("list_issues(who, limit=None)", "'limit' must be an integer, not null"),
     ],
 )
 async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
@@ -96,7 +166,12 @@ async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wr
 async def test_the_other_forms_of_a_tool_take_its_parameters_and_no_others(form: str) -> None:
     code = f"from servers.github import list_issues\nlist_issues.{form}"
     wrong = "has no argument 'labl'; did you mean 'labels'?"
-    assert await errors(code) == [f"2: {LIST.format(wrong)}"]
+    said = LIST.format(wrong)
+    if form.startswith("map"):
+        said = said.replace("list_issues()", "list_issues.map()").replace(
+            "It takes ", "It takes items, [concurrency], "
+        )
+    assert await errors(code) == [f"2: {said}"]
     assert await errors(code.replace("labl=1", "limit=1")) == []
 
 
@@ -198,9 +273,21 @@ async def test_findings_are_few_in_number_and_say_that_nothing_was_run() -> None
     code = "from servers.github import list_issues\n" + "list_issues()\n" * 20
     found = await checked(code)
     told = found.message.split("\n")
-    assert told[0] == "nothing was run; no call was made."
-    assert told[1] == f"line 2: {LIST.format(chr(39).join(['misses ', 'repo', '.']))}"
+    assert told[0] == "not run:"
+    assert told[1] == f"line 2: {LIST.format(chr(39).join(['is missing ', 'repo', '.']))}"
     assert told[6:] == ["… 15 more"]
+
+
+def test_few_of_very_many_unknown_tools_are_compared_with_those_that_there_are() -> None:
+    """A hostile program of 7,400 characters is looked at on the event loop."""
+    tools = (tool(f"get_{number}_of_request_{number}", {}) for number in range(1_000))
+    many = Catalog.build([listing("many", *tools)])
+    reading = read(f"from servers.many import {', '.join(f'get_issue_x{number}' for number in range(500))}")
+    assert reading is not None
+    started = time.process_time()
+    found = Findings(reading, many).all()
+    assert time.process_time() - started < 2
+    assert len(found) == 50
 
 
 async def test_errors_are_warnings_where_that_is_asked_for_and_nothing_where_that_is() -> None:

@@ -106,7 +106,7 @@ def broken(tool: Tool, arguments: dict[str, Any]) -> Iterator[tuple[str, str, st
     required = [it for it in tool.parameters if it.is_required]
     if required:
         left = {key: value for key, value in arguments.items() if key != required[0].name}
-        yield "missing", program(tool, keywords(left)), f"misses '{required[0].name}'"
+        yield "missing", program(tool, keywords(left)), f"is missing '{required[0].name}'"
     reader = SchemaReader(tool.definition.input_schema)
     for it in tool.parameters:
         flat = reader.flat(it.schema)

@@ -5,6 +5,7 @@ arguments; and that what they give fits the schema they declare. Through the rea
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
-from tests.behaviour.product import Host, configuration, in_memory, office
+from codemode_server.front.instructions import instructions
+from codemode_server.front.meta_tools import definitions
+from codemode_server.settings import Settings
+from tests.behaviour.product import Host, configuration, in_memory, office, over_stdio
 from tests.vocabulary import tokens_of
 
 READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
@@ -27,7 +30,8 @@ DEFINITIONS: list[dict[str, Any]] = [
     {
         "name": "list_dir",
         "title": "List a folder",
-        "description": "List /servers (the servers), /servers/<server> (its tools), /skills or /workspace.",
+        "description": "List the user's MCP servers (/servers), the tools of one (/servers/<server>), saved programs "
+        "(/skills) or files that programs wrote (/workspace).",
         "inputSchema": {
             "type": "object",
             "properties": {"path": {"type": "string", "default": "/"}},
@@ -35,12 +39,13 @@ DEFINITIONS: list[dict[str, Any]] = [
         },
         "outputSchema": TEXT,
         "annotations": READS,
+        "_meta": {"anthropic/alwaysLoad": True},
     },
     {
         "name": "read_tool",
         "title": "Read tools",
-        "description": "Read the source of tools or skills: signature, types, documentation. "
-        "Read a tool before you call it.",
+        "description": "Read the Python source of tools of the user's MCP servers, or of skills: signature, types, "
+        "documentation. Only needed where search_tools shows too little.",
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -54,15 +59,17 @@ DEFINITIONS: list[dict[str, Any]] = [
         },
         "outputSchema": TEXT,
         "annotations": READS,
+        "_meta": {"anthropic/alwaysLoad": True},
     },
     {
         "name": "search_tools",
         "title": "Search tools",
-        "description": "Find tools and skills by what they do, best first, with the line that imports each.",
+        "description": "Find tools of the user's MCP servers by what they do, best first, with the line that imports "
+        "each and its signature. Then call them in execute_code. Finds skills as well.",
         "inputSchema": {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "What the tool should do; empty lists all"},
+                "query": {"type": "string", "description": "What the tool should do, in English; empty lists by name"},
                 "detail_level": {
                     "type": "string",
                     "enum": ["name_only", "with_description", "full"],
@@ -81,6 +88,7 @@ DEFINITIONS: list[dict[str, Any]] = [
             "required": ["tools"],
         },
         "annotations": READS,
+        "_meta": {"anthropic/alwaysLoad": True},
     },
     {
         "name": "execute_code",
@@ -92,7 +100,8 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "timeout": {
                     "type": "number",
                     "exclusiveMinimum": 0,
-                    "description": "Seconds of its own time, below the configured limit",
+                    "maximum": 60.0,
+                    "description": "Maximum run time in seconds, excluding time spent waiting for servers",
                 },
             },
             "required": ["code"],
@@ -110,7 +119,7 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "stderr": {"type": "string"},
                 "error": {"type": "object"},
                 "calls": {"type": "array", "items": {"type": "object"}},
-                **dict.fromkeys(("cut", "shown", "hints", "warnings", "notes"), LINES),
+                **dict.fromkeys(("unmarked_errors", "cut", "shown", "hints", "warnings", "notes"), LINES),
             },
             "required": ["status", "execution_id", "calls"],
         },
@@ -120,9 +129,11 @@ DEFINITIONS: list[dict[str, Any]] = [
             "idempotentHint": False,
             "openWorldHint": True,
         },
-        "_meta": {"anthropic/maxResultSizeChars": 500_000},
+        "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": 500_000},
     },
 ]
+
+STRUCTURED = definitions(Settings.model_validate({"results": {"structured_content": True}}))
 
 
 @asynccontextmanager
@@ -132,33 +143,74 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Host]:
 
 
 async def test_a_host_lists_exactly_these_four_in_this_order(tmp_path: Path) -> None:
-    """The texts of `execute_code` are the front's own; all else is here, so that a change of it is seen."""
-    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
+    """The texts of `execute_code` are below; all else is here, so that a change of it is seen."""
+    path = configuration(tmp_path, {})
+    async with App.open(load(path)) as app, Client(app.front) as client:
         listed = (await client.list_tools()).tools
-        assert client.instructions == INSTRUCTIONS
+        assert client.instructions == instructions()
     told = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed]
     description = told[3].pop("description")
-    assert "sandbox" in description
+    assert "MCP servers" in description
     for definition, tool in zip(told, listed, strict=True):
         definition["inputSchema"] = tool.input_schema  # `exclude_none` took the defaults that are null away
+    assert told[3]["inputSchema"]["properties"]["code"].pop("description")
     assert told == DEFINITIONS
 
 
+async def test_the_rules_for_programs_are_told_from_the_running_configuration(tmp_path: Path) -> None:
+    """A model that knows them breaks none; `timeout` beyond its maximum is refused, as the schema says."""
+    limits = {"calls": 77, "memory_mb": 300, "wall_seconds": 12, "upstream_seconds": 345}
+    async with in_memory(configuration(tmp_path, {}, limits=limits)) as host:
+        tool = (await host.client.list_tools()).tools[3]
+        properties = tool.input_schema["properties"]
+        refused = await host.run("1", timeout=12.5)
+        allowed = await host.run("1", timeout=12)
+    assert (
+        "Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and "
+        "results stay. At most 77 calls, 300 MB, 12 s of run time plus 345 s waiting for servers."
+    ) in properties["code"]["description"]
+    assert properties["timeout"]["maximum"] == 12
+    assert refused.result.is_error
+    assert allowed.value == 1
+
+
+async def test_by_default_no_tool_has_an_output_schema_and_no_result_structured_content(tmp_path: Path) -> None:
+    """Claude Code, Codex and VS Code show their model only the structured part, others both, and Codex drops images."""
+    path = configuration(tmp_path, office(tmp_path, "github"), results={})
+    async with over_stdio(path) as host:
+        listed = (await host.client.list_tools()).tools
+        answers = [await host.call(tool, **arguments) for tool, arguments in FITTING]
+    assert [tool.name for tool in listed if tool.output_schema is not None] == []
+    assert [answer.text for answer in answers if answer.result.structured_content is not None] == []
+    assert all(answer.text for answer in answers)
+
+
+async def test_the_setting_brings_both_back_over_stdio_as_well(tmp_path: Path) -> None:
+    """`tools/list` is the first thing that a host asks after the handshake, before the product is built."""
+    path = configuration(tmp_path, {}, results={"structured_content": True})
+    command = StdioServerParameters(command=sys.executable, args=["-m", "codemode_server", "--config", str(path)])
+    async with Client(command) as client:
+        listed = (await client.list_tools()).tools
+        answer = await client.call_tool("execute_code", {"code": "6 * 7"})
+    assert [tool.output_schema for tool in listed] == [definition["outputSchema"] for definition in DEFINITIONS]
+    assert (answer.structured_content or {})["value"] == 42
+
+
 def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
-    carried = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in definitions()]
-    assert tokens_of(INSTRUCTIONS) + tokens_of(json.dumps(carried)) < 1_200
+    """The part that is the same for all users; `search.listed_tokens` bounds the rest (`test_listing`)."""
+    assert tokens_of(instructions()) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
 
 
 def test_every_description_says_something_and_fits_into_two_kilobytes() -> None:
     """Claude Code cuts descriptions and instructions at 2 KB."""
-    texts = [INSTRUCTIONS, *(tool.description or "" for tool in definitions())]
+    texts = [instructions(), *(tool["description"] for tool in definitions(Settings()))]
     assert all(20 < len(text.encode()) < 2_048 for text in texts)
 
 
 def test_every_schema_is_one() -> None:
-    for tool in definitions():
-        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
-        jsonschema.Draft202012Validator.check_schema(tool.output_schema or {})
+    for tool in STRUCTURED:
+        jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
+        jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -192,7 +244,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "execute_code",
         {"code": "1", "timeout": 5_000},
-        "execute_code: 'timeout' is at most 60 (limits.wall_seconds in upstream.yaml)",
+        "execute_code: 'timeout' is at most 60 (the user can raise limits.wall_seconds)",
     ),
     (
         "execute_cod",
@@ -223,7 +275,7 @@ async def test_a_wrong_argument_is_answered_with_what_is_right(tmp_path: Path) -
         ("list_dir", {"path": "/servers/githb"}, "github"),
         ("read_tool", {"path": "servers/github/creat_issue.py"}, "create_issue"),
         ("read_tool", {"path": "/workspace/../../etc/passwd"}, "/workspace"),
-        ("list_dir", {"path": "/etc"}, "github"),
+        ("list_dir", {"path": "/etc"}, "/servers"),
         ("search_tools", {"query": "issue", "server": "gitlab"}, "github"),
     ],
 )
@@ -261,7 +313,7 @@ FITTING: list[tuple[str, dict[str, Any]]] = [
 
 
 async def test_what_each_gives_fits_the_schema_it_declares_whether_it_succeeds_or_fails(tmp_path: Path) -> None:
-    schemas = {tool.name: tool.output_schema for tool in definitions()}
+    schemas = {tool["name"]: tool["outputSchema"] for tool in STRUCTURED}
     statuses = set()
     async with product(tmp_path) as host:
         for tool, arguments in FITTING:

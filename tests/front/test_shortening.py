@@ -25,7 +25,7 @@ def cut(value: Any, budget: int = 300) -> Any:
 
 def test_what_fits_is_whole() -> None:
     fitted = fit_value({"a": [1, None, "ü"]}, 100)
-    assert (fitted.value, fitted.text, fitted.is_cut) == ({"a": [1, None, "ü"]}, '{"a": [1, null, "ü"]}', False)
+    assert (fitted.value, fitted.text, fitted.is_cut) == ({"a": [1, None, "ü"]}, '{"a":[1,null,"ü"]}', False)
 
 
 def test_of_a_list_the_first_items_are_left_as_they_were_and_the_others_counted() -> None:

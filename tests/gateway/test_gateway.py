@@ -32,6 +32,7 @@ from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.upstream.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -51,7 +52,7 @@ class RecordingUpstreams:
     reached: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     entered: anyio.Event = field(default_factory=anyio.Event)
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
         self.reached.append((server, tool, arguments))
         self.entered.set()
         if isinstance(self.answer, Exception):
@@ -60,11 +61,13 @@ class RecordingUpstreams:
             await anyio.sleep_forever()
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
-    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = (await self.call_tool(server, tool, arguments)).value
+    async def call_raw(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+    ) -> dict[str, Any]:
+        answer: dict[str, Any] = (await self.call_tool(server, tool, arguments, progress=progress)).value
         return answer
 
-    async def read_resource(self, server: str, uri: str) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
         self.reached.append((server, "resources/read", {"uri": uri}))
         return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")
 

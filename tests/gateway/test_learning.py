@@ -30,6 +30,7 @@ from codemode_server.settings import PermissionSettings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.shape_store import MOST_TOOLS, ShapeStore
+from codemode_server.upstream.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
@@ -56,15 +57,17 @@ class Answering:
 
     answer: Any = None
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
-    async def call_raw(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call_raw(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+    ) -> dict[str, Any]:
         return {"content": [], "structuredContent": self.answer}
 
-    async def read_resource(self, server: str, uri: str) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
         raise NotImplementedError
 
 
@@ -144,6 +147,8 @@ class TestASuccessfulCall:
     async def test_shows_in_the_stub_what_came(self, product: Make) -> None:
         it = product()
         assert it.tool().returned.origin == "unknown"
+        assert "-> Any:  # type unknown until called\n" in it.tool().stub.source
+        assert it.tool().stub.signature.endswith("-> Any  # type unknown until called")
         await it.call([{"id": 1, "title": "x"}])
         assert "class ListIssuesResult(TypedDict):\n    id: int\n    title: str\n" in it.tool().stub.source
         assert "-> list[ListIssuesResult]:  # observed in 1 call\n" in it.tool().stub.source
@@ -168,9 +173,9 @@ class TestASuccessfulCall:
         it = product()
         it.upstream.answer = {"id": 1}
         await it.gateway.call(it.program(), "git-hub", "list_issues", {}, raw=True)
-        assert it.tool().observed is None
+        assert it.tool().returned.calls == 0
         await it.call({"id": 1})
-        assert it.tool().observed is not None, "control"
+        assert it.tool().returned.calls == 1, "control"
 
     async def test_with_a_secret_in_a_key_does_not_teach_it(self, product: Make) -> None:
         it = product()
@@ -191,7 +196,7 @@ class TestACallThatFailed:
         it = product()
         with pytest.raises(CallError):
             await it.call(ToolFailed("boom"))
-        assert it.tool().observed is None
+        assert it.tool().returned.calls == 0
 
 
 class TestWhatWasLearned:
@@ -211,8 +216,8 @@ class TestWhatWasLearned:
         await first.call([{"id": 1}])
         first.close()
         changed = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {}})
-        assert product(tools=(changed,)).tool().observed is None
-        assert product().tool().observed is not None, "control"
+        assert product(tools=(changed,)).tool().returned.calls == 0
+        assert product().tool().returned.calls == 1, "control"
 
     async def test_by_two_products_at_once_is_added_up(self, product: Make) -> None:
         one, other = product(), product()
@@ -250,7 +255,7 @@ class TestWhatWasLearned:
         with closing(sqlite3.connect(first.database.path)) as connection, connection:
             connection.execute("UPDATE shapes SET observed = 'no json'")
         again = product()
-        assert again.tool().observed is None
+        assert again.tool().returned.calls == 0
         await again.call({"id": 1})
         again.close()
         assert product().tool().returned.calls == 1
@@ -273,6 +278,7 @@ class TestWhatWasLearned:
         it.close()
         assert rows(it.folder) == []
         assert it.tool().observed is None
+        assert "-> Any:\n" in it.tool().stub.source, "it does not claim that there was no call"
 
     async def test_stays_in_memory_where_nothing_may_be_stored(self, product: Make) -> None:
         it = product(keeps=False)
@@ -314,6 +320,36 @@ class TestOnDisk:
         again.close()
         assert again.tool().returned.calls == 2
         assert "merged" not in kept(again.folder)
+
+
+class TestATextThatATool:
+    async def test_gives_is_shown_by_its_first_line_where_values_are_kept_and_by_its_layout_elsewhere(
+        self, product: Make
+    ) -> None:
+        text = f"owner: Ann {SECRET}\nstate: open"
+        every = product(payloads="all")
+        await every.call(text)
+        shown = 'lines `key: value`, first line seen: "owner: Ann ***"'
+        assert f"-> str:  # {shown}, observed in 1 call\n" in every.tool().stub.source
+        assert every.tool().stub.signature.endswith(f"-> str  # {shown}")
+        every.close()
+        assert b"owner: Ann" in on_disk(every.folder), "control"
+        assert SECRET.encode() not in on_disk(every.folder)
+        plain = product()
+        assert "-> str:  # lines `key: value`, observed in 1 call\n" in plain.tool().stub.source
+        await plain.call(text)
+        plain.close()
+        assert [row[2] for row in rows(plain.folder) if "Ann" in row[2]] == []
+
+    async def test_gives_is_only_a_comment_in_the_stub_even_if_it_looks_like_code(self, product: Make) -> None:
+        it = product(payloads="all")
+        await it.call('x" \'\'\' """  # import os \\\nimport os')
+        assert it.tool().stub.source == (
+            '"""list-issues"""\nfrom servers import tool\n\n@tool("git_hub", "list_issues")\n'
+            "def list_issues(repo: str = ...) -> str:"
+            "  # lines of text, first line seen: 'x\" \\'\\'\\' \"\"\" # import os \\\\', observed in 1 call\n"
+            "    ...\n"
+        )
 
 
 class TestAResultThatIsNotWhatItsStubSaid:
@@ -366,6 +402,8 @@ class TestAResultThatIsNotWhatItsStubSaid:
             ([], [1]),
             ({"a@b.c": 1}, {"d@e.f": 1}),
             ({"tags": []}, {"tags": ["x"]}),
+            ([{"id": 1, "name": "x", "city": "y"}], [{"total": 1, "day": "x"}]),
+            ({"name": "x", "city": "y"}, {"total": 1, "day": "x"}),
         ],
     )
     async def test_is_none_that_says_more_where_nothing_was_said(self, product: Make, before: Any, now: Any) -> None:

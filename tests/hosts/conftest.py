@@ -13,13 +13,33 @@ import pytest
 
 from codemode_server.sandbox.wasm import build, component
 from tests.hosts.kit import ROOT, NodeTools, processes, until
+from tests.hosts.model_hosts import MODEL_HOSTS, ModelHost
 
 
 @pytest.fixture(scope="session")
 def node_tools() -> NodeTools:
+    """The Inspector and the conformance suite."""
+    return _installed("tools")
+
+
+@pytest.fixture(scope="module", params=MODEL_HOSTS, ids=lambda host: host.name)
+def installed_host(request: pytest.FixtureRequest) -> tuple[ModelHost, NodeTools]:
+    """Each host in turn: tests of one host come together."""
+    host: ModelHost = request.param
+    return host, _installed(host.name)
+
+
+@pytest.fixture
+def installed_codex() -> tuple[ModelHost, NodeTools]:
+    """The host that starts fastest."""
+    (host,) = [host for host in MODEL_HOSTS if host.name == "codex"]
+    return host, _installed(host.name)
+
+
+def _installed(name: str) -> NodeTools:
     """Skips where npm or its registry can't be had, but not in CI, where that would go unnoticed for ever."""
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.node_tools"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scripts.node_tools", name], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode:
         reason = done.stderr.strip()

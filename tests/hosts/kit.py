@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -30,12 +31,28 @@ SESSION_HEADER = "mcp-session-id"
 Mode = Literal["auto", "legacy"]
 
 
-def configured(folder: Path, *names: str) -> Path:
+def configured(folder: Path, *names: str, **sections: Any) -> Path:
     """These office servers with a state of their own; each process they start names `folder` in its command line."""
     servers = office(folder, *names)
     for server in servers.values():
         server["args"].append(str(folder))
-    return configuration(folder, servers)
+    return configuration(folder, servers, **sections)
+
+
+def installed_command(folder: Path) -> Path:
+    """The installed command; where the project runs without being installed, what pip would have written."""
+    installed = Path(sys.executable).with_name("codemode-server")
+    if installed.exists():
+        return installed
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["codemode-server"]
+    module, function = entry.split(":")
+    script = folder / "codemode-server"
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+        f"from {module} import {function}\n{function}()\n"
+    )
+    script.chmod(0o755)
+    return script
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,13 @@ import json
 import re
 import shlex
 import subprocess
-import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.hosts.kit import PRODUCT, ROOT, NodeTools, configured, reached
+from tests.hosts.kit import PRODUCT, ROOT, NodeTools, configured, installed_command, reached
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 
@@ -97,7 +95,7 @@ def test_tools_are_found_listed_and_read(acquainted: Inspector, era: str) -> Non
     found = acquainted.call(era, "search_tools", query="create an issue", limit=1)["structuredContent"]["tools"]
     assert [tool["import"] for tool in found] == ["from servers.github import create_issue"]
     folder = acquainted.call(era, "list_dir", path="/servers")["structuredContent"]["text"]
-    assert folder.startswith("/servers · 1 server, 3 tools\ngithub/  3 tools")
+    assert folder.startswith("/servers · 1 server, 3 tools\ngithub/  create_issue, list_issues, boom · 3 tools")
     source = acquainted.call(era, "read_tool", path="servers/github/create_issue.py")["content"][0]["text"]
     assert "def create_issue(owner: str, repo: str, title: str, body: str = " in source
     assert reached(acquainted.folder) == []
@@ -120,7 +118,7 @@ def test_what_the_readme_tells_to_paste_works_as_it_is(acquainted: Inspector) ->
     pasted = acquainted.folder / "mcp.json"
     text = _readme_block('"mcpServers"')
     for placeholder, path in {
-        "/path/to/codemode-server/.venv/bin/codemode-server": _command(acquainted.folder),
+        "/path/to/codemode-server/.venv/bin/codemode-server": installed_command(acquainted.folder),
         "/path/to/upstream.yaml": acquainted.config,
     }.items():
         assert placeholder in text
@@ -143,8 +141,8 @@ def test_the_readme_gives_every_host_the_same_command() -> None:
     pasted = json.loads(_readme_block('"mcpServers"'))["mcpServers"]
     assert json.loads(_readme_block('"servers"'))["servers"] == {"codemode": {"type": "stdio", **pasted["codemode"]}}
     claude = shlex.split(_readme_block("claude mcp add"))
-    assert claude[:5] == ["claude", "mcp", "add", "codemode", "--"]
-    assert claude[5:] == [pasted["codemode"]["command"], *pasted["codemode"]["args"]]
+    assert claude[:6] == ["claude", "mcp", "add-json", "-s", "user", "codemode"]
+    assert json.loads(claude[6]) == {**pasted["codemode"], "alwaysLoad": True}
 
 
 def _readme_block(word: str) -> str:
@@ -152,19 +150,3 @@ def _readme_block(word: str) -> str:
     blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     (block,) = [block for block in blocks if word in block]
     return str(block)
-
-
-def _command(folder: Path) -> Path:
-    """The installed command; where the project runs without being installed, what pip would have written."""
-    installed = Path(sys.executable).with_name("codemode-server")
-    if installed.exists():
-        return installed
-    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["codemode-server"]
-    module, function = entry.split(":")
-    script = folder / "codemode-server"
-    script.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
-        f"from {module} import {function}\n{function}()\n"
-    )
-    script.chmod(0o755)
-    return script

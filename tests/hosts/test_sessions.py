@@ -115,13 +115,13 @@ async def test_over_http_what_is_kept_is_its_own_clients_alone(tmp_path: Path) -
             name = (await ada.run(ROWS)).content["execution_id"]
             code = f"from codemode import results\n[len(results), results.get({name!r}) is not None]"
             assert (await bob.run(code)).value == [0, False]
-            with pytest.raises(MCPError, match="nothing is kept"):
+            with pytest.raises(MCPError, match="no result"):
                 await bob.client.read_resource(f"{ADDRESS}{name}")
             assert (await ada.run(code)).value[1] is True, "control: its owner has it"
             assert (await ada.client.read_resource(f"{ADDRESS}{name}")).contents
             async with http_host(served, tmp_path, "auto") as eve:
                 assert (await eve.run(code)).value == [0, False], "nor has a client without a session"
-                with pytest.raises(MCPError, match="nothing is kept"):
+                with pytest.raises(MCPError, match="no result"):
                     await eve.client.read_resource(f"{ADDRESS}{name}")
 
 

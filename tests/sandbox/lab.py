@@ -36,6 +36,7 @@ STUBS = {
     ): 'def meet(n: int, company: int) -> Any:\n    """Answer once `company` calls are here at once."""',
     ("github", "forever"): 'def forever() -> Any:\n    """Never answer."""',
     ("github", "rows"): 'def rows(count: int) -> Any:\n    """Give many rows."""',
+    ("github", "statistics"): 'def statistics(kind: str) -> Any:\n    """Named like a module of Python."""',
     ("github", "picture"): 'def picture() -> Any:\n    """Give a file."""',
     ("google_drive", "get_document"): 'def get_document(document_id: str) -> Any:\n    """Read a document."""',
     ("google_drive", "get_sheet"): 'def get_sheet(sheet_id: str) -> Any:\n    """Read a sheet."""',
@@ -166,7 +167,7 @@ class Tools:
         if name is None:
             return Reply(list(KEPT))
         if name not in KEPT:
-            raise MetaToolError(f"nothing is kept as {name!r}")
+            raise MetaToolError(f"no result {name!r} in this session")
         return KEPT[name]
 
 
@@ -222,7 +223,7 @@ class Lab:
         assert outcome.ending is Ending.LIMITED, outcome
         assert outcome.error is not None
         assert outcome.error.setting is not None
-        assert outcome.error.setting in outcome.error.message
+        assert outcome.error.setting not in outcome.error.message, "it is named once, beside the hint"
         assert await self.value("6 * 7") == 42
         return outcome.error.setting
 

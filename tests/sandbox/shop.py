@@ -26,7 +26,12 @@ STUBS = {
     "same_cursor": "def same_cursor(cursor: str = ...) -> Any: ...",
     "same_page": "def same_page(page: int = 1) -> Any: ...",
     "endless": "def endless(cursor: str = ...) -> Any: ...",
-    "text": "def text(cursor: str = ...) -> Any: ...",
+    "text": "def text(page: int = ...) -> Any: ...",
+    "by_start": "def by_start(url: str, max_length: int = 5000, start_index: int = 0) -> Any: ...",
+    "by_range": "def by_range(sheet: str, range: str = ...) -> Any: ...",
+    "sheet_text": "def sheet_text(range: str = ...) -> Any: ...",
+    "text_cursor": "def text_cursor(cursor: str = ...) -> Any: ...",
+    "breaks": "def breaks(cursor: str = ...) -> Any: ...",
     "two_lists": "def two_lists(page: int = 1) -> Any: ...",
     "says_more": "def says_more(cursor: str = ...) -> Any: ...",
     "required": "def required(offset: int) -> Any: ...",
@@ -68,6 +73,10 @@ def _reply(tool: str, given: dict[str, Any]) -> Reply:
             if given["item_id"] < 0:
                 raise ToolFailed(f"no item {given['item_id']}")
             return Reply(given)
+        case "breaks":
+            if given.get("cursor") == "3":
+                raise ToolFailed("the database is gone")
+            return Reply(_page("by_cursor", {"query": "", **given}))
         case "forbidden":
             raise CallRefused("shop.forbidden is not permitted")
         case "picture" | "documents" | "chart":
@@ -101,6 +110,21 @@ def _page(tool: str, given: dict[str, Any]) -> Any:
         case "by_last":
             items, after = pages(given.get("starting_after", 0))
             return {"object": "list", "data": items, "has_more": after is not None}
+        case "by_start":
+            start = given.get("start_index", 0)
+            note = f"\n\n<error>Content truncated. Call the fetch tool with a start_index of {start + 5} to get more.</error>"
+            return f"{'abcdefghijkl'[start : start + 5]}{note if start < 10 else ''}"
+        case "by_range":
+            items, after = pages(int(given.get("range", "A1:B3")[1]) - 1)
+            following = {} if after is None else {"next_range": f"A{after + 1}:B{after + 3}"}
+            return {"rows": items, "range": given.get("range"), **following}
+        case "sheet_text":
+            at = given.get("range", "A1:B3")
+            then = {"A1:B3": "A4:B6", "A4:B6": "A7:B9"}.get(at)
+            note = f'To read the next page, call it with {{ "range": "{then}" }}' if then else "That is all."
+            return f"range: {at}\n| 1 | 2 |\n{note}"
+        case "text_cursor":
+            return "one; next cursor: `Zm9v`." if "cursor" not in given else "two (next_cursor: null)"
         case "same_cursor":
             return {"items": [{"id": 1}], "cursor": "A"}
         case "same_page":

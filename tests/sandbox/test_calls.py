@@ -53,7 +53,7 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
             "create_issue() has no argument 'titel'; did you mean 'title'? "
             "It takes owner, title, [auth_method], [labels].",
         ),
-        ("create_issue('o')", "create_issue() misses 'title'. It takes owner, title, [auth_method], [labels]."),
+        ("create_issue('o')", "create_issue() is missing 'title'. It takes owner, title, [auth_method], [labels]."),
         ("list_issues(1, 2, 3)", "list_issues() takes 2 arguments, not 3. It takes repo, [state]."),
         ("list_issues('a', repo='a')", "list_issues() got argument 'repo' twice. It takes repo, [state]."),
         ("echo(x=object())", "echo() can't send argument 'x': object has no form in JSON"),
@@ -388,7 +388,7 @@ async def test_a_bad_search_is_a_value_error(lab: Lab) -> None:
 
 async def test_the_host_can_end_a_program_for_a_limit_of_its_own(lab: Lab) -> None:
     tools = Tools()
-    tools.fail_with = LimitExceeded("enough (limits.calls)", setting="limits.calls")
+    tools.fail_with = LimitExceeded("enough", setting="limits.calls")
     assert await lab.limit(IMPORT + "try:\n    echo()\nexcept BaseException:\n    pass", tools) == "limits.calls"
 
 

@@ -19,7 +19,7 @@ async def test_texts_and_files_come_in_order(lab: Lab) -> None:
 
 
 async def test_an_embedded_text_is_a_file_with_its_uri_and_type(lab: Lab) -> None:
-    code = f"{HEAD}_, e = documents()\n[e.text(), e.json(), e.data.decode(), e.uri, e.mime_type, e.is_link]"
+    code = f"{HEAD}_, e = documents()\n[e.text, e.json(), e.data.decode(), e.uri, e.mime_type, e.is_link]"
     text = '{"a": 1}'
     assert await lab.value(code, Shop()) == [text, {"a": 1}, text, "doc://e", "application/json", False]
 
@@ -34,12 +34,12 @@ async def test_a_link_says_what_is_known_and_costs_no_call(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "documents()[0].fetch().text()",
-        "documents()[0].text()",
+        "documents()[0].fetch().text",
+        "documents()[0].text",
         "documents()[0].data.decode()",
         "found = await documents()\nfile = await found[0].fetch()\nfile.text()",
-        "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text()",
-        "found = await documents()\nfound[0].fetch().text()",
+        "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text",
+        "found = await documents()\nfound[0].fetch().text",
     ],
 )
 async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code: str) -> None:
@@ -50,16 +50,48 @@ async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code:
 
 async def test_a_fetched_link_is_not_fetched_again(lab: Lab) -> None:
     tools = Shop()
-    code = f"{HEAD}link, other = documents()\n[len(link), link.text(), link.size, other.fetch() is other]"
+    code = f"{HEAD}link, other = documents()\n[len(link), link.text, link.size, other.fetch() is other]"
     assert await lab.value(code, tools) == [10, "in doc://a", 10, True]
     assert len(tools.calls) == 2
 
 
 async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
-    kind, message = await lab.error(f"{HEAD}from codemode import File\nFile(None, uri='x').text()", Shop())
+    kind, message = await lab.error(f"{HEAD}from codemode import File\nFile(None, uri='x').text", Shop())
     assert (kind, "nowhere to fetch it from" in message) == ("ValueError", True)
     code = f"{HEAD}link = documents()[0]\nlink.uri = 'x' * 9_000\nlink.fetch()"
     assert (await lab.error(code, Shop()))[0] == "ToolError"
+
+
+@pytest.mark.parametrize(
+    ("result", "text"), [("documents()[1]", '{"a": 1}'), ("picture()", "here"), ("chart()", "a chart")]
+)
+async def test_text_is_a_value_everywhere_and_may_be_called(lab: Lab, result: str, text: str) -> None:
+    """A model that knows one of files and results writes the same for the other."""
+    code = f"{HEAD}import json\nr = {result}\n[r.text, r.text(), r.text('UTF-8'), r.text('ascii'), r.text.upper(), json.loads(json.dumps(r.text)), {{r.text: 1}}]"
+    assert await lab.value(code, Shop()) == [text, text, text, text, text.upper(), text, {text: 1}]
+    code = f"{HEAD}import re\n[re.sub('(x)', r, '-x-') for r in ({result}.text, str({result}.text))]"
+    assert await lab.value(code, Shop()) == [f"-{text}-"] * 2
+    tools = Shop()
+    await lab.value(f"{HEAD}from servers.github import echo\necho(text={result}.text)", tools)
+    assert tools.asked[-1] == {"text": text}
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("picture()[1]", "<File image/png 2 bytes: show(f), f.data, f.save(path)>"),
+        ("documents()[1]", "<File 'e' application/json 8 bytes: f.text, f.data>"),
+        ("documents()[0]", "<File 'a' text/plain link doc://a: f.text, f.data and f.save(path) fetch it>"),
+        ("File(b'a' * 5000, 'x\\ny', 'b\\nc')", "<File 'b\\nc' 'x\\ny' 5,000 bytes: show(f), f.data, f.save(path)>"),
+    ],
+)
+async def test_a_file_is_printed_with_the_ways_to_read_it(lab: Lab, file: str, shown: str) -> None:
+    assert await lab.value(f"{HEAD}from codemode import File\nrepr({file})", Shop()) == shown
+
+
+async def test_text_in_another_encoding_says_how_to_read_it(lab: Lab) -> None:
+    kind, message = await lab.error("from codemode import File\nFile(b'caf\\xe9', 'text/csv').text")
+    assert (kind, ".data.decode(encoding)" in message) == ("UnicodeDecodeError", True)
 
 
 async def test_files_reach_the_model_as_what_they_are(lab: Lab) -> None:
@@ -104,3 +136,15 @@ item = get_item("a", 1)
 """
     assert await lab.value(code, Shop()) == [True, [1], 2, {"a": 1}, 5]
     assert (await lab.error("import json\njson.loads('{')", Shop()))[0] == "JSONDecodeError"
+
+
+async def test_json_loads_parses_the_text_that_is_the_only_value_of_a_result(lab: Lab) -> None:
+    """Many servers give `{"content": "<text>"}`; the dict itself, taken for what the text holds, gives wrong answers."""
+    code = """
+import json
+given = [{"content": ' {"open": [1]}'}, {"text": "[1]"}]
+whole = [*({"content": text} for text in ("plain", "{", "5", '"a"')), {"a": "[1]", "b": 1}, {}, {"a": [1]}]
+same = [json.loads(value) == value for value in whole]
+[*(json.loads(value) for value in given), json.loads(given[1], parse_int=str), same]
+"""
+    assert await lab.value(code) == [{"open": [1]}, [1], ["1"], [True] * 7]

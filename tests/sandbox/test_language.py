@@ -73,10 +73,9 @@ ADVICE = {
 
 @pytest.mark.parametrize("module", ["numpy", "pandas.core"])
 async def test_a_package_that_is_not_there_says_what_to_use(lab: Lab, module: str) -> None:
-    assert await lab.error(f"import {module}") == (
-        "ModuleNotFoundError",
-        f"No module named {module.split('.')[0]!r}: {ADVICE[lab.backend.name]}",
-    )
+    kind, message = await lab.error(f"import {module}")
+    assert kind == "ModuleNotFoundError"
+    assert message.startswith(f"No module named {module.split('.')[0]!r}: {ADVICE[lab.backend.name]}")
 
 
 async def test_a_package_that_is_not_there_can_be_done_without(lab: Lab) -> None:

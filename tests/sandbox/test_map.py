@@ -49,11 +49,63 @@ found = get_item.map([1, -2, 4, {{"colour": 1}}], owner="a")
     assert wrong.startswith("get_item() has no argument 'colour'")
 
 
+@pytest.mark.parametrize(
+    ("items", "what"),
+    [
+        ("'some text'", "not the text 'some text'"),
+        ("{'owner': 'a', 'item_id': 1}", "not a dict with the keys 'owner', 'item_id'"),
+        ("get_item('a', 1)", "not a dict with the keys 'owner', 'item_id'"),
+        ("by_cursor", "not the tool by_cursor, which is not called"),
+        ("picture().files[0]", "not a File: "),
+        ("5", "not of type int"),
+        ("None", "not None"),
+    ],
+)
+async def test_what_is_no_list_of_items_is_refused_before_any_call(lab: Lab, items: str, what: str) -> None:
+    """A text would be a call for each of its characters, a dict one for each of its keys."""
+    expected = f"get_item.map() takes a list of items and makes a call for each, {what}"
+    for style in (
+        "get_item.map(items, owner='a')",
+        "async def f(): return await get_item.map(items, owner='a')\nawait f()",
+    ):
+        tools = Shop()
+        kind, message = await lab.error(f"{HEAD}items = {items}\n{style}", tools)
+        assert (kind, message[: len(expected)]) == ("TypeError", expected)
+        assert len(tools.calls) <= 1, "that of the items"
+    unawaited = f"{HEAD}async def f(): return await get_item.map(get_item('a', 1), owner='a')\nawait f()"
+    assert (await lab.error(unawaited, Shop()))[0] == "TypeError"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("get_item.map([1, 2])", "get_item.map(): the first item does not fit: get_item() is missing 'item_id'."),
+        (
+            "get_item.map([{'item': 1}], owner='a')",
+            "the first item does not fit: get_item() has no argument 'item'; did",
+        ),
+        ("get_item.map([('a', 1, '', 4)])", "the first item does not fit: get_item() takes 3 arguments, not 4."),
+        ("get_item.map([1], **{'max_workers': 4})", "It takes items, [concurrency], owner, item_id, [note]."),
+    ],
+)
+async def test_items_that_are_no_arguments_of_the_tool_end_the_program_before_any_call(
+    lab: Lab, call: str, message: str
+) -> None:
+    tools = Shop()
+    kind, said = await lab.error(f"{HEAD}{call}", tools)
+    assert (kind, message in said, tools.calls) == ("TypeError", True, [])
+
+
 async def test_errors_that_the_program_never_looked_at_are_told(lab: Lab) -> None:
     """A list with None in it is easily summed up without a thought."""
     outcome = await lab.run(f"{HEAD}len(get_item.map([1, -2, -3], owner='a'))", Shop())
     assert "get_item.map(): 2 of 3 calls failed" in outcome.stderr
     assert "item 1: ToolError: no item -2" in outcome.stderr
+    assert "result.errors has each error by its item's index" in outcome.stderr
+    outcome = await lab.run(f"{HEAD}[v['item_id'] for v in get_item.map([1, -2], owner='a')]", Shop())
+    assert "item 1: ToolError: no item -2" in outcome.stderr, "also where the None has broken the program"
+    assert outcome.error is not None
+    assert outcome.error.type == "TypeError"
     outcome = await lab.run(f"{HEAD}len(get_item.map([1, -2], owner='a').errors)", Shop())
     assert (outcome.value, outcome.stderr) == (1, "")
 

@@ -30,6 +30,7 @@ WAYS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "page number that counts from zero": ("by_index.pages()", [{}, {"pageIdx": 1}, {"pageIdx": 2}]),
     "offset and total": ("by_offset.pages()", [{}, {"start_at": 3}, {"start_at": 6}]),
     "id of the last item": ("by_last.pages()", [{}, {"starting_after": 3}, {"starting_after": 6}]),
+    "range": ("by_range.pages('s')", [{"sheet": "s", **more} for more in ({}, {"range": "A4:B6"}, {"range": "A7:B9"})]),
     "offset that is required": ("required.pages()", [{"offset": 0}, {"offset": 3}, {"offset": 6}]),
 }
 
@@ -107,13 +108,15 @@ async def test_pages_as_a_value_are_the_list_of_items(lab: Lab) -> None:
     ("call", "kind", "message"),
     [
         ("same_cursor.pages()", "ToolError", "page 2 gave the same cursor twice: 'A'"),
-        ("same_page.pages()", "ToolError", "page 2 gave the same page twice: 'page' does not turn it"),
-        ("text.pages()", "ToolError", "page 1 gave no list of items but str"),
+        ("same_page.pages()", "ToolError", "page 2 gave the same page twice: 'page' doesn't select the page"),
+        ("text.pages()", "ToolError", "page 1 is a text that has no continuation note"),
+        ("breaks.pages()", "ToolError", "the database is gone"),
         ("two_lists.pages()", "ToolError", "gave several lists (apples, pears); take them from .by_page()"),
-        ("says_more.pages()", "ToolError", "says that there are more, but not how to ask for them"),
-        ("get_item.pages('o', 1)", "TypeError", "get_item() has no parameter that turns pages"),
+        ("says_more.pages()", "ToolError", "says that there are more items, but not how to ask for them"),
+        ("get_item.pages('o', 1)", "TypeError", "get_item() has no paging parameter"),
         ("by_cursor.raw.pages('x')", "TypeError", "take whole results from by_cursor.pages(…).by_page()"),
-        ("by_cursor.pages()", "TypeError", "by_cursor() misses 'query'"),
+        ("by_cursor.pages()", "TypeError", "by_cursor() is missing 'query'"),
+        ("get_item.pages(**{'max_pages': 1})", "TypeError", "It takes owner, item_id, [note]."),
         ("by_cursor.pages('x', sort=1)", "TypeError", "by_cursor() has no argument 'sort'"),
     ],
 )
@@ -121,6 +124,53 @@ async def test_what_can_not_be_walked_is_an_error_that_says_why(lab: Lab, call: 
     """Never a list that is silently short."""
     assert (await lab.error(f"{HEAD}list({call})", Shop()))[0] == kind
     assert message in (await lab.error(f"{HEAD}list({call})", Shop()))[1]
+
+
+TEXTS = {
+    "by_start.pages('u')": (3, [{"url": "u"}, {"url": "u", "start_index": 5}, {"url": "u", "start_index": 10}]),
+    "sheet_text.pages()": (3, [{}, {"range": "A4:B6"}, {"range": "A7:B9"}]),
+    "text_cursor.pages()": (2, [{}, {"cursor": "Zm9v"}]),
+}
+
+
+@pytest.mark.parametrize("call", TEXTS)
+async def test_a_text_that_says_how_to_go_on_is_followed_a_text_for_each_page(lab: Lab, call: str) -> None:
+    """As fetch and excel servers say it, in words."""
+    tools, (count, asked) = Shop(), TEXTS[call]
+    texts = await lab.value(f"{HEAD}list({call})", tools)
+    assert [len(texts), all(isinstance(text, str) for text in texts)] == [count, True]
+    assert tools.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("call", "items", "page"),
+    [
+        ("breaks.pages()", [1, 2, 3], None),
+        ("same_cursor.pages()", [1, 1], None),
+        ("two_lists.pages()", [], {"apples": [{"id": 1}], "pears": [{"id": 2}], "page": 1, "is_last": True}),
+    ],
+)
+async def test_what_was_read_before_a_walk_can_not_go_on_is_not_lost(
+    lab: Lab, call: str, items: list[int], page: Any
+) -> None:
+    """Neither by a loop, which has been given it, nor by `list`, nor by an await."""
+    code = f"""{HEAD}
+looped, errors = [], []
+try:
+    for item in {call}: looped.append(item)
+except ToolError as error: errors.append(error)
+try: list({call})
+except ToolError as error: errors.append(error)
+async def main():
+    try: await {call}
+    except ToolError as error: errors.append(error)
+await main()
+[[item["id"] for item in looped], [[item["id"] for item in e.items] for e in errors], [e.page for e in errors]]"""
+    assert await lab.value(code, Shop()) == [items, [items] * 3, [page] * 3]
+    if items:
+        outcome = await lab.run(f"{HEAD}list({call})", Shop())
+        assert outcome.error is not None
+        assert f".items of this error has the {len(items)} read" in outcome.error.traceback
 
 
 async def test_a_walk_without_end_is_ended(lab: Lab) -> None:

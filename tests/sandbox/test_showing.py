@@ -102,7 +102,7 @@ async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
 @pytest.mark.parametrize(
     ("code", "error", "told"),
     [
-        ("show({'a': 1})", "TypeError", "not dict"),
+        ("show({'a': 1})", "TypeError", "no file in this dict"),
         ("show()", "TypeError", "nothing to show"),
         ("show([])", "TypeError", "nothing to show"),
         ("show('no such file')", "FileNotFoundError", "'no such file' can't be read"),
@@ -144,7 +144,7 @@ async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
 
 async def test_a_result_that_is_not_there_is_a_key_error_that_says_so(lab: Lab) -> None:
     kind, message = await lab.error("from codemode import results\nresults['x9']")
-    assert (kind, "nothing is kept as 'x9'" in message) == ("KeyError", True)
+    assert (kind, "no result 'x9'" in message) == ("KeyError", True)
 
 
 async def test_a_result_larger_than_a_reply_may_be_is_refused(lab: Lab) -> None:

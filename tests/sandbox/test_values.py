@@ -130,8 +130,10 @@ async def test_much_printed_at_once_and_a_large_value_are_whole(lab: Lab) -> Non
         pytest.param("import sys\nsys.exit(3)", ("SystemExit", "exit code 3"), id="exit code"),
         pytest.param("import sys\nsys.exit('gone wrong')", ("SystemExit", "gone wrong"), id="exit message"),
         pytest.param("raise KeyError('k')", ("KeyError", "'k'"), id="key"),
-        pytest.param("def f(: pass", ("SyntaxError", "invalid syntax"), id="syntax"),
-        pytest.param("yield 1\nreturn 2", ("SyntaxError", "'yield' outside function"), id="yield at top level"),
+        pytest.param("def f(: pass", ("SyntaxError", "invalid syntax (nothing was run)"), id="syntax"),
+        pytest.param(
+            "yield 1\nreturn 2", ("SyntaxError", "'yield' outside function (nothing was run)"), id="yield at top level"
+        ),
     ],
 )
 async def test_the_error_of_a_program(lab: Lab, code: str, error: tuple[str, str]) -> None:

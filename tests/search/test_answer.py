@@ -59,7 +59,7 @@ class TestRanking:
             ("creating issues", "github.create_issue"),
             ("please list all the issues", "github.list_issues"),
             ("merge a pull request", "github.mergePullRequest"),
-            ("slack", "slack.post_message"),
+            ("slack channel", "slack.post_message"),
             ("send messages", "slack.post_message"),
             ("title", "github.create_issue"),
             ("消息", "slack.查询消息"),
@@ -101,25 +101,82 @@ class TestTexts:
 
     def test_with_description(self) -> None:
         assert search("issue", limit=1).text == (
-            "from servers.github import create_issue\n  create_issue(title: str)\n    Open a new issue. (writes)"
+            "from servers.github import create_issue\n  create_issue(title: str)  # full signature\n"
+            "    Open a new issue. (writes)\nalso in github: list_issues, …"
         )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
             "from servers.github import <name>\n"
-            "  create_issue(title: str)\n"
+            "  create_issue(title: str)  # full signature\n"
             "    Open a new issue. (writes)\n"
-            "  list_issues()\n"
+            "  list_issues()  # full signature\n"
             "    List the issues of a repository.\n"
-            "  mergePullRequest()\n"
+            "  mergePullRequest()  # full signature\n"
             "    Bring a branch in."
         )
 
     def test_a_sentence_that_all_tools_say_is_told_once(self) -> None:
-        tools = tuple(ToolDefinition(f"{verb}_call", "The API of the phone.") for verb in ("make", "end"))
+        tools = tuple(ToolDefinition(f"{verb}_call", "The API of the phone.") for verb in ("get", "list"))
         assert search("call", [UpstreamListing("phone", UpstreamState.READY, tools)]).text == (
-            "from servers.phone import <name>\n  make_call()\n    The API of the phone.\n  end_call()"
+            "from servers.phone import <name>\n  get_call()  # full signature\n"
+            "    The API of the phone.\n  list_call()  # full signature"
         )
+
+    def test_a_deprecated_tool_is_marked_and_stands_behind_the_one_to_be_used_instead(self) -> None:
+        keys = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
+        path = {"required": ["path"], "properties": {"path": {"type": "string"}}}
+        said = {
+            "read_file": "Read a file. DEPRECATED: Use read_text_file instead.",
+            "read_media_file": "Read a file with media.",
+            "read_text_file": "Read a file with text, whole or in part.",
+        }
+        tools = tuple(ToolDefinition(name, text, input_schema=path, output_schema=keys) for name, text in said.items())
+        files = [UpstreamListing("files", UpstreamState.READY, tools)]
+        before = [
+            UpstreamListing("files", UpstreamState.READY, (ToolDefinition("read_file", "Read a file."), *tools[1:]))
+        ]
+        assert names(search("read a file", before))[0] == "files.read_file"
+        found = search("read a file", files)
+        assert names(found) == ["files.read_text_file", "files.read_media_file", "files.read_file"]
+        assert found.text.endswith("    Read a file. (deprecated)")
+        assert names(search("read_file", files))[0] == "files.read_file"
+
+    def test_a_result_further_down_shows_its_key_where_it_has_only_one(self) -> None:
+        def giving(*keys: str) -> dict[str, Any]:
+            return {"type": "object", "properties": {key: {"type": "string"} for key in keys}, "required": list(keys)}
+
+        tools = tuple(ToolDefinition(f"f{n}", "Find a file.", output_schema=giving("one")) for n in range(5))
+        tools = (*tools[:4], dataclasses.replace(tools[4], output_schema=giving("one", "two")))
+        shown = search("", [UpstreamListing("files", UpstreamState.READY, tools)]).text.splitlines()
+        assert [line for line in shown if "f3()" in line or "f4()" in line] == [
+            "  f3() -> F3Result  # keys: one",
+            "  f4() -> F4Result",
+        ]
+
+    def test_a_class_of_parameters_that_several_tools_of_a_server_take_is_shown_once(self) -> None:
+        place = {"type": "object", "title": "Place", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+        schema = {"properties": {"place": place}, "required": ["place"]}
+        tools = tuple(ToolDefinition(f"{verb}_shop", input_schema=schema) for verb in ("find", "visit"))
+        assert search("shop", [UpstreamListing("town", UpstreamState.READY, tools)]).text == (
+            "from servers.town import <name>\n"
+            "  find_shop(place: Place)  # Place = {city: str}; full signature\n"
+            "  visit_shop(place: Place)  # full signature"
+        )
+
+    def test_a_last_line_names_tools_of_the_server_that_a_program_may_need_next(self) -> None:
+        number = {"required": ["issue"], "properties": {"issue": {"type": "integer"}}}
+        tools = (
+            ToolDefinition("close_issue", "Close it for good.", input_schema=number),
+            ToolDefinition("list_issues", "Everything that is open."),
+            ToolDefinition("delete_branch", "Remove a branch."),
+            ToolDefinition("label_issue", "Put a label on it.", input_schema=number),
+        )
+        tracker = [UpstreamListing("tracker", UpstreamState.READY, tools)]
+        found = search("close for good", tracker)
+        assert names(found) == ["tracker.close_issue"]
+        assert found.text.splitlines()[-1] == "also in tracker: list_issues, label_issue, …"
+        assert "also in" not in search("close for good", tracker, detail_level="name_only").text
 
     def test_a_skill_is_shown_with_the_function_to_import(self) -> None:
         weekly = Skill("weekly", "Sum up the issues of a week.", "weekly", "weekly(week: int) -> str")
@@ -160,15 +217,28 @@ class TestTexts:
     def test_nothing_found_says_what_to_do(self, arguments: dict[str, Any], text: str) -> None:
         assert search(**arguments).text == text
 
+    def test_a_tool_that_states_no_effect_may_write_and_one_that_destroys_writes(self) -> None:
+        """Most servers annotate few of their tools: a filter that left the others out would hide what is looked for."""
+        tools = (
+            ToolDefinition("write_rows", "Insert rows."),
+            ToolDefinition("drop_rows", "Drop rows.", effect=Effect.DESTROYS),
+            ToolDefinition("read_rows", "Read rows.", effect=Effect.READS),
+        )
+        found = search("rows", [UpstreamListing("db", UpstreamState.READY, tools)], effect="writes")
+        assert sorted(names(found)) == ["db.drop_rows", "db.write_rows"]
+        assert "Insert rows. (effect not stated)" in found.text
+        assert "(effect not stated)" not in search("rows", [UpstreamListing("db", UpstreamState.READY, tools)]).text
+
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            ({"query": "", "effect": "writes"}, "github.create_issue"),
-            ({"query": "issue", "effect": "writes"}, "github.create_issue"),
             (
-                {"query": "issue", "effect": "destroys"},
-                'nothing found for "issue" that destroys; servers: github, slack',
+                {"query": "", "effect": "writes", "server": "github"},
+                "github.create_issue\ngithub.list_issues\ngithub.mergePullRequest",
             ),
+            ({"query": "issue", "effect": "writes"}, "github.create_issue\ngithub.list_issues"),
+            ({"query": "issue", "effect": "destroys"}, "github.list_issues"),
+            ({"query": "create issue", "server": "GitHub", "limit": 1}, "github.create_issue"),
             (
                 {"query": "", "effect": "reads", "server": "slack"},
                 'nothing found that reads in slack; list_dir("/servers/slack") lists its tools',
@@ -254,6 +324,22 @@ class TestWeakResults:
             "cloud.delete_bucket\ncloud.delete_virtual_machine"
         )
 
+    @pytest.mark.parametrize("query", ["post a coat", "play a song"])
+    def test_a_word_is_not_taken_for_a_misspelt_one_of_another_meaning(self, query: str) -> None:
+        """`post` and `play` are no misspelt `host` and `plan`; `hots` is."""
+        known = tuple(ToolDefinition(f"{name}_it") for name in ("host", "plan", "long"))
+        found = search(query, [UpstreamListing("house", UpstreamState.READY, known)])
+        assert found.doubt.startswith("nothing fits")
+        assert search("hots", [UpstreamListing("house", UpstreamState.READY, known)]).doubt == ""
+
+    def test_where_nothing_fits_three_are_shown_and_one_that_can_not_be_called_is_never_first(self) -> None:
+        refused = ToolDefinition("delete_delete", "Delete.", needs="tasks")
+        others = tuple(ToolDefinition(f"delete_thing_{n}", f"Delete a thing, {n}.") for n in range(6))
+        found = search("delete a tweet", [UpstreamListing("things", UpstreamState.READY, (refused, *others))])
+        assert found.doubt.startswith("nothing fits")
+        assert len(found.results) == 3
+        assert names(found)[0] != "things.delete_delete"
+
     def test_within_one_server_none_is_near(self) -> None:
         assert search("delete a tweet", [self.CLOUD, GITHUB], server="cloud").doubt == (
             'nothing fits "delete a tweet" well in cloud'
@@ -270,11 +356,48 @@ class TestWeakResults:
         assert found.doubt == 'nothing fits "order a pizza with extra cheese" well'
         assert names(found)[0] == "cloud.list_virtual_machines"
 
-    def test_a_question_in_another_language_is_doubted_by_what_it_means_and_told_as_it_was_asked(self) -> None:
-        assert search("supprimer la machine virtuelle", [self.CLOUD]).doubt == ""
-        assert search("supprimer la recette de cuisine", [self.CLOUD]).doubt == (
-            'nothing fits "supprimer la recette de cuisine" well; nearest: servers.cloud (Machines for rent.)'
-        )
+    @pytest.mark.parametrize(
+        ("part", "doubt"),
+        [
+            ("Fibonacci number", 'nothing fits "Fibonacci number" well'),
+            ("remove buckets", ""),
+            ("erase a buckett", ""),
+            ("budget", ""),
+        ],
+    )
+    def test_so_it_is_of_a_part_of_a_word_or_two_between_semicolons(self, part: str, doubt: str) -> None:
+        query = f"list the virtual machines; {part}; give a virtual machine another size"
+        assert search(query, [self.CLOUD]).doubt == doubt
+
+    @pytest.mark.parametrize(
+        "query", ["resize the machine 'Q3'", 'resize "web-7" to 2024-large', "resize machine vm-42"]
+    )
+    def test_a_value_in_the_query_makes_no_doubt(self, query: str) -> None:
+        found = search(query, [self.CLOUD])
+        assert found.doubt == ""
+        assert names(found)[0] == "cloud.resize_virtual_machine"
+
+    @pytest.mark.parametrize(
+        ("query", "doubt"),
+        [
+            ("resize a virtual machine on Hetzner", 'none of these mentions "Hetzner"'),
+            ("list virtual buckets", 'none of these mentions both "virtual" and "buckets"'),
+            ("rent a bucket size", 'none of these mentions "rent"'),
+            ("list the virtual machines", ""),
+            ("remove a bucket", ""),
+            ("resize a virtul machine", ""),
+        ],
+        ids=["unknown word", "not together", "unknown verb", "all words", "synonym", "misspelt"],
+    )
+    def test_words_that_no_result_mentions_are_named(self, query: str, doubt: str) -> None:
+        """A second blind trial: for queries without a right tool, unrelated tools came without a remark."""
+        assert search(query, [self.CLOUD]).doubt == doubt
+
+    def test_a_tool_named_by_a_stop_word_and_another_word_in_one_is_found(self) -> None:
+        duty = UpstreamListing("duty", UpstreamState.READY, (ToolDefinition("list_oncalls", "Entries of a schedule"),))
+        found = search("who is on call", [self.CLOUD, duty, GITHUB])
+        assert found.doubt == ""
+        assert names(found)[0] == "duty.list_oncalls"
 
     @pytest.mark.parametrize(
         "query", ["list_virtual_machines", "virtual machine", "virtualmachine", "delet bucket", "the size of a machine"]

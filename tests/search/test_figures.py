@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.search.corpora import OWN, Missing, corpus
 from benchmarks.search.metrics import ndcg, top1
+from benchmarks.search.pairs import pair_figures
 from benchmarks.search.rankers import Level, Unavailable
 
 
@@ -53,3 +54,16 @@ def test_a_tool_that_is_named_in_any_spelling_comes_first(level: str, kind: str,
     firsts = [top1(ids, query.relevant) for ids, query in zip(found, asked.queries, strict=True) if query.kind == kind]
     assert len(firsts) > 20
     assert np.mean(firsts) >= floor
+
+
+@pytest.mark.parametrize("level", ["lexical", "static"])
+def test_a_short_query_for_two_things_has_both_among_the_first_three(level: str) -> None:
+    """`commit history and diffs`, over pairs made by rule of the tools of 35 servers (`benchmarks/search/pairs.py`)."""
+    try:
+        tools = corpus(OWN)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    found = pair_figures(tools, level_or_skip(level))
+    assert found.pairs > 100
+    assert found.both_at_3 >= 0.8
+    assert found.both_at_10 >= 0.9

@@ -59,7 +59,7 @@ CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomo
 
 
 def found(habits: Habits, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
-    ranked = rank(index, (), query, None, limit, habits.prior(index))
+    ranked = rank(index, None, query, None, limit, habits.prior(index))
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
@@ -100,9 +100,9 @@ class TestOrder:
 
     def test_the_score_of_a_result_tells_how_well_it_fits_whatever_is_used(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)
-        before = {one.thing: one.score for one in rank(INDEX, (), "list issues", None, 10)}
+        before = {one.thing: one.score for one in rank(INDEX, None, "list issues", None, 10)}
         use(habits, "beta.list_issues", times=100)
-        after = rank(INDEX, (), "list issues", None, 10, habits.prior(INDEX))
+        after = rank(INDEX, None, "list issues", None, 10, habits.prior(INDEX))
         assert {one.thing: one.score for one in after} == before
 
     def test_a_search_in_one_server_is_ranked_by_its_own_tools(self, tmp_path: Path) -> None:
@@ -110,12 +110,16 @@ class TestOrder:
         habits = habits_in(tmp_path)
         use(habits, "alpha.list_issues", "alpha.close_issue", times=100)
         may_be = np.array([tool.server == "beta" for tool in catalog.tools()])
-        ranked = rank(index, (), "list issues", may_be, 10, habits.prior(index))
+        ranked = rank(index, None, "list issues", may_be, 10, habits.prior(index))
         assert [one.thing.name for one in ranked] == ["list_issues", "list_issue_labels"]
 
 
 WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
-QUERIES = ("list issues", "create a file; list the events, then send a message to the user")
+QUERIES = (
+    "list issues",
+    "create a file for the user",
+    "create a file; list the events, then send a message to the user",
+)
 
 
 class TestNothingIsHidden:
@@ -131,21 +135,21 @@ class TestNothingIsHidden:
         prior: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
         moved = 0
         for query in QUERIES:
-            without = [one.thing for one in rank(index, (), query, None, 150)]
-            with_it = [one.thing for one in rank(index, (), query, None, 150, prior)]
+            without = [one.thing for one in rank(index, None, query, None, 150)]
+            with_it = [one.thing for one in rank(index, None, query, None, 150, prior)]
             moved += with_it != without
             assert set(with_it) == set(without)
             assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MOST_LIFTED
             for limit in (1, 3, 10):
-                shown = [one.thing for one in rank(index, (), query, None, limit, prior)]
+                shown = [one.thing for one in rank(index, None, query, None, limit, prior)]
                 assert len(shown) == limit
                 assert set(without[: max(0, limit - MOST_LIFTED)]) <= set(shown)
         assert moved, "control: the prior does something"
 
     def test_where_all_are_used_alike_the_order_is_as_without(self) -> None:
         prior = np.ones(len(INDEX.things), np.float32)
-        without = [one.thing for one in rank(INDEX, (), "issue", None, 10)]
-        assert [one.thing for one in rank(INDEX, (), "issue", None, 10, prior)] == without
+        without = [one.thing for one in rank(INDEX, None, "issue", None, 10)]
+        assert [one.thing for one in rank(INDEX, None, "issue", None, 10, prior)] == without
 
 
 class TestWhatCounts:

@@ -47,7 +47,7 @@ VECTORS = VectorIndex(StaticEncoder(), INDEX)
 
 
 def found(query: str, *, by_meaning: bool, limit: int = 3) -> list[str]:
-    return [one.thing.name for one in rank(INDEX, [VECTORS] if by_meaning else [], query, None, limit)]
+    return [one.thing.name for one in rank(INDEX, VECTORS if by_meaning else None, query, None, limit)]
 
 
 @pytest.mark.parametrize("by_meaning", [False, True], ids=["by words", "by meaning"])
@@ -61,7 +61,6 @@ class TestTheFirstResult:
             ("keyvault key creation", "key_create"),
             ("psot a mesage to the chanel", "post_message"),
             ("mysql archive", "MySQLHistory"),
-            ("eine Nachricht in den Kanal schreiben", "post_message"),
             ("key_get", "key_get"),
         ],
     )
@@ -71,6 +70,45 @@ class TestTheFirstResult:
     def test_of_several_wants_each_has_one_among_the_first(self, by_meaning: bool) -> None:
         query = "list all certificates in the vault, then post a message to the channel"
         assert set(found(query, by_meaning=by_meaning, limit=2)) == {"certificate_list", "post_message"}
+
+
+class TestAShortQueryWithSeveralNouns:
+    """`commit history and diffs` of a git server, whose `git_commit` and `git_diff_staged` have more of the words."""
+
+    GIT = LexicalIndex(
+        collections(
+            Catalog.build(
+                [
+                    listing(
+                        "git",
+                        "",
+                        git_status="Shows the working tree status",
+                        git_diff="Shows differences between branches or commits",
+                        git_diff_staged="Shows changes that are staged for commit",
+                        git_diff_unstaged="Shows changes in the working directory that are not yet staged",
+                        git_commit="Records changes to the repository",
+                        git_log="Shows the commit logs",
+                        git_show="Shows the contents of a commit",
+                    ),
+                    SERVERS[0],
+                    SERVERS[2],
+                ]
+            )
+        )
+    )
+
+    @pytest.mark.parametrize("by_meaning", [False, True], ids=["by words", "by meaning"])
+    @pytest.mark.parametrize(
+        ("query", "best"),
+        [
+            ("commit history", ["git_log"]),
+            ("commit history and diffs", ["git_log", "git_diff"]),
+            ("status, list certificates", ["git_status", "certificate_list"]),
+        ],
+    )
+    def test_finds_the_tool_for_each_noun_first(self, query: str, best: list[str], by_meaning: bool) -> None:
+        vectors = VectorIndex(StaticEncoder(), self.GIT) if by_meaning else None
+        assert [one.thing.name for one in rank(self.GIT, vectors, query, None, 3)][: len(best)] == best
 
 
 class TestMeaning:
@@ -83,12 +121,12 @@ class TestMeaning:
 class TestWhatMayBeFound:
     def test_is_ranked_as_if_nothing_else_were_there(self) -> None:
         may_be = INDEX.segment_of == 0
-        things = {one.thing.name for one in rank(INDEX, [VECTORS], "post a message", may_be, 10)}
+        things = {one.thing.name for one in rank(INDEX, VECTORS, "post a message", may_be, 10)}
         assert things <= {thing.name for thing in INDEX.segments[0].collection.things}
 
     def test_nothing_gives_nothing(self) -> None:
-        assert rank(INDEX, [VECTORS], "message", INDEX.segment_of == 9, 10) == []
-        assert rank(LexicalIndex(), [], "message", None, 10) == []
+        assert rank(INDEX, VECTORS, "message", INDEX.segment_of == 9, 10) == []
+        assert rank(LexicalIndex(), None, "message", None, 10) == []
 
     def test_only_as_many_as_were_asked_for_and_the_same_ones(self) -> None:
         assert found("key", by_meaning=False, limit=2) == found("key", by_meaning=False, limit=4)[:2]
@@ -97,5 +135,5 @@ class TestWhatMayBeFound:
 def test_in_a_catalog_of_two_tools_that_are_alike_neither_is_made_out_to_be_far_better() -> None:
     two = [listing(name, "", do_it="Does what has to be done.") for name in ("one", "two")]
     index = LexicalIndex(collections(Catalog.build(two)))
-    first, second = rank(index, [VectorIndex(StaticEncoder(), index)], "do what has to be done", None, 2)
+    first, second = rank(index, VectorIndex(StaticEncoder(), index), "do what has to be done", None, 2)
     assert second.score > 0.75 * first.score

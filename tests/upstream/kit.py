@@ -14,8 +14,8 @@ import anyio
 
 from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.settings import ServerSettings
+from codemode_server.upstream._surroundings import Timings
 from codemode_server.upstream.cache import MemoryListingCache
-from codemode_server.upstream.connection import Timings
 from codemode_server.upstream.pool import UpstreamPool
 
 SERVERS = Path(__file__).parent / "servers"

@@ -15,6 +15,7 @@ LISTING = CachedListing(
     verdict="legacy",
     server_version="2",
     problems=("tool 'b': …",),
+    hidden=(ToolDefinition("c", needs="elicitation"),),
     stored_at=1.5,
 )
 

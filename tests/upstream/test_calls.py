@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from codemode_server.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
+from codemode_server.upstream.progress import CallProgress
 from tests.upstream.kit import Kit
 
 BOTH_ERAS = pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -34,7 +35,7 @@ async def test_calls_overlap_on_one_connection(kit: Kit, protocol: str) -> None:
 async def test_a_call_that_takes_too_long_ends_here_and_there(kit: Kit, tmp_path: Path, protocol: str) -> None:
     log = tmp_path / "log"
     async with kit.pool({"s": kit.modern(log, protocol=protocol)}) as pool:
-        with pytest.raises(CallTimedOut, match=r"did not answer within 0\.5 s .*not known"):
+        with pytest.raises(CallTimedOut, match=r"neither answered nor reported progress for 0\.5 s .*not known"):
             await pool.call_tool("s", "hang", {}, timeout_s=0.5)
         await kit.until(lambda: log.exists() and log.read_text().split("\n")[:2] == ["hang started", "hang cancelled"])
         assert (await pool.call_tool("s", "add", {"a": 1, "b": 1})).value == 2
@@ -58,15 +59,53 @@ async def test_a_call_without_answer_uses_the_servers_timeout_and_says_where_it_
 
 @BOTH_ERAS
 async def test_progress_is_passed_on(kit: Kit, protocol: str) -> None:
-    told: list[tuple[float, float | None, str | None]] = []
-
-    async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-
+    progress = CallProgress()
     async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
         assert (await pool.call_tool("s", "steps", {}, progress=progress)).value == "ok"
-        await kit.until(lambda: len(told) == 2)
-    assert sorted(told) == [(1, 2, "half"), (2, 2, "done")]
+        await kit.until(lambda: progress.fraction == 1)
+    assert progress.message == "done"
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    ("report", "fraction"),
+    [
+        ('"progress":1,"total":4', 0.25),
+        (f'"progress":{HUGE}', None),
+        (f'"progress":1,"total":{HUGE}', None),
+        (f'"progress":-{HUGE},"total":{HUGE}', None),
+        ('"progress":NaN,"total":4', None),
+        ('"progress":1,"total":-Infinity', None),
+        ('"progress":1,"total":0', None),
+        ('"progress":-1,"total":4', 0.0),
+        ('"progress":5,"total":4', 1.0),
+        ('"progress":1e308,"total":5e-324', 1.0),
+    ],
+)
+async def test_no_number_of_a_progress_report_ends_the_connection(
+    kit: Kit, caplog: pytest.LogCaptureFixture, report: str, fraction: float | None
+) -> None:
+    """mcp makes a float of it in its read loop, which an integer of 401 digits ends."""
+    progress = CallProgress()
+    async with kit.pool({"s": kit.raw("reporting", protocol="legacy")}) as pool:
+        first = (await pool.call_tool("s", "a", {"reports": [report]}, progress=progress)).value
+        shown = progress.fraction
+        after = '"progress":1,"total":2'
+        second = (await pool.call_tool("s", "a", {"reports": [report, after]}, progress=progress)).value
+    assert first == second, "it is the same process still"
+    assert shown == fraction
+    assert progress.fraction == 0.5, "the next report counts"
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
+@BOTH_ERAS
+async def test_each_progress_report_extends_the_timeout(kit: Kit, protocol: str) -> None:
+    async with kit.pool({"s": kit.modern(protocol=protocol, timeout=1)}) as pool:
+        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
+        with pytest.raises(CallTimedOut, match=r"servers\.s\.timeout"):  # control: as long, without a report
+            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})
 
 
 @BOTH_ERAS

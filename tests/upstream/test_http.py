@@ -153,15 +153,22 @@ def recording(status: int, headers: dict[str, str] | None = None) -> Generator[t
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_a_refusal_is_told_with_its_status(kit: Kit, transport: Literal["http", "sse"]) -> None:
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"Authorization": "Bearer right-here"}, "it refuses the Authorization header of its entry in upstream.yaml"),
+        ({}, "it needs a token, as an Authorization header in its entry in upstream.yaml"),
+    ],
+)
+async def test_a_refusal_is_told_with_its_status_and_what_the_person_can_do(
+    kit: Kit, transport: Literal["http", "sse"], headers: dict[str, str], said: str
+) -> None:
     with recording(401) as (port, got):
-        settings = ServerSettings(
-            url=f"http://127.0.0.1:{port}/mcp", transport=transport, headers={"Authorization": "Bearer right-here"}
-        )
+        settings = ServerSettings(url=f"http://127.0.0.1:{port}/mcp", transport=transport, headers=headers)
         async with kit.pool({"s": settings}) as pool:
             error = kit.listing(pool, "s").error
-            assert error == f"http://127.0.0.1:{port}/mcp answered with HTTP 401 Unauthorized"
-        assert got[0] == "Bearer right-here"
+            assert error == f"http://127.0.0.1:{port}/mcp answered with HTTP 401 Unauthorized: " + said
+        assert got[0] == headers.get("Authorization")
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
@@ -176,3 +183,15 @@ async def test_authorization_never_follows_a_redirect_to_another_host(
             assert kit.listing(pool, "s").state is UpstreamState.FAILED
         assert here[1][0] == "Bearer right-here"  # positive control: it was sent where it belongs
         assert got == []
+
+
+@EACH
+async def test_each_progress_report_extends_the_timeout(
+    kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
+) -> None:
+    port = free_port()
+    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol, timeout=1)
+    async with serving(kit, transport, port), kit.pool({"s": settings}) as pool:
+        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
+        with pytest.raises(CallTimedOut):  # control: as long, without a report
+            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})

@@ -45,6 +45,15 @@ async def test_a_server_that_exits_at_once_is_quoted_without_its_secrets(kit: Ki
         assert listing.error == ("exited with code 2; its stderr ends with:\nfatal: no API key; got PROBE_KEY=[secret]")
 
 
+async def test_a_usual_program_that_is_missing_comes_with_the_place_to_get_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with kit.pool({"s": ServerSettings(command="uvx")}) as pool:
+        error = "can't be started: there is no program 'uvx'; it comes with uv, see https://docs.astral.sh/uv/"
+        assert kit.listing(pool, "s").error == error
+
+
 @pytest.mark.parametrize(
     ("settings", "error"),
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 STATUSES = ("pending", "shipped", "paid", "cancelled")
@@ -108,6 +108,19 @@ def slow(server: MCPServer) -> None:
         finally:
             now[0] -= 1
         return seconds
+
+    @server.tool(description="Work in so many steps of so many seconds, and report each with a message, or none.")
+    async def work(ctx: Context, steps: int, seconds: float, message: str | None = None) -> int:
+        noted("work", steps=steps)
+        try:
+            for step in range(1, steps + 1):
+                await anyio.sleep(seconds)
+                if message is not None:
+                    await ctx.report_progress(step, steps, message)
+        except anyio.get_cancelled_exc_class():
+            noted("cancelled")
+            raise
+        return steps
 
     @server.tool(description="How many waited at the same time, at most.")
     def most_at_once() -> int:

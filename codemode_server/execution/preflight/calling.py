@@ -7,12 +7,13 @@ to be seen what is given (`*rows`, `**filters`, one variable that may be a dict)
 from __future__ import annotations
 
 import ast
-import difflib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.sandbox.guest.advice import MAP_COLLECTS_ERRORS, MAP_TAKES, MAP_TAKES_A_LIST
+from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MOST_NAMES = 30
 _TAKES_OBJECTS = frozenset({"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"})
@@ -85,12 +86,32 @@ def bind_form(tool: Tool, form: str, call: ast.Call) -> Bound:
     if form == "raw":
         return bind(tool, call)
     if form == "map":
+        if problem := _refused_items(tool, call):
+            bound = Bound(tool, call)
+            bound.problem = problem
+            return bound
         common = [keyword for keyword in call.keywords if keyword.arg != "concurrency"]
         call = ast.copy_location(ast.Call(call.func, [], common), call)
+        if any(keyword.arg == "return_exceptions" for keyword in common) and not _takes(tool, "return_exceptions"):
+            bound = Bound(tool, call)
+            bound.problem = f"{tool.name}{MAP_COLLECTS_ERRORS}"
+            return bound
+        return bind(tool, call, needs_all=False, form=".map")
     return bind(tool, call, needs_all=False)
 
 
-def bind(tool: Tool, call: ast.Call, *, needs_all: bool = True) -> Bound:
+def _refused_items(tool: Tool, call: ast.Call) -> str:
+    """Why `.map()` refuses what it is given as items; empty if it does not, or that is not to be seen."""
+    if not call.args:
+        return f"{tool.name}{MAP_TAKES_A_LIST}; the list is the first argument, without a keyword"
+    items = call.args[0]
+    if isinstance(items, (ast.Constant, ast.JoinedStr, ast.Dict, ast.DictComp)):
+        what = "a dict" if isinstance(items, (ast.Dict, ast.DictComp)) else "a single value"
+        return f"{tool.name}{MAP_TAKES_A_LIST}, not {what}"
+    return ""
+
+
+def bind(tool: Tool, call: ast.Call, *, needs_all: bool = True, form: str = "") -> Bound:
     """What a call gives, by the rules of the guest's `Stub._bind`."""
     bound = Bound(tool, call)
     signature = signature_of(tool)
@@ -108,13 +129,15 @@ def bind(tool: Tool, call: ast.Call, *, needs_all: bool = True) -> Bound:
         if name in bound.given:
             return _refused(bound, f"got argument {name!r} twice")
         if name not in signature.names and not signature.is_open:
-            near = difflib.get_close_matches(key[:100], [*signature.names, *raw], n=1, cutoff=0.5)
-            return _refused(bound, f"has no argument {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            given = {*bound.given, *(raw.get(other, other) for other, _ in keywords)}
+            free = [known for known in signature.names if known not in given]
+            meant = similar_name(key, free, preferred=[known for known in free if known in signature.required])
+            return _refused(bound, f"has no argument {key!r}" + (f"; did you mean {meant!r}?" if meant else ""), form)
         bound.given[name] = value
     bound.given = {name: value for name, value in bound.given.items() if not _is_not_given(value)}
     missing = [name for name in signature.required if name not in bound.given]
     if missing and bound.is_whole and needs_all:
-        return _refused(bound, f"misses {', '.join(map(repr, missing))}")
+        return _refused(bound, f"is missing {', '.join(map(repr, missing))}")
     return bound
 
 
@@ -150,18 +173,24 @@ def _pairs(node: ast.expr) -> list[tuple[str, ast.expr]] | None:
     return list(pairs.items())
 
 
-def _refused(bound: Bound, why: str) -> Bound:
+def _refused(bound: Bound, why: str, form: str = "") -> Bound:
     end = "" if why.endswith("?") else "."
-    bound.problem = f"{bound.tool.name}() {why}{end} {usage(bound.tool)}"
+    bound.problem = f"{bound.tool.name}{form}() {why}{end} {usage(bound.tool, form)}"
     return bound
 
 
-def usage(tool: Tool) -> str:
-    """What the tool takes, as the guest says it."""
+def _takes(tool: Tool, name: str) -> bool:
     signature = signature_of(tool)
-    if not signature.names:
+    return signature.is_open or name in signature.names
+
+
+def usage(tool: Tool, form: str = "") -> str:
+    """What the tool takes, or a form of it, as the guest says it."""
+    signature = signature_of(tool)
+    own = [*MAP_TAKES] if form == ".map" else []
+    if not signature.names and not own:
         return "It takes any keywords." if signature.is_open else "It takes no arguments."
-    shown = [name if name in signature.required else f"[{name}]" for name in signature.names[:_MOST_NAMES]]
+    shown = [*own, *(name if name in signature.required else f"[{name}]" for name in signature.names[:_MOST_NAMES])]
     return f"It takes {', '.join(shown)}{', …' if len(signature.names) > _MOST_NAMES else ''}."
 
 

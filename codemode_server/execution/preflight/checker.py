@@ -23,6 +23,8 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from codemode_server.child_process import start_process
+
 logger = logging.getLogger(__name__)
 
 SECONDS = 1.0
@@ -70,7 +72,7 @@ class TypeChecker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that is warm now."""
+        """Process id of the checker that is running now."""
         return self._server.pid if self._server else None
 
     @property
@@ -156,12 +158,11 @@ class _Server:
     async def start(cls, executable: Path) -> _Server:
         folder = _make_folder()
         try:
-            process = await anyio.open_process(
+            process = await start_process(
                 ["/bin/sh", "-c", _BOUNDS, str(executable)],
                 env={"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TY_MAX_PARALLELISM": "1", "TY_LOG": "off"},
                 cwd=folder,
                 stderr=DEVNULL,  # it may quote the text
-                start_new_session=True,
             )
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

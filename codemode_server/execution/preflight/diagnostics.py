@@ -7,18 +7,27 @@ and what fits none is left out: the checker is young, and a new version may say 
 from __future__ import annotations
 
 import ast
-import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from codemode_server.execution.preflight.beside import (
+    comes_with_result,
+    has_file_attributes,
+    is_always_none,
+    way_to_file,
+)
 from codemode_server.execution.preflight.calling import NOT_CONSTANT, constant_of, usage
 from codemode_server.execution.preflight.checker import Diagnostic
 from codemode_server.execution.preflight.document import Document
 from codemode_server.execution.preflight.findings import Finding, Findings
 from codemode_server.execution.preflight.tool_types import ResultClass, classes_in, in_words
+from codemode_server.execution.preflight.unions import classes_without, is_member, names_a_union
 from codemode_server.gateway.arguments import known_problems
+from codemode_server.gateway.received import ResultKey
+from codemode_server.sandbox.guest.similar_names import similar_name
 
 _KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`(?P<union> \(subscripted)?')
 _ATTRIBUTE = re.compile(r"Object of type `(?P<type>[^`]+)` has no attribute `(?P<name>\w+)`")
@@ -63,47 +72,62 @@ class Reader:
             return None
         message = diagnostic.message.split("\n", 1)[0]
         if found := _KEY.match(message):
-            return self._unknown_key(original, found)
+            return self._unknown_key(original, found, message)
         if found := _ATTRIBUTE.match(message):
             return self._unknown_attribute(original, found["type"], found["name"])
         if found := _ARGUMENT.match(message):
             return self._wrong_argument(node, original, found, message)
         if found := _ITEM.match(message):
             return self._wrong_index(original, found["type"], found["key"])
-        if diagnostic.code in _OTHERS and classes_in(message) and "`|" not in message:  # dicts are joined as they like
+        # Dicts are joined with `|` as they like.
+        if diagnostic.code in _OTHERS and classes_in(message) and "`|" not in message and not names_a_union(message):
             return self._doubt(original, in_words(message) + self._origins(message))
         return None
 
-    def _unknown_key(self, node: ast.AST, found: re.Match[str]) -> Finding | None:
-        known = self._classes.get(found["type"])
+    def _unknown_key(self, node: ast.AST, found: re.Match[str], message: str) -> Finding | None:
+        reported = self._classes.get(found["type"])
         key = found["key"]
         subscript = self._findings.reading.parents.get(node)
-        if known is None or not isinstance(subscript, ast.Subscript) or not isinstance(subscript.ctx, ast.Load):
+        if reported is None or not isinstance(subscript, ast.Subscript) or not isinstance(subscript.ctx, ast.Load):
             return None
-        if key in self._own_keys or self._findings.fates.is_asked_for(node, key):
+        if key in self._own_keys or self._findings.fates.is_asked_for(node, key) or comes_with_result(reported, key):
             return None
-        near = difflib.get_close_matches(key[:100], known.keys, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        returned = known.tool.stub.returned
+        lacking = classes_without(key, message, reported, self._classes)
+        if not lacking:
+            return None
+        keys = list(dict.fromkeys(name for known in lacking for name in known.keys))
+        meant = similar_name(key, keys)
+        hint = f"; did you mean {meant!r}?" if meant else "."
+        tool, returned = reported.tool, reported.tool.stub.returned
+        is_sure = False
         if returned.origin == "observed":
-            if not near and known.name in returned.open_classes:
-                return None  # rows of another query have other columns
+            if not meant and any(known.name in returned.open_classes for known in lacking):
+                return None  # the keys of such a dict depend on the arguments
             calls = f"{returned.calls} call{'' if returned.calls == 1 else 's'}"
-            message = f"{key!r} was not in what {known.tool.name}() gave in {calls}{hint} {_has(known)}"
-            return self._doubt(node, message)
-        message = f"{key!r} is no key of what {known.tool.name}() gives{hint} {_has(known)}"
-        is_sure = known.is_closed and not found["union"] and self._is_plain_flow and not self._adds_any_key
-        return self._findings.finding(node, message, "KeyError", is_sure=is_sure)
+            whole = f"what {tool.name}() gives"
+            place = f"what {tool.name}() gave" if reported.place == whole else reported.place
+            text = f"{key!r} was not in {place} in {calls}{hint} {_has(lacking)}"
+        else:
+            text = f"{reported.place} has no key {key!r}{hint} {_has(lacking)}"
+            is_sure = reported.is_closed and not found["union"] and self._is_plain_flow and not self._adds_any_key
+        finding = self._findings.finding(node, text, "KeyError", is_sure=is_sure)
+        return replace(finding, doubted_key=ResultKey(tool.server, tool.name, key))
 
     def _unknown_attribute(self, node: ast.AST, kind: str, name: str) -> Finding | None:
         if not classes_in(kind) or " | " in kind:
             return None
         known = self._classes.get(kind)
         what = in_words(kind)
+        if has_file_attributes(kind, name) or (known is not None and comes_with_result(known, name)):
+            return None
         if known is None:
             return self._doubt(node, f"{what} has no attribute {name!r}{self._origins(kind)}")
-        write = f"; write [{name!r}]" if name in known.keys else ""
-        message = f"what {known.tool.name}() gives is a dict without attribute {name!r}{write}. {_has(known)}"
+        in_files = way_to_file(known, name, self._classes.values())
+        write = f"; write [{name!r}]" if name in known.keys else in_files
+        if is_always_none(known, name):
+            nothing = f"no text comes beside what {known.tool.name}() gives, so .{name} is None at most"
+            return self._doubt(node, f"{nothing}{write}. {_has([known])}")
+        message = f"{known.place} is a dict without attribute {name!r}{write}. {_has([known])}"
         is_sure = known.tool.stub.returned.origin == "declared" and self._is_plain_flow
         return self._findings.finding(node, message, "AttributeError", is_sure=is_sure)
 
@@ -145,9 +169,13 @@ class Reader:
         )
 
     def _wrong_index(self, node: ast.AST, kind: str, key: str) -> Finding | None:
-        if not classes_in(kind) or " | " in kind or _value(key) is NOT_CONSTANT:
+        if not classes_in(kind) or " | " in kind or _value(key) is NOT_CONSTANT or self._is_union_member(kind):
             return None
         return self._doubt(node, f"{in_words(kind)} can't be indexed by {_value(key)!r}{self._origins(kind)}")
+
+    def _is_union_member(self, kind: str) -> bool:
+        stubs = [types.tool.stub for types in self._document.tools.values()]
+        return is_member(kind, (stub.returned.type for stub in stubs), (stub.source for stub in stubs))
 
     def _doubt(self, node: ast.AST, message: str) -> Finding | None:
         return self._findings.finding(node, message, "TypeError", is_sure=False)
@@ -207,9 +235,13 @@ def _keys_of(node: ast.expr) -> set[str] | None:
     return {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
 
 
-def _has(known: ResultClass) -> str:
-    more = f", … ({len(known.keys) - _MOST_KEYS} more)" if len(known.keys) > _MOST_KEYS else ""
-    return f"It has {', '.join(known.keys[:_MOST_KEYS])}{more}."
+def _has(classes: Sequence[ResultClass]) -> str:
+    """The keys of a dict of one of these classes; `?` marks those that it may lack."""
+    keys = list(dict.fromkeys(key for known in classes for key in known.keys))
+    sure = [key for key in keys if all(key in known.keys and key not in known.optional for known in classes)]
+    shown = [key if key in sure or not sure else f"{key}?" for key in keys[:_MOST_KEYS]]
+    more = f", … ({len(keys) - _MOST_KEYS} more)" if len(keys) > _MOST_KEYS else ""
+    return f"It {'has' if sure else 'may have'} {', '.join(shown)}{more}."
 
 
 def _expression(node: ast.AST) -> ast.expr:

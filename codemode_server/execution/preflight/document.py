@@ -28,7 +28,7 @@ _USES = (ast.Await, ast.Expr, ast.Attribute, ast.Compare, ast.BinOp, ast.UnaryOp
 
 
 class Document:
-    """Of one program."""
+    """The document of one program."""
 
     def __init__(self, findings: Findings) -> None:
         self.tools: dict[str, ToolTypes] = {}

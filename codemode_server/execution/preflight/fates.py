@@ -13,20 +13,27 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from codemode_server.execution.preflight.reading import Reading, last_name
+from codemode_server.execution.preflight.reading import Reading, bound_by, last_name
 
 _PROBES = frozenset({"hasattr", "getattr", "dir", "callable", "find_spec", "search_tools", "__all__", "TYPE_CHECKING"})
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_SUPPRESSING = frozenset({"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises"})
 _TOOL_ERRORS = frozenset({"ToolError", "RuntimeError"})
 
 
 class Fates:
-    """Of one program."""
+    """Where an exception would end one program."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._functions: dict[str, list[ast.AST]] = {}
+        self._unclear: set[str] = set()
+        """Names of which the program decides what they are, and so whether they catch something."""
         for node in reading.nodes:
+            if isinstance(node, ast.alias):
+                self._unclear |= set(bound_by(node)) if node.name.rpartition(".")[2] in _SUPPRESSING else set()
+            else:
+                self._unclear |= set(bound_by(node))
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 self._functions.setdefault(node.name, []).append(node)
 
@@ -34,7 +41,7 @@ class Fates:
         """Whether an exception named `raises` at this place surely ends the program whenever the place is reached."""
         if self._is_skipped(node):
             return False
-        catchers = [catcher for catcher in self._catchers if _catches(catcher, raises, self._functions)]
+        catchers = [catcher for catcher in self._catchers if _catches(catcher, raises, self._unclear)]
         around = {parent for parent, child in self._reading.above(node) if _is_guarded(parent, child)}
         if any(catcher in around for catcher in catchers):
             return False
@@ -164,9 +171,9 @@ def _guarded_parts(catchers: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield catcher
 
 
-def _catches(catcher: ast.AST, raises: str, own: dict[str, list[ast.AST]]) -> bool:
+def _catches(catcher: ast.AST, raises: str, unclear: set[str]) -> bool:
     if isinstance(catcher, (ast.With, ast.AsyncWith)):
-        return any(_may_suppress(item.context_expr, own) for item in catcher.items)
+        return any(_may_suppress(item.context_expr, unclear) for item in catcher.items)
     if isinstance(catcher, ast.Try) or type(catcher).__name__ == "TryStar":
         if any(isinstance(node, _ENDS[:1] + _ENDS[2:]) for last in catcher.finalbody for node in ast.walk(last)):  # type: ignore[attr-defined]
             return True
@@ -174,9 +181,9 @@ def _catches(catcher: ast.AST, raises: str, own: dict[str, list[ast.AST]]) -> bo
     return True
 
 
-def _may_suppress(context: ast.expr, own: dict[str, list[ast.AST]]) -> bool:
+def _may_suppress(context: ast.expr, unclear: set[str]) -> bool:
     name = last_name(context.func) if isinstance(context, ast.Call) else last_name(context)
-    return name in ("suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises") or name in own
+    return name in _SUPPRESSING or name in unclear
 
 
 def _handles(kind: ast.expr | None, raises: str) -> bool:
@@ -201,7 +208,7 @@ def _gathers_exceptions(node: ast.AST) -> bool:
     if last_name(node.func) in ("wait", "as_completed"):
         return True
     return any(
-        keyword.arg == "return_exceptions"
+        (keyword.arg == "return_exceptions" or (keyword.arg is None and last_name(node.func) == "gather"))
         and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
         for keyword in node.keywords
     )

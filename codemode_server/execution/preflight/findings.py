@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.errors import InvalidArguments, UnknownTool
+from codemode_server.errors import InvalidArguments, ToolNotCallable, UnknownTool
 from codemode_server.execution.preflight.calling import Bound, bind, bind_form, constant_of, usage
 from codemode_server.execution.preflight.fates import Fates
-from codemode_server.execution.preflight.naming import Caller, Form, Names
+from codemode_server.execution.preflight.imports import failing_imports
+from codemode_server.execution.preflight.loops import misread_results
+from codemode_server.execution.preflight.naming import Caller, Form, Names, ToolModule
 from codemode_server.execution.preflight.reading import Reading, line_of
 from codemode_server.gateway.arguments import check_arguments, known_problems
+from codemode_server.gateway.received import ResultKey
+from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
+from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_SCHEMA_SECONDS = 0.2
 """For all calls of one program; schemas are the upstreams', and may be slow on purpose."""
@@ -43,13 +47,25 @@ class Finding:
     line: int
     message: str
     is_sure: bool
+    doubted_key: ResultKey | None = None
+    """Set where all that is wrong is a key that no result is known to have; a result of the run may have it."""
 
 
 class Findings:
     """Our own part for one program; `calls` are kept for the type checker's part."""
 
-    def __init__(self, reading: Reading, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        catalog: Catalog,
+        importable: frozenset[str] | None = None,
+        last_result: str = "",
+        why_no_skill: Callable[[str], str] = lambda _name: "",
+    ) -> None:
         self.reading = reading
+        self._importable = importable
+        self._last_result = last_result
+        self._why_no_skill = why_no_skill
         self.names = Names(reading, catalog)
         self.fates = Fates(reading)
         self._catalog = catalog
@@ -83,25 +99,45 @@ class Findings:
         return Finding(line_of(node), message, is_sure)
 
     def _each(self) -> Iterator[Finding]:
+        servers = [server.name for server in self._catalog.servers]
+        for found in failing_imports(self.reading, self.fates, self._importable, servers, self._why_no_skill):
+            yield self.finding(found.node, found.message, found.raises, is_sure=found.is_reached)
         for unknown in self.names.unknown:
             is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
             yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)
         for call in self.calls:
-            if call.problem:
-                yield self.finding(call.call, call.problem, "TypeError")
+            if call.tool.refusal:
+                elsewhere = self._is_awaited_elsewhere(call)
+                yield self.finding(call.call, call.tool.refusal, "ToolError", is_awaited_elsewhere=elsewhere)
+            elif call.problem:
+                yield self.finding(call.call, self._problem_of(call), "TypeError")
             else:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
             if isinstance(node, ast.Call):
                 yield from self._called_in_another_form(node)
                 yield from self._called_by_text(node)
+        for node, message in misread_results(self.reading, self.names, self.calls):
+            yield self.finding(node, message, "TypeError", is_sure=False)
         if self.names.imports_tools:
             yield from self._forgotten_awaits()
         yield from self._undefined_names()
 
+    def _problem_of(self, call: Bound) -> str:
+        """`random.random()` with a tool `random` is a call of the tool; what was meant is the module."""
+        function = call.call.func
+        is_member = isinstance(function, ast.Attribute) and isinstance(self.names.target(function.value), Tool)
+        return (is_member and tool_for_module(call.tool.server, call.tool.name)) or call.problem
+
     def _called_in_another_form(self, node: ast.Call) -> Iterator[Finding]:
         target = self.names.target(node.func)
-        if isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
+        if isinstance(target, ToolModule):
+            message = f"the function is {target.tool.name}; write: {target.tool.import_line}"
+            yield self.finding(node, message, "TypeError")
+        elif isinstance(target, Form) and target.tool.refusal:
+            # `map` collects the errors of its calls and does not raise them.
+            yield self.finding(node, target.tool.refusal, "ToolError", is_sure=target.name != "map")
+        elif isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
             yield self.finding(node, problem, "TypeError")
 
     def _refused_by_schema(self, call: Bound) -> Iterator[Finding]:
@@ -154,7 +190,7 @@ class Findings:
             found = self._catalog.tool(server, tool)
             if arguments is not None and self._schema_seconds > 0:
                 check_arguments(found, arguments)
-        except (UnknownTool, InvalidArguments) as error:
+        except (UnknownTool, ToolNotCallable, InvalidArguments) as error:
             problem = str(error) if tool else ""
         self._schema_seconds -= time.monotonic() - started
         if problem:
@@ -196,11 +232,12 @@ class Findings:
             if node.id in self.names.bound or node.id in _GIVEN or node.id in told:
                 continue
             told.add(node.id)
-            hint = self._hint(node.id)
+            hint = self._hint(node)
             if hint or self.names.imports_tools:
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")
 
-    def _hint(self, name: str) -> str:
+    def _hint(self, node: ast.Name) -> str:
+        name = node.id
         tools = [tool for tool in self._catalog.tools() if tool.name == name]
         if tools:
             return f"; write: {' or '.join(tool.import_line for tool in tools[:3])}"
@@ -208,8 +245,11 @@ class Findings:
             return f"; write: from servers import {name}"
         if not self.names.imports_tools:
             return ""
-        near = difflib.get_close_matches(name[:100], [known for known in self.names.bound if known], n=1, cutoff=0.7)
-        return f"; did you mean {near[0]!r}?" if near else ""
+        meant = similar_name(name, [known for known in self.names.bound if known])
+        is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
+        if wanted := import_of(name, is_module=is_module):
+            return f"; write: {wanted}"
+        return f"; did you mean {meant!r}?" if meant else f"; {starts_fresh(self._last_result)}"
 
 
 def _arguments_of(node: ast.Call, texts: int) -> dict[str, Any] | None:

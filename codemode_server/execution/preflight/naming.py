@@ -19,6 +19,8 @@ TOOL_MODULES = frozenset({"servers", "skills", "client", "codemode", "tool_disco
 """Modules that only exist in the sandbox, as far as they have to do with tools."""
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
 _OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
+_MAX_UNKNOWN = 50
+"""More unknown names are not noted: each is compared with the names that there are, and the program may be hostile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,20 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolModule:
+    """A tool's module under a name that its function does not have: `servers.calc.hash`, with the function `hash_`."""
+
+    tool: Tool
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """`codemode` or `client`."""
 
     name: str
 
 
-Target = Package | Tool | Form | Caller | Module
+Target = Package | Tool | ToolModule | Form | Caller | Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,9 @@ class Names:
                 return self._server(name)
             case Package(server=Server() as server):
                 found = server.by_name.get(name)
-                return found if found is not None and found.name == name else None
+                return found if found is None or found.name == name else ToolModule(found)
+            case ToolModule(tool=found) if found.name == name:
+                return found
             case Tool(name=own) if own == name:  # `import servers.github.create_issue as ci; ci.create_issue(…)`
                 return owner
             case Tool() if name in ("raw", "pages", "map"):
@@ -135,7 +146,10 @@ class Names:
             self._note_unknown(node, [owner.server.name, node.attr], "AttributeError")
 
     def _note_unknown(self, node: ast.AST, path: list[str], raises: str) -> bool:
-        """Note it if there is no such server, or no such tool on it; says whether it did."""
+        """Note it if there is no such server, or no such tool on it; says whether there is none."""
+        if len(self.unknown) >= _MAX_UNKNOWN:
+            known = self._catalog.by_name.get(path[0])
+            return known is None or (len(path) > 1 and path[1] not in known.by_name)
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
@@ -145,7 +159,7 @@ class Names:
             if len(path) > 1:
                 server.tool(path[1])
         except UnknownTool as error:
-            is_settled = server.state is UpstreamState.READY and bool(server.tools)
+            is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
             message = "ToolError is there without an import" if path[1] == "ToolError" else str(error)
             self.unknown.append(Unknown(node, path[1], message, raises, is_settled))
             return True

@@ -4,7 +4,7 @@ result."""
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.gateway.received import ResultKey
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.execution.preflight.checker import Diagnostic, TypeChecker
@@ -43,11 +44,16 @@ class Checked:
     @property
     def message(self) -> str:
         """The errors as the model is told of them."""
-        return "\n".join(["nothing was run; no call was made.", *_lines(self.errors)])
+        return "\n".join(["not run:", *_lines(self.errors)])
 
     @property
-    def told_warnings(self) -> list[str]:
-        return _lines(self.warnings)
+    def doubted_keys(self) -> frozenset[ResultKey]:
+        """Keys that are reported because no result is known to have them."""
+        return frozenset(finding.doubted_key for finding in self.warnings if finding.doubted_key is not None)
+
+    def warning_lines(self, received: Set[ResultKey] = frozenset()) -> list[str]:
+        """The warnings as the model reads them, without those about keys that a result of the run had."""
+        return _lines(tuple(finding for finding in self.warnings if finding.doubted_key not in received))
 
 
 class Preflight:
@@ -60,11 +66,14 @@ class Preflight:
         listed: Callable[[], Awaitable[None]],
         strictness: Callable[[], Strictness],
         checker: TypeChecker | None = None,
+        why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:
+        """`why_no_skill` says that there is no skill of a name; empty if there is one, or that is not known."""
         self._catalog = catalog
         self._listed = listed
         self._strictness = strictness
         self._checker = checker
+        self._why_no_skill = why_no_skill
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -85,13 +94,17 @@ class Preflight:
         """What the type checker's process takes of memory now; 0 where there is none, or that can't be told."""
         return self._checker.resident_bytes if self._checker is not None else 0
 
-    async def check(self, code: str) -> Checked:
-        """Never raises for anything that the program or an upstream does."""
+    async def check(self, code: str, importable: frozenset[str] | None = None, last_result: str = "") -> Checked:
+        """Never raises for anything that the program or an upstream does.
+
+        `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
+        last result of the session that programs can read, empty if there is none.
+        """
         strictness = self._strictness()
         if strictness == "none":
             return Checked()
         try:
-            found = await self._findings(code)
+            found = await self._findings(code, importable, last_result)
         except Exception:  # a fault of ours is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
@@ -100,17 +113,19 @@ class Preflight:
         errors = tuple(finding for finding in found if finding.is_sure)
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure))
 
-    async def _findings(self, code: str) -> list[Finding]:
+    async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
         from codemode_server.execution.preflight.reading import read
 
         reading = read(code)
-        if reading is None:
+        if reading is None and ("servers" not in code or len(code) > _LARGE):
             return []
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         catalog = self._catalog()
+        if reading is None:
+            return await anyio.to_thread.run_sync(_syntax_findings, code, catalog)
         is_large = len(code) > _LARGE
-        own, found = await _worked(is_large, _read, reading, catalog)
+        own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
         except Exception:  # as above; what our own part found stands
@@ -147,11 +162,27 @@ def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> l
     return list(islice(Reader(own, document).findings(diagnostics), _MOST_LOOKED_AT))
 
 
-def _read(reading: Reading, catalog: Catalog) -> tuple[Findings, list[Finding]]:
+def _read(
+    reading: Reading,
+    catalog: Catalog,
+    importable: frozenset[str] | None,
+    last_result: str,
+    why_no_skill: Callable[[str], str],
+) -> tuple[Findings, list[Finding]]:
     from codemode_server.execution.preflight.findings import Findings
 
-    own = Findings(reading, catalog)
+    own = Findings(reading, catalog, importable, last_result, why_no_skill)
     return own, own.all()
+
+
+def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
+    from codemode_server.execution.preflight.syntax import syntax_findings
+
+    try:
+        return syntax_findings(code, catalog)
+    except (ValueError, RecursionError, MemoryError) as error:
+        logger.debug("a program can't be parsed: %r", error)
+        return []
 
 
 def _document(own: Findings) -> Document | None:

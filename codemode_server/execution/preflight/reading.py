@@ -26,7 +26,7 @@ class Reading:
     def last(self) -> ast.stmt | None:
         """The statement whose value is the program's, and is awaited if it is a coroutine."""
         body = self.tree.body
-        while body and isinstance(last := body[-1], ast.If) and _asks_for_main(last.test):
+        while body and isinstance(last := body[-1], ast.If) and asks_for_main(last.test):
             body = last.body
         return body[-1] if body else None
 
@@ -49,12 +49,16 @@ def read(code: str) -> Reading | None:
     """The program, or None for one that can't be read here: the guest, whose Python is newer, tells what is wrong."""
     if len(code) > MAX_CHARACTERS:
         return None
-    first = next((line for line in code.splitlines() if line.strip()), "")
-    text = textwrap.dedent(code) if first[:1] in (" ", "\t") else code  # as the guest does
     try:
-        return Reading(text)
+        return Reading(text_of(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def text_of(code: str) -> str:
+    """The program without the indentation that all of it has, as the guest runs it."""
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return textwrap.dedent(code) if first[:1] in (" ", "\t") else code
 
 
 def parsed(text: str) -> ast.Module:
@@ -72,10 +76,26 @@ def last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def bound_by(node: ast.AST) -> tuple[str, ...]:
+    """The names that this node itself gives a meaning, or takes it from."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.alias(name=name, asname=other):
+            return (other or name.partition(".")[0],)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return (name,)
+        case ast.MatchMapping(rest=str(name)):
+            return (name,)
+    return ()
+
+
 def _statements(parent: ast.AST) -> list[ast.AST]:
     body = getattr(parent, "body", None)
     return body if isinstance(body, list) else []
 
 
-def _asks_for_main(test: ast.expr) -> bool:
+def asks_for_main(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"

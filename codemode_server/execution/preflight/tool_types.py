@@ -17,6 +17,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader, properties_of
 from codemode_server.catalog.returns import ReturnType, declared_result
 from codemode_server.catalog.stubs import Stub
+from codemode_server.execution.preflight.places import Record, places_of, records_in
 
 HEADER = """\
 from builtins import bool as _CmBool, dict as _CmDict, float as _CmFloat, int as _CmInt, list as _CmList, str as _CmStr
@@ -54,6 +55,10 @@ class ResultClass:
     name: str
     """As in the stub."""
     keys: tuple[str, ...]
+    optional: frozenset[str]
+    """Keys that such a dict may lack."""
+    place: str
+    """Where such dicts are: `what f() gives`, `an item of f()['rows']`."""
     is_closed: bool
     """Whether the upstream declares that there are no other keys."""
 
@@ -96,25 +101,29 @@ def classes_in(text: str) -> list[str]:
 def types_of(tool: Tool) -> ToolTypes:
     name, source, classes = _written(tool.server, tool.name, tool.stub)
     closed = _closed_keys(tool) if tool.stub.returned.origin == "declared" else set()
-    return ToolTypes(
-        tool,
-        name,
-        source,
-        {key: ResultClass(tool, plain, keys, frozenset(keys) in closed) for key, (plain, keys) in classes.items()},
-    )
+    known = {
+        key: ResultClass(tool, found.name, keys, found.optional, place, frozenset(keys) in closed)
+        for key, (found, place) in classes.items()
+        for keys in [tuple(found.types)]
+    }
+    return ToolTypes(tool, name, source, known)
 
 
 @lru_cache(maxsize=512)
-def _written(server: str, name: str, stub: Stub) -> tuple[str, str, dict[str, tuple[str, tuple[str, ...]]]]:
+def _written(server: str, name: str, stub: Stub) -> tuple[str, str, dict[str, tuple[Record, str]]]:
     mark = hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:10]
     tree = ast.parse(stub.source)
     function = next(node for node in reversed(tree.body) if isinstance(node, ast.FunctionDef))
-    keys = {found: keys for node in tree.body for found, keys in _record(node)}
-    renaming = _Renaming({plain: f"_Cm{mark}_{plain}" for plain in keys})
-    parts = [ast.unparse(renaming.visit(node)) for node in tree.body if list(_record(node))]
+    records = {found.name: found for node in tree.body for found in records_in(node)}
+    returned = [ast.parse(str(case.type), mode="eval").body for case in stub.returned.by_argument]
+    places = places_of(records, f"{name}()", [*([function.returns] if function.returns else []), *returned])
+    classes = {
+        f"_Cm{mark}_{plain}": (found, places.get(plain, f"what {name}() gives")) for plain, found in records.items()
+    }
+    renaming = _Renaming({plain: f"_Cm{mark}_{plain}" for plain in records})
+    parts = [ast.unparse(renaming.visit(node)) for node in tree.body if list(records_in(node))]
     parts.append(_tool_class(mark, function, stub.returned, renaming))
     parts.append(f"_cm{mark} = _Cm{mark}()")
-    classes = {f"_Cm{mark}_{plain}": (plain, found) for plain, found in keys.items()}
     return f"_cm{mark}", "\n".join(parts), classes
 
 
@@ -151,17 +160,6 @@ def _members(annotation: ast.expr) -> list[ast.expr]:
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
         return [*_members(annotation.left), *_members(annotation.right)]
     return [annotation]
-
-
-def _record(node: ast.stmt) -> list[tuple[str, tuple[str, ...]]]:
-    """The name and the keys of a TypedDict."""
-    if isinstance(node, ast.ClassDef):
-        fields = [field.target for field in node.body if isinstance(field, ast.AnnAssign)]
-        return [(node.name, tuple(field.id for field in fields if isinstance(field, ast.Name)))]
-    match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, ast.Dict(keys=keys)])):
-            return [(name, tuple(str(key.value) for key in keys if isinstance(key, ast.Constant)))]
-    return []
 
 
 class _Renaming(ast.NodeTransformer):

@@ -54,6 +54,10 @@ class ToolError(RuntimeError):
         self.server = server
         self.tool = tool
         self.kind = kind
+        self.items: list[Any] = []
+        """For `.pages()` errors: the items read before the failure."""
+        self.page: Any = None
+        """For `.pages()` errors: the page that can't be read."""
 
 
 class Unfinished:
@@ -191,7 +195,7 @@ class Calls:
                 plain[name] = to_argument(value, resolve)
             except NotJson as error:
                 raise TypeError(f"{title}() can't send argument {name!r}: {error}") from None
-        return self._settled_by(self.link.call(server, tool, to_json(plain), raw=raw), server, tool)
+        return self._settled_by(self.link.call(server, tool, to_json(plain), raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`."""
@@ -199,7 +203,7 @@ class Calls:
             raise ToolError(f"a URI of {len(uri)} characters can't be fetched", server, "read_resource", "too_long")
         return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
 
-    def _settled_by(self, answer: Future[Any], server: str, tool: str) -> Future[Any]:
+    def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
         origin = _Origin(self, server)
 
@@ -208,7 +212,7 @@ class Calls:
                 return
             try:
                 value, encoding = answer.result()
-                result.set_result(taken := from_reply(value, encoding, origin))
+                result.set_result(taken := from_reply(value, encoding, origin, is_raw=is_raw))
                 note(tool, taken)
             except Refused as refusal:
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
@@ -235,6 +239,10 @@ class Calls:
         """
         while self.unclaimed:
             resolve(next(iter(self.unclaimed.values())))
+        self.report_failures()
+
+    def report_failures(self) -> None:
+        """Print what failed in each `map` whose errors the program never looked at."""
         for note in [note for failures in self.failures if (note := failures.note())][:_MOST_NOTES]:
             sys.stderr.write(f"{note}\n")
 

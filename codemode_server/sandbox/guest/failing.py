@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import source
+from .encoded import without_bytes
 from .mending import mend
 from .modules import PROGRAM_FILES
 
@@ -26,12 +28,15 @@ def describe(error: BaseException) -> dict[str, Any]:
     kind = type(error).__name__
     if isinstance(error, MemoryError) and "too complex to parse" in str(error):
         kind = "SyntaxError"  # memory has nothing to do with it
+    shown, hint = "\n".join(_told(own, 0)).replace(source.BODY_NAME, "<module>").strip(), mend(error)
+    if hint.replace("did you mean ", "Did you mean: ") in shown:
+        hint = ""  # Python has found the same name
     return {
         "type": kind,
         "message": _shortened(_message(error), _MAX_TEXT),
-        "traceback": _shortened("\n".join(_told(own, 0)).replace(source.BODY_NAME, "<module>").strip(), _MAX_TEXT),
+        "traceback": _shortened(shown, _MAX_TEXT),
         "line": line,
-        "hint": mend(error),
+        "hint": hint,
     }
 
 
@@ -42,14 +47,28 @@ def _told(error: traceback.TracebackException, depth: int) -> list[str]:
     if before is not None and depth < _MAX_CHAIN:
         told += _told(before, depth + 1)
         told.append("which caused:" if error.__cause__ is not None else "and while that was handled:")
-    frames = [_frame(frame) for frame in error.stack]
+    frames = [_frame(frame) for frame in _one_a_line(error.stack)]
     if len(frames) > _MAX_FRAMES:
         frames = [frames[0], f"… {len(frames) - _MAX_FRAMES + 1} more …", *frames[-_MAX_FRAMES + 2 :]]
     told += frames
-    told += [_shortened(line.rstrip("\n"), _MAX_TEXT) for line in error.format_exception_only() if line.strip()]
+    told += [
+        _shortened(without_bytes(line.rstrip("\n")), _MAX_TEXT)
+        for line in error.format_exception_only()
+        if line.strip()
+    ]
     for inner in (error.exceptions or ())[:_MAX_GROUP]:
         told += [f"  {line}" for line in _told(inner, depth + 1)] if depth < _MAX_CHAIN else []
     return told
+
+
+def _one_a_line(stack: Iterable[traceback.FrameSummary]) -> Iterator[traceback.FrameSummary]:
+    """The frames without a comprehension or lambda that runs in the line of the frame before."""
+    before = None
+    for frame in stack:
+        here = frame.filename, frame.lineno
+        if here != before or not frame.name.startswith("<"):
+            yield frame
+        before = here
 
 
 def _frame(frame: traceback.FrameSummary) -> str:
@@ -78,7 +97,7 @@ def _message(error: BaseException) -> str:
     try:
         if isinstance(error, SyntaxError):
             return str(error.msg)
-        return str(error)
+        return without_bytes(str(error))
     except Exception as broken:  # noqa: BLE001 - the program's own __str__ may raise anything
         return f"<its text raised {type(broken).__name__}>"
 

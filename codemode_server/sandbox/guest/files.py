@@ -6,15 +6,16 @@ A link is a file whose content is still at the upstream. It is fetched through t
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Generator
 from types import FrameType
 from typing import Any, Protocol
 
+from . import encoded
 from .pictures import dimensions
 
 
@@ -26,6 +27,17 @@ class Origin(Protocol):
 
     def hand_over(self, uri: str | None, value: Any, frame: FrameType | None) -> Any:
         """As a call does: the value for plain code, something to await for async code; without `uri` it is `value`."""
+
+
+class Text(str):
+    """The text of a file or result: a value, which may also be called, as `.text()` reads naturally for a file."""
+
+    __slots__ = ()
+
+    def __call__(self, encoding: str | re.Match[str] = "utf-8") -> str:
+        if isinstance(encoding, re.Match):  # `re.sub` takes for a function whatever may be called
+            return encoding.expand(str(self))
+        return self if encoding.lower() in ("utf-8", "utf8") else self.encode().decode(encoding)
 
 
 class File:
@@ -59,6 +71,11 @@ class File:
     def is_text(self) -> bool:
         """Whether the content came as text."""
         return isinstance(self._content, str)
+
+    @property
+    def files(self) -> list[File]:
+        """Itself: every result of a tool that has files has them here."""
+        return [self]
 
     def fetch(self) -> Any:
         """The file with its content; several in a list if the link stands for several. In async code: awaitable."""
@@ -110,14 +127,23 @@ class File:
     def __bytes__(self) -> bytes:
         return self.data
 
-    def text(self, encoding: str = "utf-8") -> str:
-        """The content as text."""
+    @property
+    def text(self) -> Text:
+        """The content as text.
+
+        Raises:
+            UnicodeDecodeError: it is not in UTF-8.
+        """
         content = self._fetched()
-        return content if isinstance(content, str) else content.decode(encoding)
+        try:
+            return Text(content if isinstance(content, str) else content.decode())
+        except UnicodeDecodeError as error:
+            error.reason += "; .data has the bytes, .data.decode(encoding) reads another encoding"
+            raise
 
     def json(self) -> Any:
         """The content, read as JSON."""
-        return json.loads(self.text())
+        return json.loads(self.text)
 
     def save(self, path: str | pathlib.Path) -> pathlib.Path:
         """Write the content to a file, for instance under /workspace."""
@@ -127,9 +153,18 @@ class File:
         return target
 
     def __repr__(self) -> str:
+        known = [*([repr(self.name)] if self.name else []), *([_plain(self.mime_type)] if self.mime_type else [])]
         if self.is_link:
-            return f"File(name={self.name!r}, mime_type={self.mime_type!r}, uri={self.uri!r}, is_link=True)"
-        return f"File(name={self.name!r}, mime_type={self.mime_type!r}, size={self.size})"
+            uri = [_plain(self.uri)] if self.uri else []
+            return f"<File {' '.join([*known, 'link', *uri])}: f.text, f.data and f.save(path) fetch it>"
+        ways = "f.text, f.data" if self._is_readable else "show(f), f.data, f.save(path)"
+        return f"<File {' '.join([*known, f'{self.size:,} bytes'])}: {ways}>"
+
+    @property
+    def _is_readable(self) -> bool:
+        """Whether the content came as text or has a media type of text."""
+        mime_type = (self.mime_type or "").partition(";")[0]
+        return self.is_text or mime_type.startswith("text/") or mime_type.endswith(("json", "xml"))
 
     def described(self) -> dict[str, Any]:
         """What a program's result says of it: not its bytes, but its text."""
@@ -171,42 +206,115 @@ class Shown(tuple[str, ...]):
 
 
 class Fields(dict[str, Any]):
-    """An object that a tool gave with more beside it: `files`, and a `text` that says something else."""
+    """An object that a tool gave, with what came beside it: `files`, and a `text` that says something else."""
 
-    files: list[File]
-    text: str | None
+    _files: tuple[File, ...] = ()
+    _text: str | None = None
+    _has_other_files = False
+
+    @property
+    def files(self) -> list[File]:
+        """What came beside the object, and what stands within it as base64."""
+        return list(self._files)
+
+    @property
+    def text(self) -> Any:
+        """The text that came beside the object, without one its own field of that name, or None."""
+        found = self._text if self._text is not None else self.get("text")
+        return Text(found) if isinstance(found, str) else found
 
     def __missing__(self, key: str) -> Any:
-        beside = self.beside()
-        if key in beside:
-            return beside[key]
+        if key == "files" and self._files:
+            return self.files
+        if key == "text" and self._text is not None:
+            return self._text
         raise KeyError(key)
 
     def beside(self) -> dict[str, Any]:
-        """What came beside the object and is no key of it."""
-        found = {"files": self.files or None, "text": self.text}
+        """What came beside the object and is no key of it; a file within it is seen at its place."""
+        found = {"files": self.files if self._has_other_files else None, "text": self._text}
         return {key: value for key, value in found.items() if value is not None and key not in self}
 
 
-def from_reply(value: Any, encoding: str, origin: Origin | None = None) -> Any:
+class Blocks(list[Any]):
+    """A list that a tool gave, of texts, files and values, with all its `files` and its `text`."""
+
+    _files: tuple[File, ...] = ()
+
+    @property
+    def files(self) -> list[File]:
+        """The files among the items, within them, and in base64 within the list."""
+        found = [
+            *self._files,
+            *(file for item in self if isinstance(item, (File, Fields, Blocks)) for file in item.files),
+        ]
+        return list({id(file): file for file in found}.values())
+
+    @property
+    def text(self) -> Text | None:
+        """The texts among the items, a line each, or None."""
+        texts = [item for item in self if isinstance(item, str)]
+        return Text("\n".join(texts)) if texts else None
+
+
+def _plain(part: str) -> str:
+    """A word of an upstream for a line of ours."""
+    return part if part.isprintable() else repr(part)
+
+
+def from_reply(value: Any, encoding: str, origin: Origin | None = None, *, is_raw: bool = False) -> Any:
     """What a tool gave back, as the program gets it."""
+    if is_raw:
+        encoded.note_raw(value)
+        return value
     if encoding != "blocks":
         return value
     blocks = [_from_block(block, origin) for block in value]
-    return blocks[0] if len(blocks) == 1 else blocks
+    return blocks[0] if len(blocks) == 1 else Blocks(blocks)
 
 
 def _from_block(block: dict[str, Any], origin: Origin | None) -> Any:
     if block["type"] == "text":
         return block["text"]
     if block["type"] == "json":
-        beside = block.get("beside")
-        if beside is None:
-            return block["value"]
-        fields = Fields(block["value"])
-        fields.files = [_from_block(file, origin) for file in beside.get("files", ())]
-        fields.text = beside.get("text")
-        return fields
-    data = base64.b64decode(block["data"]) if "data" in block else block.get("text")
+        return _from_value(block["value"], block.get("beside", {}), origin)
+    return _file(block, block.get("data"), origin)
+
+
+def _from_value(value: Any, beside: dict[str, Any], origin: Origin | None) -> Any:
+    """A value with what came beside it; files within it are decoded from their place."""
+    files: list[File] = []
+    has_others = False
+    for block in beside.get("files", ()):
+        data = _at(value, block["at"]) if "at" in block else block.get("data")
+        has_others |= "at" not in block
+        place = f".files[{len(files)}]" if isinstance(value, (dict, list)) else ""
+        files.append(_file(block, data, origin, place))
+    made: Any = value
+    if isinstance(value, dict) and beside:
+        made = Fields(value)
+        made._text, made._has_other_files = beside.get("text"), has_others
+    elif isinstance(value, list) and files:
+        made = Blocks(value)
+    else:
+        return made
+    made._files = tuple(files)
+    return made
+
+
+def _at(value: Any, path: list[Any]) -> str | None:
+    try:
+        for step in path:
+            value = value[step]
+    except (LookupError, TypeError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _file(block: dict[str, Any], data: str | None, origin: Origin | None, place: str = "") -> File:
     names = block.get("mime_type"), block.get("name"), block.get("uri")
-    return File(data, *names, size=block.get("size"), description=block.get("description"), origin=origin)
+    content: bytes | str | None = block.get("text")
+    if data is not None:
+        content = encoded.decoded(data)
+        encoded.note(data, block.get("mime_type"), block.get("name"), place)
+    return File(content, *names, size=block.get("size"), description=block.get("description"), origin=origin)

@@ -2,7 +2,8 @@
 
 Items are taken as they are needed, by whoever waits, so they may come from a generator that calls tools itself. One
 that fails leaves None in its place and its error in `errors`; only what no item can change (the tool is not permitted,
-or is gone) is raised, as is what the items themselves raise.
+or is gone) is raised, as is what the items themselves raise. If the first item does not fit the tool's parameters, it
+is likely that none does: that is raised as well, before any call.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Failures:
             return None
         index, error = min(self.errors.items(), key=lambda it: it[0])
         return (
-            f"{self.title}.map(): {len(self.errors)} of {self.calls} calls failed, and .errors was not looked at; "
-            f"item {index}: {type(error).__name__}: {str(error)[:300]}"
+            f"{self.title}.map(): {len(self.errors)} of {self.calls} calls failed and left None in the result; "
+            f"item {index}: {type(error).__name__}: {str(error)[:300]} "
+            "(result.errors has each error by its item's index, result.ok the results of the others)"
         )
 
 
@@ -135,6 +137,8 @@ class PendingMap(PendingCall):
         try:
             self._in_flight[index] = self._begin(item)
         except (TypeError, ToolError) as error:
+            if index == 0 and isinstance(error, TypeError):
+                raise TypeError(f"{self._title}.map(): the first item does not fit: {error}") from None
             self._failures.errors[index] = error
         else:
             self._in_flight[index].add_done_callback(lambda _: self._done.append(index))

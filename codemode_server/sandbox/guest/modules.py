@@ -18,12 +18,14 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .advice import on_module
 from .calls import Calls, ToolError, Unfinished, resolve
 from .files import File
 from .link import Link, Refused
 from .results import Results
 from .showing import make_show
 from .stubs import Stub, stub_decorator
+from .value_descriptions import is_json
 
 PROGRAM_FILES: set[str] = {"program.py"}
 """Files whose lines may show in a traceback: the program's own and the skills'."""
@@ -110,7 +112,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class MissingModules(importlib.abc.MetaPathFinder):
-    """Last in line: says of a module that is not there what to do about it."""
+    """The last finder: says what to do about a missing module."""
 
     def __init__(self, advice: str) -> None:
         self._advice = advice
@@ -121,10 +123,7 @@ class MissingModules(importlib.abc.MetaPathFinder):
         root = fullname.partition(".")[0]
         if path is not None or root.startswith("_") or root in sys.modules:
             return None
-        if fullname in ("requests", "httpx", "aiohttp", "urllib3"):
-            advice = "programs have no network; call a tool instead: from servers.<server> import <tool>"
-        else:
-            advice = self._advice
+        advice = on_module(fullname, self._advice) or self._advice
         raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
 
 
@@ -189,13 +188,15 @@ def _caller(calls: Calls) -> Callable[..., Any]:
 
 
 def _lenient(loads: Callable[..., Any]) -> Callable[..., Any]:
-    """`json.loads` that leaves alone what is no text: results come read already, which not every program knows."""
+    """`json.loads` that also takes results: most are parsed already, and some hold a JSON text as their only value."""
 
     @functools.wraps(loads)
     def lenient(s: Any, **options: Any) -> Any:
         s = resolve(s)
         if isinstance(s, File):
-            s = s.text()
+            s = s.text
+        if isinstance(s, dict) and len(s) == 1 and isinstance(text := next(iter(s.values())), str) and is_json(text):
+            s = text
         return s if isinstance(s, dict | list | int | float | None) else loads(s, **options)
 
     return lenient

@@ -8,6 +8,7 @@ import io
 import time
 from typing import Any
 
+from .encoded import without_bytes
 from .link import Link
 
 _PROMPT_WRITES = 2_000
@@ -43,8 +44,9 @@ class Output(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if not text:
             return 0
-        self._parts.append(text)
-        self._size += len(text)
+        shown = without_bytes(text)
+        self._parts.append(shown)
+        self._size += len(shown)
         self._writes += 1
         if (
             self._writes <= _PROMPT_WRITES

@@ -25,7 +25,7 @@ _NEXT = words(
     "nextcursor nextpagetoken nexttoken nextpagecursor nextstartcursor nextmarker nextcontinuationtoken "
     "endcursor nextoffset nextstartat nextstartindex nextstart nextskip nextpagenumber nextpageuri "
     "nextpageurl nextpagelink nextlink odatanextlink nexturl nexturi nextrecordsurl nextpage next "
-    "continuationtoken paginationtoken scrollid bookmark lastevaluatedkey lastkey cursor pagetoken "
+    "continuationtoken paginationtoken scrollid bookmark lastevaluatedkey lastkey nextrange cursor pagetoken "
     "marker after offset"
 )
 _ECHOES = frozenset(words("cursor pagetoken marker after offset bookmark continuationtoken"))
@@ -49,6 +49,12 @@ _ITEMS = words(
 _BESIDE = frozenset(
     words("errors warnings links columns headers fields facets included aggregations suggestions notes")
 )
+
+
+_TEXT_CHARACTERS = 600
+"""At the end of a text, and at its beginning, where it says how to go on."""
+_GOES_ON = re.compile(r"\b(?:more|next|continu\w*|truncated|remaining|rest)\b|\bnext[_-]|[\"'`]next", re.I)
+_NO_MARK = re.compile(r"none|null|argument|parameter|value|from|the|a|of|to|with", re.I)
 
 
 class Unclear(Exception):
@@ -104,6 +110,25 @@ def next_mark(page: Any, sent: Iterable[Any]) -> tuple[bool, Any]:
                     if normal(key) == inner and isinstance(mark, str | int):
                         return True, mark or None
     return False, None
+
+
+def mark_in_text(text: str, parameter: str, *, is_number: bool, sent: Iterable[Any]) -> str | None:
+    """The value of a parameter that gives the next page, where a text says so at its end or beginning.
+
+    Like `Content truncated. Call fetch with a start_index of 5000 to get more content.` or `next_range: A101:D200`.
+    """
+    said = {str(value) for value in sent}
+    name = "[_ -]?".join(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parameter).lower()))
+    value = r"\d{1,18}" if is_number else r"[^\s\"'`<>,;)}\]]{1,500}"
+    pattern = rf"\b(?:next[_ -]?)?{name}[\"'`]?\s*(?:=|:|of|to|as|is)?\s*[\"'`]?({value})"
+    for part in (text[-_TEXT_CHARACTERS:], text[:_TEXT_CHARACTERS]):
+        for line in part.splitlines():
+            if _GOES_ON.search(line):
+                found: list[str] = [it.rstrip(".") for it in re.findall(pattern, line, re.I)]
+                marks = [it for it in found if it and it not in said and not _NO_MARK.fullmatch(it)]
+                if marks:
+                    return marks[-1]
+    return None
 
 
 def says_more(page: Any) -> bool | None:

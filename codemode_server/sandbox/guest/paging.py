@@ -1,16 +1,17 @@
 """`tool.pages(…)`: the items of all pages of a tool that gives its results page by page.
 
-The parameter that turns the page is known by its name: a cursor, a page number or an offset. A cursor is taken from
-what the page says of the next one (see `page_marks`); numbers and offsets go on until a page is empty, or shorter than
-one before it, or the page says that it is the last. A page that can't be read so, and a tool that turns no page, is an
-error: pages are never left out silently.
+The parameter that turns the page (see `page_parameters`) is a cursor, a range, a page number or an offset. A cursor is
+taken from what the page says of the next one (see `page_marks`); numbers and offsets go on until a page is empty, or
+shorter than one before it, or the page says that it is the last. A page that is a text is one item, and says itself how
+to go on. A page that can't be read so, or a tool that has no paging parameter, is an error: pages are never left out
+silently. The error has what was read before in `items`, and the page that can't be read in `page`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,65 +19,17 @@ from . import page_marks
 from .calls import ToolError, Unfinished
 from .link import Link
 from .page_marks import normal, words
+from .page_parameters import Ways
 
 MOST_PAGES = 1_000
-CURSORS = words(
-    "cursor nextcursor pagecursor startcursor aftercursor endcursor pagetoken nextpagetoken nexttoken "
-    "paginationtoken continuationtoken continuation starttoken pagingtoken marker nextmarker bookmark "
-    "scrollid exclusivestartkey startingafter after"
-)
-NUMBERS = words("page pagenumber pagenum pageno pageindex pageidx currentpage")
-OFFSETS = words("offset skip startat startindex startfrom start")
-_SIZES = words("limit pagesize perpage maxresults maxitems maxcount top count size first take rows")
-_FROM_ZERO = re.compile(
-    r"\b(0|zero)[- ](based|indexed)|start(s|ing)? (at|from|with) (0|zero)\b|>= 0|\b0 \(the first", re.I
-)
-
-
-class Ways:
-    """How the page of one tool can be turned."""
-
-    def __init__(self, title: str, parameters: Mapping[str, tuple[str, Any]], documentation: str) -> None:
-        """`parameters`: Python name → annotation and default."""
-        self.title = title
-        self._parameters = parameters
-        self._documentation = documentation
-        self.cursor = self._first_of(CURSORS, lambda kind: kind != "bool")
-        self.number = self._first_of(NUMBERS, _is_number)
-        self.offset = self._first_of(OFFSETS, _is_number)
-        self.size = self._first_of(_SIZES, _is_number)
-        if self.offset is not None and normal(self.offset) == "start" and self._first_of(["end", "stop"], bool):
-            self.offset = None  # a range, not a page
-        if not (self.cursor or self.number or self.offset):
-            raise TypeError(f"{title}() has no parameter that turns pages (a cursor, page or offset); call it as it is")
-
-    def default(self, name: str) -> int | None:
-        """The number that is meant where a parameter is left out."""
-        found = self._parameters[name][1]
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-    def first_number(self) -> int:
-        """The number of the first page, as far as the stub says."""
-        name = self.number or ""
-        lines = map(str.strip, self._documentation.splitlines())
-        said = [line for line in lines if line.startswith((f"{name}:", f"{name} ("))]
-        is_from_zero = "ind" in normal(name) or "idx" in normal(name) or any(map(_FROM_ZERO.search, said))
-        default = self.default(name)
-        return default if default is not None else 0 if is_from_zero else 1
-
-    def _first_of(self, names: list[str], fits: Callable[[str], bool]) -> str | None:
-        found = {normal(name): name for name, (kind, _) in self._parameters.items() if fits(kind)}
-        return next((found[name] for name in names if name in found), None)
+_POSITIONS = words("startindex startat startfrom start")
+"""Offsets into one long text; the last part has no continuation note."""
 
 
 def _as_int(value: Any) -> int | None:
     if isinstance(value, str) and value.isdecimal():
         return int(value)
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _is_number(annotation: str) -> bool:
-    return any(word in annotation for word in ("int", "float", "Any"))
 
 
 class _Turner:
@@ -92,28 +45,47 @@ class _Turner:
         self._path: tuple[str, ...] | None = None
         self._seen: list[Any] = []
         self._before: list[Any] | None = None
+        self._has_marked_text = False
+        self._here: list[Any] = []
+        self._given: list[Any] = []
 
     def take(self, page: Any, *, is_whole: bool) -> list[Any]:
-        """The items of a page, and on to the next one."""
-        sent = self.arguments or {}
+        """What a page gives: its items, or the page itself; `turn` comes after they are given."""
         self._pages += 1
-        items = self._items_of(page, is_whole)
-        self._items += len(items)
-        step = self._step(page, items, sent)
+        self._here = self._items_of(page, is_whole)
+        self._items += len(self._here)
+        given = [page] if is_whole else self._here
+        self._given += given
+        return given
+
+    def turn(self, page: Any) -> None:
+        """Go on to the next page."""
+        sent, items = self.arguments or {}, self._here
+        step = self._step_of_text(page, items, sent) if isinstance(page, str) else self._step(page, items, sent)
         if step is not None and self._pages >= MOST_PAGES:
             raise self._error(f"did not end after {MOST_PAGES:,} pages; use .first(count), or narrow the search")
         self._longest = max(self._longest, len(items))
         self._before = items
         self.arguments = None if step is None else {**sent, **step}
-        return items
+
+    def failed(self, error: ToolError) -> None:
+        """A call did not succeed: its error gets what was read before."""
+        error.items = self._given
+        if self._given:
+            title, count = self._ways.title, len(self._given)
+            error.add_note(
+                f"page {self._pages + 1} of {title}.pages(); .items of this error has the {count} read before"
+            )
 
     def _items_of(self, page: Any, is_whole: bool) -> list[Any]:
+        if isinstance(page, str):
+            return [page]
         try:
             if self._path is None:
                 self._path = page_marks.items_path(page)
         except page_marks.Unclear as unclear:
             if not is_whole:
-                raise self._error(f"gave several lists ({unclear}); take them from .by_page()") from None
+                raise self._error(f"gave several lists ({unclear}); take them from .by_page()", page) from None
         if self._path is not None:
             return page_marks.at(page, self._path)
         if is_whole:
@@ -121,7 +93,7 @@ class _Turner:
         what = (
             f"an object with {', '.join(map(repr, list(page)[:10]))}" if isinstance(page, dict) else type(page).__name__
         )
-        raise self._error(f"gave no list of items but {what}; take whole pages from .by_page()")
+        raise self._error(f"gave no list of items but {what}; take whole pages from .by_page()", page)
 
     def _step(self, page: Any, items: list[Any], sent: dict[str, Any]) -> dict[str, Any] | None:
         """What to ask for next, as arguments; None at the end."""
@@ -141,8 +113,29 @@ class _Turner:
             if isinstance(last, dict) and last.get("id") is not None:
                 return self._unless_seen({ways.cursor: last["id"]})
         if more or mark is not None:
-            raise self._error("says that there are more, but not how to ask for them; call it page by page")
+            raise self._error(
+                "says that there are more items, but not how to ask for them; pass the page argument yourself"
+            )
         return None
+
+    def _step_of_text(self, page: str, items: list[Any], sent: dict[str, Any]) -> dict[str, Any] | None:
+        """As `_step`, of a page that is a text."""
+        ways = self._ways
+        for name in (ways.cursor, ways.offset, ways.number):
+            if name is not None:
+                is_number = name != ways.cursor or ways.takes_number(name)
+                mark = page_marks.mark_in_text(page, name, is_number=is_number, sent=sent.values())
+                if mark is not None:
+                    self._has_marked_text = True
+                    return self._unless_seen({name: int(mark) if is_number else mark})
+        if items == self._before:
+            raise self._error(
+                f"gave the same page twice: {ways.cursor or ways.offset or ways.number!r} doesn't select the page"
+            )
+        is_position = ways.offset is not None and normal(ways.offset) in _POSITIONS
+        if self._has_marked_text or ways.cursor is not None or is_position:
+            return None
+        raise self._error("is a text that has no continuation note; pass the page argument yourself", page)
 
     def _by_mark(self, mark: Any) -> dict[str, Any] | None:
         ways, query = self._ways, page_marks.query_of(mark)
@@ -163,9 +156,9 @@ class _Turner:
     ) -> dict[str, Any] | None:
         ways = self._ways
         if items and items == self._before:
-            raise self._error(f"gave the same page twice: {ways.number or ways.offset!r} does not turn it")
+            raise self._error(f"gave the same page twice: {ways.number or ways.offset!r} doesn't select the page")
         if self._path is None and more is None:
-            raise self._error("gave no list by which to tell where the pages end; call it page by page")
+            raise self._error("gave no list, so the last page can't be recognised; pass the page argument yourself")
         if not more and (not items or len(items) < self._longest or self._has_all(page, items, sent)):
             return None
         if ways.number is not None:
@@ -192,10 +185,13 @@ class _Turner:
         self._seen.append(step)
         return step
 
-    def _error(self, message: str) -> ToolError:
-        return ToolError(
-            f"{self._ways.title}.pages(): page {self._pages} {message}", tool=self._ways.title, kind="pages"
-        )
+    def _error(self, message: str, page: Any = None) -> ToolError:
+        title, count = self._ways.title, len(self._given)
+        read = f" (.items of this error has the {count} read so far)" if count else ""
+        read += " (.page of this error has it)" if page is not None and not count else ""
+        error = ToolError(f"{title}.pages(): page {self._pages} {message}{read}", tool=title, kind="pages")
+        error.items, error.page = self._given, page
+        return error
 
 
 class Pages(Unfinished):
@@ -227,21 +223,39 @@ class Pages(Unfinished):
         return self._with(is_whole=True)
 
     def __iter__(self) -> Iterator[Any]:
-        left = self._most
-        turner = _Turner(self._ways, self._arguments)
-        while turner.arguments is not None and left != 0:
-            for item in self._taken(turner, self._link.wait(self._begin(turner.arguments)), left):
-                yield item
-                left = None if left is None else left - 1
+        for step in self._steps():
+            if isinstance(step, Future):
+                with contextlib.suppress(ToolError):  # raised from `_steps`
+                    self._link.wait(step)
+            else:
+                yield from step
 
     async def __aiter__(self) -> AsyncIterator[Any]:
+        for step in self._steps():
+            if isinstance(step, Future):
+                with contextlib.suppress(ToolError):
+                    await asyncio.wrap_future(step)
+            else:
+                for item in step:
+                    yield item
+
+    def _steps(self) -> Iterator[Future[Any] | list[Any]]:
+        """The call for each page, to be waited for, and then what the page gives."""
         left = self._most
         turner = _Turner(self._ways, self._arguments)
         while turner.arguments is not None and left != 0:
-            page = await asyncio.wrap_future(self._begin(turner.arguments))
-            for item in self._taken(turner, page, left):
-                yield item
-                left = None if left is None else left - 1
+            call = self._begin(turner.arguments)
+            yield call
+            try:
+                page = call.result()
+            except ToolError as error:
+                turner.failed(error)
+                raise
+            given = turner.take(page, is_whole=self._is_whole)[:left]
+            yield given
+            left = None if left is None else left - len(given)
+            if left != 0:
+                turner.turn(page)
 
     def __await__(self) -> Generator[Any, Any, list[Any]]:
         return self._collected().__await__()
@@ -254,10 +268,6 @@ class Pages(Unfinished):
 
     def __repr__(self) -> str:
         return f"<{self._ways.title}.pages(…): iterate over it>"
-
-    def _taken(self, turner: _Turner, page: Any, left: int | None) -> list[Any]:
-        items = turner.take(page, is_whole=self._is_whole)
-        return ([page] if self._is_whole else items)[:left]
 
     def _with(self, **changed: Any) -> Pages:
         same = {"most": self._most, "is_whole": self._is_whole}

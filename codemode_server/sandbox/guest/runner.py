@@ -11,10 +11,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import source
+from . import lines, source
 from .calls import Calls, ToolError, finish, resolve
 from .failing import FILENAME, describe
 from .link import LimitPassed, Link, to_json
+from .new_files import NewFiles
 from .output import Output
 from .showing import hint_on
 from .values import to_result
@@ -41,6 +42,8 @@ def run(
 
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
+    files = NewFiles()
+    files.install()
     reserve = bytearray(_RESERVE_BYTES)
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
@@ -56,7 +59,10 @@ def run(
         text = to_json({"op": "exceeded", "setting": passed.setting})
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
+        files.remove_empty(error)
+        calls.report_failures()  # an error may come of a None that stands for a call that failed
         text = to_json({**done, "value": None, "value_form": "none", "hint": "", "error": describe(error)})
+    lines.stop()
     before_end()
     flush()
     link.send_text(text)
@@ -87,7 +93,12 @@ class _Program:
         }.items():
             setattr(builtins, name, hook)
         sys.breakpointhook = _no_breakpoint
-        code, _ = source.compile_program(self._code, FILENAME)
+        try:
+            code, _ = source.compile_program(self._code, FILENAME)
+        except SyntaxError as error:
+            error.msg = f"{error.msg} (nothing was run)"
+            raise
+        lines.start(code, calls.link)
         result = eval(code, self._module.__dict__)  # noqa: S307 - this is the sandbox
         if source.is_coroutine_code(code):
             self._run_async(result)

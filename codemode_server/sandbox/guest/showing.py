@@ -9,13 +9,15 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from .files import File, Shown
+from . import encoded
+from .files import Blocks, Fields, File, Shown
 from .link import Link, Refused
 
 _FEW = 100
+_MAX_DEPTH = 100
 _TAKES = (
-    "a File, bytes with mime_type=, the path of a file, a Pillow image, a matplotlib figure, or a list of these; "
-    "a plain value is returned by ending the program with it"
+    "a File, a result with files, bytes with mime_type=, the path of a file, a Pillow image, a matplotlib figure, or a "
+    "list of these; a plain value is returned by ending the program with it"
 )
 
 
@@ -23,11 +25,13 @@ def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]
     """`show` over one link; `resolve` gives the value of a call on its way."""
 
     def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
-        """Show images, sounds or files to the model: File, bytes, path, Pillow image, matplotlib figure, or a list.
+        """Show images, sounds or files to the model: File, bytes, path, Pillow image, matplotlib figure, or a list;
+        of a tool's result all its files.
 
         What is past the budget is kept, and the model is told where.
         """
-        files = [file for thing in things for file in _files(resolve(thing), resolve)]
+        found = [file for thing in things for file in _files(resolve(thing), resolve)]
+        files = list({id(file): file for file in found}.values())
         if not files:
             raise TypeError(f"show() has nothing to show; it takes {_TAKES}")
         return Shown(tuple(_sent(link, file, name if len(files) == 1 else None, mime_type) for file in files))
@@ -36,11 +40,17 @@ def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]
 
 
 def hint_on(value: Any) -> str:
-    """What to say of a program's value that has to be shown to be seen."""
+    """What to say of a program's value that has to be shown to be seen, or of bytes that its output left out."""
     parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    for thing in (value, *islice(parts, _FEW)):
-        if (isinstance(thing, File) and not thing.is_text) or _is_picture(thing):
-            return "bytes are not in a value: from codemode import show; show(file) shows an image or file"
+    few = (value, *islice(parts, _FEW))
+    files = [thing for thing in few if isinstance(thing, File) and not thing.is_text]
+    if files and all(file.is_link for file in files):
+        return "a link is fetched by file.text, file.data or file.save(path)"
+    if files or encoded.is_used() or any(map(_is_picture, few)):
+        return (
+            "bytes are not in a value or output: from codemode import show; show(file) shows an image or file, "
+            "file.save(path) saves it; a result has .files"
+        )
     return ""
 
 
@@ -60,8 +70,13 @@ def _sent(link: Link, file: File, name: str | None, mime_type: str | None) -> st
 
 
 def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
-    if isinstance(thing, (list, tuple)):
-        return [file for item in thing for file in _files(resolve(item), resolve)]
+    if isinstance(thing, (dict, list, tuple)):
+        files = _files_within(thing, resolve)
+        if not files and thing:
+            raise TypeError(f"show() found no file in this {type(thing).__name__}; it takes {_TAKES}")
+        return files
+    if isinstance(thing, str) and (found := encoded.file_in(thing)) is not None:
+        return [File(*found)]
     if isinstance(thing, File):
         return [thing]
     if isinstance(thing, (bytes, bytearray, memoryview)):
@@ -76,6 +91,30 @@ def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
         form = thing.format if thing.format in ("PNG", "JPEG", "GIF", "WEBP") else "PNG"
         return [_saved(lambda file: thing.save(file, format=form), f"image/{form.lower()}")]
     raise TypeError(f"show() takes {_TAKES}; not {type(thing).__name__}")
+
+
+def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> list[File]:
+    """The files in a dict or list, however deep; texts and other values in it are passed over.
+
+    Texts are paths only in a list that holds nothing else: beside files they are what a tool said of these.
+    """
+    if isinstance(thing, (Fields, Blocks)) and thing.files:
+        return thing.files
+    items = list(thing.values()) if isinstance(thing, dict) else [resolve(item) for item in thing]
+    if not isinstance(thing, (dict, Blocks)) and items and all(isinstance(item, (str, pathlib.Path)) for item in items):
+        return [file for item in items for file in _files(item, resolve)]
+    found: list[File] = []
+    for item in items:
+        if isinstance(item, (dict, list, tuple)):
+            found += _files_within(item, resolve, depth + 1) if depth < _MAX_DEPTH else []
+        elif not _is_plain(item):
+            found += _files(item, resolve)
+    return found
+
+
+def _is_plain(item: Any) -> bool:
+    """Whether an item of a list or dict is no file."""
+    return item is None or isinstance(item, (int, float)) or (isinstance(item, str) and encoded.file_in(item) is None)
 
 
 def _saved(save: Callable[[io.BytesIO], Any], mime_type: str) -> File:

@@ -21,7 +21,6 @@ STAR_HOOK = "__codemode_star__"
 BODY_NAME = "__codemode_body__"
 
 _TOOL_MODULES = ("servers", "skills", "client", "codemode")
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONSUMERS = frozenset(
     "gather wait wait_for as_completed shield create_task ensure_future run run_until_complete".split()  # noqa: SIM905

@@ -10,17 +10,21 @@ one dict of arguments. Whether it blocks or gives something to await depends on 
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
-from .calls import Calls, called_from_async, resolve
+from .advice import MAP_COLLECTS_ERRORS, MAP_TAKES, MAP_TAKES_A_LIST
+from .calls import Calls, PendingCall, called_from_async, resolve
+from .files import File
 from .mapping import PendingMap
-from .paging import Pages, Ways
+from .page_parameters import Ways
+from .paging import Pages
+from .similar_names import similar_name
+from .value_descriptions import shape
 
 _TAKES_OBJECTS = {"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"}
 _MOST_NAMES = 30
@@ -62,11 +66,14 @@ class Stub:
         raw.__dict__.update(self.__dict__, _is_raw=True)
         return raw
 
-    def map(self, items: Iterable[Any], /, *, concurrency: int = 8, **common: Any) -> Any:
+    def map(self, items: Iterable[Any] | None = None, /, *, concurrency: int = 8, **common: Any) -> Any:
         """A call for each item, some at a time: see `mapping`."""
         if not isinstance(concurrency, int) or concurrency < 1:
             raise ValueError(f"concurrency={concurrency!r} is no number of calls")
-        shared = self._bind((), common, self._names)
+        items = _items_of(self._name, items)
+        if "return_exceptions" in common and not (self._open or "return_exceptions" in self._names):
+            raise TypeError(f"{self._name}{MAP_COLLECTS_ERRORS}")
+        shared = self._bind((), common, self._names, form=".map")
         free = [name for name in self._names if name not in shared]
 
         def begin(item: Any) -> Future[Any]:
@@ -83,10 +90,10 @@ class Stub:
         """The items of all pages: see `paging`."""
         if self._is_raw:
             raise TypeError(f"{self._name}.raw has no pages; take whole results from {self._name}.pages(…).by_page()")
+        bound = self._bind(args, kwargs, self._names)
         kinds = _annotations(self._function)
         parameters = {name: (kinds.get(name, "Any"), self._defaults[name]) for name in self._names}
         ways = Ways(self._name, parameters, self._function.__doc__ or "")
-        bound = self._bind(args, kwargs, self._names)
         for name, first in ((ways.number, ways.first_number), (ways.offset, int)):
             if name in self._required and name not in bound:
                 bound[name] = first()
@@ -104,7 +111,7 @@ class Stub:
         arguments = {self._raw.get(name, name): value for name, value in bound.items()}
         return self._calls.begin(self._server, self._name, arguments, self._name, raw=self._is_raw)
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], form: str = "") -> dict[str, Any]:
         """What is given, under the parameters' names; `names` are those that positions stand for."""
         if len(args) == 1 and not kwargs and isinstance(args[0], Mapping) and self._is_all_arguments(args[0], names):
             kwargs, args = dict(args[0]), ()
@@ -116,13 +123,14 @@ class Stub:
             if name in bound:
                 raise TypeError(f"{self._name}() got argument {name!r} twice. {self._usage()}")
             if name not in self._names and not self._open:
-                raise TypeError(f"{self._name}() has no argument {key!r}{self._nearest(key)} {self._usage()}")
+                meant = self._meant(key, [*bound, *kwargs])
+                raise TypeError(f"{self._name}{form}() has no argument {key!r}{meant} {self._usage(form)}")
             bound[name] = value
         return {name: value for name, value in bound.items() if value is not ...}
 
     def _check_required(self, missing: list[str]) -> None:
         if missing:
-            raise TypeError(f"{self._name}() misses {', '.join(map(repr, missing))}. {self._usage()}")
+            raise TypeError(f"{self._name}() is missing {', '.join(map(repr, missing))}. {self._usage()}")
 
     def _is_all_arguments(self, given: Mapping[Any, Any], names: list[str]) -> bool:
         """Whether one dict is all the arguments, rather than the first of them."""
@@ -135,14 +143,16 @@ class Stub:
         annotation = _annotations(self._function).get(name, "Any")
         return _takes_objects(ast.parse(annotation, mode="eval").body, self._function.__globals__)
 
-    def _nearest(self, name: str) -> str:
-        near = difflib.get_close_matches(name, [*self._names, *self._python], n=1, cutoff=0.5)
-        return f"; did you mean {near[0]!r}?" if near else "."
+    def _meant(self, name: str, given: list[str]) -> str:
+        free = [known for known in self._names if known not in given and self._raw.get(known) not in given]
+        meant = similar_name(name, free, preferred=[known for known in free if known in self._required])
+        return f"; did you mean {meant!r}?" if meant else "."
 
-    def _usage(self) -> str:
-        if not self._names:
+    def _usage(self, form: str = "") -> str:
+        own = [*MAP_TAKES] if form == ".map" else []
+        if not self._names and not own:
             return "It takes any keywords." if self._open else "It takes no arguments."
-        shown = [name if name in self._required else f"[{name}]" for name in self._names[:_MOST_NAMES]]
+        shown = [*own, *(name if name in self._required else f"[{name}]" for name in self._names[:_MOST_NAMES])]
         return f"It takes {', '.join(shown)}{', …' if len(self._names) > _MOST_NAMES else ''}."
 
 
@@ -153,6 +163,20 @@ def stub_decorator(calls: Calls) -> Callable[..., Callable[[Callable[..., Any]],
         return lambda function: Stub(calls, function, server, name, renamed or {})
 
     return tool
+
+
+def _items_of(name: str, items: Any) -> Iterable[Any]:
+    """The items of a map.
+
+    Raises:
+        TypeError: they are one text, one object, or nothing that has items.
+    """
+    if isinstance(items, PendingCall):
+        items = resolve(items)
+    if not isinstance(items, (str, bytes, Mapping, File)) and hasattr(items, "__iter__"):
+        return cast("Iterable[Any]", items)
+    what = f"the tool {items._name}, which is not called" if isinstance(items, Stub) else shape(items)
+    raise TypeError(f"{name}{MAP_TAKES_A_LIST}, not {what}")
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, str]:

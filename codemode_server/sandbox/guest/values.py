@@ -24,6 +24,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from .encoded import MIN_CHARACTERS, without_bytes
 from .files import Fields, File, Shown
 
 MAX_DEPTH = 100
@@ -51,8 +52,10 @@ class _Encoder:
 
     def encode(self, value: Any, depth: int = 0) -> Any:
         kind = type(value)
-        if value is None or kind is str or kind is bool:
+        if value is None or kind is bool:
             return value
+        if kind is str:
+            return value if len(value) < MIN_CHARACTERS else self._text(value)
         if kind is int or (isinstance(value, int) and not isinstance(value, (bool, enum.Enum))):
             return int(value) if value.bit_length() <= _MAX_INTEGER_BITS else self._stranger(value)
         value = self._unfinished(value)
@@ -61,7 +64,7 @@ class _Encoder:
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else self._not_a_number(value)
         if isinstance(value, str):
-            return str.__str__(value)
+            return self._text(str.__str__(value))
         if isinstance(value, (datetime.date, datetime.time)):
             return value.isoformat()
         if isinstance(value, _PLAIN_TEXT):
@@ -104,6 +107,9 @@ class _Encoder:
     def _list(self, value: Iterable[Any], depth: int) -> list[Any]:
         return [self.encode(item, depth + 1) for item in value]
 
+    def _text(self, value: str) -> str:
+        return without_bytes(value)
+
     def _not_a_number(self, value: float) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
@@ -115,6 +121,9 @@ class _Encoder:
 
 
 class _ArgumentEncoder(_Encoder):
+    def _text(self, value: str) -> str:
+        return value
+
     def _not_a_number(self, value: float) -> Any:
         raise NotJson(f"{value!r} has no form in JSON")
 
@@ -162,7 +171,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, int):
         return f"<int of {value.bit_length()} bits>"
     try:
-        return repr(value)
+        return without_bytes(repr(value))
     except RecursionError:
         return reprlib.repr(type(value))
     except Exception as error:  # noqa: BLE001 - the program's own __repr__ may raise anything

@@ -19,16 +19,17 @@ from codemode_server.model import IsolationLevel
 from codemode_server.sandbox import frames, quota
 from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
+from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.microvm import image, runtime
 from codemode_server.sandbox.microvm.leftovers import Run
 from codemode_server.sandbox.microvm.machine import BootFailed, Build, Machine, Transport
 from codemode_server.sandbox.microvm.pool import Pool
 from codemode_server.sandbox.microvm.wire import WireBroken
-from codemode_server.settings import LimitSettings, SandboxSettings
+from codemode_server.settings import DEFAULT_IMAGE, LimitSettings, SandboxSettings
 
 _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
-"""Of a microVM's memory: its kernel, the keeper, the interpreter, and some of the scratch folders."""
+"""Memory of a microVM beside the program: its kernel, the keeper, the interpreter, and some of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MOST_TRIES = 3
 _TRIAL_SECONDS = 300.0
@@ -68,6 +69,7 @@ class MicrovmBackend:
         announce: Callable[[str], None] = _log.info,
     ) -> None:
         self._announce = announce
+        self.importable: frozenset[str] | None = STANDARD if settings.image == DEFAULT_IMAGE else None
         longest = limits.wall_seconds + limits.upstream_seconds + _AFTER_AGE_SECONDS
         self._build = Build(
             image=settings.image,
@@ -133,13 +135,13 @@ class MicrovmBackend:
         """
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
+        within = quota.Quota(program, [program.workspace] if program.workspace is not None else [])
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
             wire.on_over = lambda: quota.exceed(channel, program)
-            folders = [program.workspace] if program.workspace is not None else []
-            outcome = await quota.run_within(channel, program, folders, machine.pid)
+            outcome = await within.run(channel, machine.pid)
             gone = wire.gone
         finally:
             wire.on_over = lambda: None
@@ -148,7 +150,7 @@ class MicrovmBackend:
         if channel.is_gone:
             return _with_reason(outcome, program, gone)
         if ended is not None and ended.get("over") is True and quota.ended_itself(outcome):
-            return quota.over(outcome, program)
+            outcome = quota.over(outcome, program)
         return outcome
 
 

@@ -33,7 +33,7 @@ class Stored:
 
     reference: str
     digest: str
-    """Of the manifest for this machine; not that of an index over several platforms."""
+    """Digest of the manifest for this machine, not of an index over several platforms."""
     architecture: str
     """`amd64`, `arm64`; empty if it is not known."""
     size_bytes: int

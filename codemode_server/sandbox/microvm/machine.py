@@ -67,7 +67,7 @@ class Machine:
         self.born_at = self.used_at = time.monotonic()
         self.boot_seconds = 0.0
         self.pid: int | None = None
-        """Of the process on the host that is the microVM, where that can be told."""
+        """Id of the host process that runs the microVM, if it is known."""
         self._box = box
         self._errors = errors
         self._is_killed = False

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import anyio
 
+from codemode_server.child_process import start_process
 from codemode_server.text import clean
 
 _STALLED_SECONDS = 180.0
@@ -84,12 +85,13 @@ async def output(
     ours, theirs = _terminal()
     try:
         try:
-            process = await anyio.open_process(
+            process = await start_process(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=theirs,
                 env={**environment, "TERM": "xterm"},
+                start_new_session=False,
             )
         finally:
             os.close(theirs)

@@ -20,7 +20,7 @@ _PACKET = 64 * 2**10
 _WINDOW = 256 * 2**10
 """Bytes of data on their way to the keeper unanswered, at most."""
 _MOST_WAITING = 256 * 2**10
-"""Of the program's bytes; an honest keeper has no more on their way."""
+"""Limit for the program's bytes in flight; an honest keeper has no more."""
 _ACKNOWLEDGE = 32 * 2**10
 _HEADER = struct.Struct(">BI")
 _LONGEST = 2**16

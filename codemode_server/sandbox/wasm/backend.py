@@ -24,7 +24,8 @@ from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.quota import ended_itself, remove, run_within
+from codemode_server.sandbox.importable import IN_WASM
+from codemode_server.sandbox.quota import Quota, ended_itself, remove
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 
@@ -36,6 +37,7 @@ class WasmBackend:
 
     name = "wasm"
     level = IsolationLevel.WASM
+    importable: frozenset[str] | None = IN_WASM
 
     def __init__(
         self,
@@ -88,13 +90,14 @@ class WasmBackend:
                 folders["/workspace"] = program.workspace
             worker = await self._take(program.limits, folders)
             reusable = False
+            quota = Quota(program, folders.values())
             try:
-                outcome, clean = await self._run_in(worker, program, door, folders)
+                outcome, clean = await self._run_in(worker, program, door, quota)
                 reusable = clean and await worker.is_reusable()
-                return outcome
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._give_back(worker, reusable=reusable)
+            return outcome
         finally:
             try:
                 os.rmdir(temporary)  # noqa: PTH106 - at once, since most programs leave it empty
@@ -114,11 +117,9 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_in(
-        self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
-    ) -> tuple[Outcome, bool]:
+    async def _run_in(self, worker: Worker, program: Program, door: Door, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, door)
-        outcome = await run_within(channel, program, folders.values(), worker.pid)
+        outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteSendStream, Process
 
+from codemode_server.child_process import start_process
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.wasm import component
@@ -42,11 +43,10 @@ class Worker:
         """Start a process; it makes itself ready while others go on."""
         command = [sys.executable, "-I", "-B", str(component.WORKER), "serve"]
         try:
-            process = await anyio.open_process(
+            process = await start_process(
                 [*command, str(component.wasmtime_folder()), str(native_code)],
                 env=component.worker_environment(),
                 cwd=native_code.parent,
-                start_new_session=True,
             )
         except OSError as error:
             raise SandboxUnavailable(f"the sandbox's worker process can't be started: {error.strerror}") from error

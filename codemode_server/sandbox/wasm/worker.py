@@ -215,6 +215,8 @@ def _give_up(status: int, reason: str) -> None:
 def main() -> None:
     """Serve in a thread of its own, whose stack is as deep as the component's."""
     if sys.argv[1] == "compile":
+        if hasattr(os, "nice"):
+            os.nice(5)  # it takes all processors, right after a host was started
         compile_component(sys.argv[3], sys.argv[4])
         return
     threading.stack_size(_THREAD_STACK)

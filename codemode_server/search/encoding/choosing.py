@@ -17,7 +17,7 @@ from codemode_server.settings import EndpointSettings, SearchSettings, is_folder
 LIGHT = "pip install 'codemode-server[semantic-light]'"
 FULL = "pip install 'codemode-server[semantic]'"
 _HOME = "sentence-transformers/"
-"""Of models that are named without their maker."""
+"""Prefix for models that are named without an organization."""
 _OWN_MODELS = Path(__file__).with_name("models")
 """Folders that come with us; without weights where a package has them."""
 _MINILM = "all-MiniLM-L6-v2"
@@ -43,7 +43,7 @@ class Way:
     """One way to a model."""
 
     name: str
-    """Of the model, under which its vectors are kept."""
+    """Name of the model; its vectors are stored under it."""
     told: str
     load: dict[str, Any] = field(repr=False)
     """What the encoder's process is told; may hold a key."""
@@ -147,7 +147,7 @@ def _package_folder(package: str) -> Path | None:
 
 
 def _hub_snapshot(model: str) -> Path | None:
-    """Of the hub's cache on this machine, the newest state of a model that was downloaded once."""
+    """The newest snapshot of a model in the Hugging Face cache on this machine; None if it was never downloaded."""
     environ = os.environ
     home = Path(
         environ.get("HF_HOME") or Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "huggingface"

@@ -22,7 +22,7 @@ _QUERY_SECONDS = 8.0
 _BUSY_SECONDS = 2.0
 """How long a query waits for another one, or for a batch of documents."""
 _MOST_CHARACTERS = 16_000
-"""Of one text."""
+"""Limit per text."""
 _MOST_DIMENSIONS = 65_536
 
 
@@ -80,7 +80,7 @@ class ProcessEncoder:
 
     @property
     def pid(self) -> int | None:
-        """Of its process."""
+        """Process id of the encoder."""
         return self._process.pid if self._process else None
 
     def load(self) -> None:

@@ -22,7 +22,7 @@ from codemode_server.text import clean_line
 Rows = NDArray[np.float32]
 
 _MOST_CHARACTERS = 8_000
-"""Of one text: about what models read of it."""
+"""Limit per text, about as much as models read."""
 _MOST_ANSWER_BYTES = 32 * 2**20
 _QUERY_SECONDS = 5.0
 """A search does not wait longer, whatever the setting; it has words to go by."""

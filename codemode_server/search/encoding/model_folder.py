@@ -14,7 +14,7 @@ from codemode_server.errors import EncoderFailed
 Pooling = Literal["mean", "cls", "max", "last"]
 
 MOST_TOKENS = 512
-"""Of one text, whatever a model could read: what tools do is said before that, and the cost grows with the square."""
+"""Limit per text, also for models that read more: descriptions begin with the purpose, and costs grow quadratically."""
 _MOST_JSON_BYTES = 2**20
 _ONNX = (
     *("model.onnx", "onnx/model.onnx"),

@@ -188,6 +188,7 @@ def _environment(*, with_network: bool) -> dict[str, str]:
         **{name: os.environ[name] for name in passed if name in os.environ},
         **({} if with_network else {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}),
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime looks up its maker's host otherwise
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": threads,
         "OMP_WAIT_POLICY": "PASSIVE",

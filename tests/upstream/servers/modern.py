@@ -52,6 +52,15 @@ async def steps(ctx: Context) -> str:
 
 
 @server.tool()
+async def work(ctx: Context, steps: int, seconds: float) -> str:
+    """Reports progress after each step."""
+    for step in range(1, steps + 1):
+        await anyio.sleep(seconds)
+        await ctx.report_progress(step, steps)
+    return "worked"
+
+
+@server.tool()
 async def hang(ctx: Context) -> str:
     note("hang started")
     try:

@@ -80,6 +80,12 @@ def call(request: dict[str, Any]) -> None:
         line = '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}'
         sys.stdout.write(line % json.dumps(request["id"]) + "\n")
         sys.stdout.flush()
+    elif KIND == "reporting":
+        token = json.dumps(request["params"]["_meta"]["progressToken"])
+        for report in request["params"]["arguments"]["reports"]:
+            params = f'{{"progressToken":{token},{report}}}'
+            sys.stdout.write(f'{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}\n')
+        answer(request, {"content": [{"type": "text", "text": str(os.getpid())}]})
     elif KIND == "refusing":
         refuse(request, "no \x1b[31mway\x1b[0m " + "x" * 10_000, code=-32000)
     elif KIND == "environment":

@@ -1,0 +1,115 @@
+"""Suggests names for an unknown one, in error messages to the model.
+
+A name is near if it is nearly spelt the same or shares a word: the verb or the object of `delete_file`. Alike letters
+alone are no reason, since `get_time` is not what someone meant by `set_tile`. Of tools only those are near whose verb
+is of the same kind: to whoever wants `delete_file`, `edit_file` is of no use.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+
+from codemode_server.catalog.naming import words
+from codemode_server.catalog.topics import singular_of
+
+_MAX_SUGGESTED = 3
+_MAX_NAMES = 1_000
+"""Names whose words are looked at; of more, those that begin alike."""
+_MAX_COMPARED = 200
+"""Names or words whose letters are compared. That takes long, and the program that asks may be hostile."""
+_MAX_WORDS = 6
+_MIN_WORD_CHARACTERS = 3
+_SIMILARITY = 0.8
+"""Similarity, by difflib, from which a difference is taken for a typing mistake."""
+_LISTED_CHARACTERS = 200
+_VERBS = {
+    "read": "get list read show view search find fetch describe retrieve lookup count",
+    "change": """create add make insert write update edit modify set append replace rename move copy save post send
+        upload""",
+    "delete": "delete remove drop erase destroy purge",
+}
+"""Verbs whose kind is plain. Others, such as `open` and `run`, may mean any of these, so they exclude nothing."""
+_KINDS = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
+
+
+def nearest_tools(name: str, known: Iterable[str]) -> str:
+    """`nearest: a, b`, else all names if they fit on a line, else that `search_tools` finds tools."""
+    names = sorted(known)
+    kind = _kind(name)
+    alike = [other for other in _compared(name, names) if kind is None or _kind(other) in (kind, None)]
+    if near := _nearest(name, alike):
+        return f"nearest: {', '.join(near)}"
+    listed = _listed(names)
+    return f"there are: {listed}" if listed == ", ".join(names) else "search_tools finds tools by what they do"
+
+
+def nearest_servers(name: str, known: Iterable[str]) -> str:
+    """`nearest: a` for a typing mistake, else the names, those that are alike first."""
+    names = sorted(known)
+    if mistyped := _mistyped(name[:100], names, _MAX_SUGGESTED):
+        return f"nearest: {', '.join(mistyped)}"
+    near = _nearest(name, _compared(name, names))
+    return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
+
+
+def _compared(name: str, names: Sequence[str]) -> Sequence[str]:
+    """The names, or of many those that begin alike."""
+    if len(names) <= _MAX_COMPARED:
+        return names
+    return [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_COMPARED]
+
+
+def _nearest(name: str, names: Sequence[str]) -> list[str]:
+    """Names that share words with this one, those that share rare words first; of equals, the most alike."""
+    name = name[:100]
+    if len(names) > _MAX_NAMES:
+        names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_NAMES]
+    words_of = {candidate: _words(candidate) for candidate in names}
+    having = sorted({word for found in words_of.values() for word in found})
+    shared: dict[str, float] = {}
+    for word in sorted(_words(name))[:_MAX_WORDS]:
+        same = {word, *_mistyped(word, having, 10)}
+        number = sum(bool(same & found) for found in words_of.values())
+        for candidate, found in words_of.items():
+            if same & found:
+                shared[candidate] = shared.get(candidate, 0.0) + 1 / number
+    for candidate in _mistyped(name, names, _MAX_SUGGESTED):
+        shared[candidate] = shared.get(candidate, 0.0) + 1
+
+    def rank(candidate: str) -> tuple[float, float]:
+        return -shared[candidate], -difflib.SequenceMatcher(None, name, candidate).ratio()
+
+    best = sorted(shared, key=lambda candidate: -shared[candidate])[:_MAX_COMPARED]
+    return sorted(best, key=rank)[:_MAX_SUGGESTED]
+
+
+def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
+    """What differs from it as a typing mistake does, the most alike first."""
+    if len(known) > _MAX_COMPARED:
+        known = [candidate for candidate in known if candidate[:1] == written[:1]][:_MAX_COMPARED]
+    return difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
+
+
+@lru_cache(maxsize=2 * _MAX_NAMES)
+def _kind(name: str) -> str | None:
+    """The kind of the first plain verb in the name of a tool; None where it has none."""
+    return next((_KINDS[word.lower()] for word in words(name[:100]) if word.lower() in _KINDS), None)
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(singular_of(word.lower()) for word in words(name[:100]) if len(word) >= _MIN_WORD_CHARACTERS)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b, c`, or as many as fit on a line and `and 7 more`."""
+    shown: list[str] = []
+    room = _LISTED_CHARACTERS
+    for name in names:
+        room -= len(name) + 2
+        if room < 0 and shown:
+            break
+        shown.append(name)
+    more = f" and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
+    return ", ".join(shown) + more

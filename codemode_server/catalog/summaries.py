@@ -1,0 +1,198 @@
+"""One line about a tool or a server, for a model that sees nothing else of it.
+
+Descriptions often begin with something else: a heading, a warning that many tools of the server share, an order to an
+agent. The line is the first sentence that says what the tool does; `list_dir`, search results and stubs all show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from codemode_server.catalog.naming import words
+from codemode_server.catalog.topics import topics_of
+from codemode_server.catalog.untrusted import SENTENCE_END, one_line
+from codemode_server.model import ToolDefinition
+from codemode_server.text import clean
+
+MAX_SUMMARY_CHARACTERS = 120
+_MAX_OPENING_CHARACTERS = 1_500
+_MAX_INSTRUCTIONS_CHARACTERS = 5_000
+_MAX_OPENING_SENTENCES = 4
+"""How far into a description a sentence counts as part of its opening."""
+_MIN_SHARING_TOOLS = 3
+_FULL_LINE_CHARACTERS = 60
+"""A line of this length was probably wrapped, so the sentence continues on the next line."""
+_MAX_LABEL_WORDS = 4
+_MAX_NAMES_CHARACTERS = 110
+_MIN_TOPICS = 3
+
+_EMPTY_WORDS = frozenset({"api", "mcp", "tool"})
+
+_LINE_MARK = re.compile(r"^(?:[-*+>•]\s+|\d{1,2}[.)]\s+|\[[ x]\]\s+)+")
+_HEADING = re.compile(r"#{1,6}\s|<[^<>]*>$|={3,}$|-{3,}$|\|")
+_LINK = re.compile(r"!?\[([^\[\]]{0,200})\]\((?:[^()\s]|\([^()\s]{0,100}\)){0,500}\)")
+_EMPHASIS = re.compile(r"(\*\*\*|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w))")
+_SYMBOLS = re.compile(r"^[^\w<\[({\"'`/$@.…]+")
+_PURPOSE_LABEL = re.compile(r"^(?:purpose|description|summary|overview|function(?:ality)?)\s*(?::\s*|$)", re.IGNORECASE)
+_RULE = re.compile(
+    r"(?:important|note|warning|caution|attention|audience|prerequisites?)\b\s*[:!—-]|requires\b|for example\b"
+    r"|(?:you|do not|don't|never|always|follow)\b"
+    r"|(?:the|this|all|each|when|before|after|if)\b.{0,150}\b(?:must|is required|are required|is deprecated)\b",
+    re.IGNORECASE,
+)
+"""A sentence that says how a tool may be used, not what it does."""
+_DEPRECATED = re.compile(
+    r"[(\[]?deprecated\b(?:\s*[:;,.!—–)\]-]|$|\s+(?:since|in favou?r of|use)\b)"
+    r"|(?:this|the) (?:tool|endpoint|function|method|operation|command)?\s*(?:is|has been) (?:now )?deprecated\b",
+    re.IGNORECASE,
+)
+_SERVER_PURPOSE = re.compile(
+    r".{0,60}\bserver\b.{0,40}\b(?:for|provides?|enables?|allows?|offers?|lets|exposes?|gives|connects?)\b"
+    r"|.{0,20}\buse th(?:is|e)\b.{0,30}\bserver (?:to|for)\b"
+    r"|(?:provides|enables|access(?:es)?|manages?|interacts? with|tools? (?:for|to))\b",
+    re.IGNORECASE,
+)
+_AGENT_RULE = re.compile(
+    rf"{_RULE.pattern}|(?:when|before|after|if|to|please|use (?!th(?:is|e) .{{0,30}}server)|call|enable)\b",
+    re.IGNORECASE,
+)
+_LIST_AHEAD = re.compile(r"\b(?:two|three|four|several|following|these)\b[^:]*:$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedOpenings:
+    """The sentences with which several of a server's descriptions begin; found when they are first needed."""
+
+    definitions: tuple[ToolDefinition, ...] = ()
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """In how many openings each of them is. The sentences are as `_comparable` writes them."""
+        counts: Counter[str] = Counter()
+        for definition in self.definitions:
+            counts.update({_comparable(sentence) for sentence in _opening(definition.description)})
+        least = min(_MIN_SHARING_TOOLS, max(2, len(self.definitions)))
+        return {sentence: count for sentence, count in counts.items() if count >= least}
+
+
+NO_SHARED_OPENINGS = SharedOpenings()
+
+
+def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
+    """What the tool does, in one line; empty where its upstream says nothing about it.
+
+    `shared` counts the sentences that other tools of its server begin with as well.
+    """
+    opening = _opening(definition.description)
+    title = one_line(definition.title, MAX_SUMMARY_CHARACTERS)
+    own = [sentence for sentence in opening if _comparable(sentence) not in shared]
+    if not own:
+        return title or _cut(min(opening, key=lambda it: shared[_comparable(it)], default=""), MAX_SUMMARY_CHARACTERS)
+    if not _RULE.match(own[0]):
+        return _cut(own[0], MAX_SUMMARY_CHARACTERS)
+    found = title or next((sentence for sentence in own if not _RULE.match(sentence)), own[0])
+    return _cut(found, MAX_SUMMARY_CHARACTERS)
+
+
+def deprecation(description: str) -> str:
+    """The sentence with which a tool says that it is deprecated, and the next one, which often names the tool to use
+    instead; empty where it says no such thing. That a parameter is deprecated is another matter."""
+    if "deprecated" not in description.lower():
+        return ""
+    opening = _opening(description)
+    said = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), None)
+    return "" if said is None else " ".join(opening[said : said + 2])
+
+
+def server_purpose(instructions: str, limit: int) -> str:
+    """The sentence in which a server says what it is for; empty where its instructions are only rules for an agent."""
+    said = list(_sentences(instructions[:_MAX_INSTRUCTIONS_CHARACTERS]))
+    if not said:
+        return one_line(instructions.strip("#*-> \n"), limit)
+    if not _AGENT_RULE.match(said[0]) and not said[0].endswith(":"):
+        return _cut(said[0], limit)
+    purposes = (it for it in said if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
+    return _cut(next((it for it in purposes if not _LIST_AHEAD.search(it)), "").removesuffix(":"), limit)
+
+
+def summary_from_names(names: Sequence[str]) -> str:
+    """What a server that says nothing about itself deals with, by the names of its tools; else the names."""
+    topics = sorted(topics_of({name: name for name in names}), key=lambda topic: -len(topic.tools))
+    things = [topic.name for topic in topics if topic.name != "others"]
+    if len(things) < _MIN_TOPICS:
+        return ", ".join(_within(names, _MAX_NAMES_CHARACTERS))
+    first_words = {next(iter(words(name)), "").lower() for name in names}
+    common = f"{first_words.pop()}: " if len(first_words) == 1 and not first_words & _EMPTY_WORDS else ""
+    return common + ", ".join(_within(things, _MAX_NAMES_CHARACTERS))
+
+
+def contains_summary(text: str, summary: str) -> bool:
+    """Whether the beginning of a text has the summary in it, markup and line breaks aside."""
+    beginning = text[:_MAX_INSTRUCTIONS_CHARACTERS]
+    return _comparable(summary.removesuffix("…")) in _comparable(_EMPHASIS.sub("", _LINK.sub(r"\1", beginning)))
+
+
+def _within(names: Sequence[str], limit: int) -> Iterator[str]:
+    room = limit
+    for name in names:
+        room -= len(name) + 2
+        if room < 0:
+            yield "…"
+            return
+        yield name
+
+
+def _opening(text: str) -> list[str]:
+    return list(islice(_sentences(text[:_MAX_OPENING_CHARACTERS]), _MAX_OPENING_SENTENCES))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a description without markup; headings and labels such as `Returns:` are left out."""
+    for paragraph in _paragraphs(clean(text)):
+        for part in paragraph.split(" | "):
+            for sentence in SENTENCE_END.split(part):
+                plain = _PURPOSE_LABEL.sub("", _plain(sentence))
+                if plain and not (plain.endswith(":") and len(plain.split()) <= _MAX_LABEL_WORDS):
+                    yield plain
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """The text line by line, wrapped lines joined, without headings and blocks of code."""
+    paragraph = before = ""
+    is_code = False
+    for raw in text.strip().split("\n"):
+        line = raw.strip()
+        is_code ^= line.startswith("```")
+        is_wrapped = bool(line) and (len(before) >= _FULL_LINE_CHARACTERS or line[0].islower())
+        if paragraph and not (is_wrapped and not _LINE_MARK.match(line)):
+            yield " ".join(paragraph.split())
+            paragraph = ""
+        before = line
+        if not is_code and not line.startswith("```") and not _HEADING.match(line):
+            paragraph = f"{paragraph} {_LINE_MARK.sub('', line, count=1)}".strip()
+    if paragraph:
+        yield " ".join(paragraph.split())
+
+
+def _plain(sentence: str) -> str:
+    text = _EMPHASIS.sub("", _LINK.sub(r"\1", sentence)).replace("\\`", "`").replace("\\_", "_")
+    return _SYMBOLS.sub("", text).strip()
+
+
+def _comparable(sentence: str) -> str:
+    return " ".join(re.findall(r"\w+", sentence.lower()))
+
+
+def _cut(sentence: str, limit: int) -> str:
+    if len(sentence) <= limit:
+        return sentence
+    kept = sentence[:limit].rsplit(" ", 1)[0]
+    before, bracket, inside = kept.rpartition(" (")
+    if bracket and ")" not in inside and len(before) > limit // 3:
+        kept = before
+    return f"{kept.rstrip(',;:')}…"

@@ -1,0 +1,93 @@
+"""Where the configuration file is, and in which state.
+
+`--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` (or `.yml`) in the current folder, else in the user's
+configuration folder. The person decides about the first two and the last. The current folder may be a repository that
+somebody else wrote, so its file is used only if the person has trusted it (`trust`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from codemode_server.errors import SettingsError
+
+NAMES = ("upstream.yaml", "upstream.yml")
+VARIABLE = "CODEMODE_CONFIG"
+
+Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+"""Time, size and inode of each file that a configuration depends on, or none where there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A configuration file that there is, or that was asked for."""
+
+    path: Path
+    is_in_current_folder: bool = False
+    """Found in the current folder, so that it needs the person's trust."""
+
+
+def asked_for(path: Path | None, environ: Mapping[str, str], cwd: Path) -> ConfigFile | None:
+    """The file that `--config` or the variable names, whether it is there or not; none if they name none."""
+    given = path or environ.get(VARIABLE)
+    if not given:
+        return None
+    try:
+        expanded = Path(given).expanduser()
+    except RuntimeError:  # `~someone`, and there is no such user
+        expanded = Path(given)
+    return ConfigFile(Path(os.path.normpath(cwd / expanded)))
+
+
+def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, str]) -> None:
+    """Raise `SettingsError` if what was asked for is no file."""
+    given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
+    if place.path.is_dir():
+        raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAMES[0]}")
+    if not place.path.exists():
+        raise SettingsError(f"{given}: there is no such file ({by}); correct the path or create the file")
+
+
+def in_folder(folder: Path) -> ConfigFile | None:
+    """The file in the current folder."""
+    folder = Path(os.path.realpath(folder))
+    here = [folder / name for name in NAMES if (folder / name).is_file()]
+    if not here:
+        return None
+    return ConfigFile(here[0], is_in_current_folder=folder != Path(os.path.realpath(user_file().parent)))
+
+
+def not_read_beside(place: ConfigFile) -> tuple[str, ...]:
+    """A warning if the folder has a file by the other name too."""
+    others = [name for name in NAMES if name != place.path.name and place.path.with_name(name).is_file()]
+    return tuple(f"{place.path.name} is read; {name} beside it is not" for name in others)
+
+
+def of_user() -> ConfigFile | None:
+    """The file in the user's configuration folder."""
+    user = user_file()
+    return ConfigFile(user) if user.is_file() else None
+
+
+def user_file() -> Path:
+    """Where the user's own file is, if there is one."""
+    from platformdirs import user_config_path
+
+    return user_config_path("codemode-server", appauthor=False) / NAMES[0]
+
+
+def stamp_of(*files: Path) -> Stamp:
+    """The state that the files are in."""
+
+    def one(file: Path) -> tuple[int, int, int] | None:
+        try:
+            status = file.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    return tuple(one(file) for file in files)

@@ -1,0 +1,178 @@
+"""From the tree of one file, in our form, to typed settings: variables filled in, checked, paths made absolute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codemode_server.config import checking
+from codemode_server.config.document import Node
+from codemode_server.config.expansion import NotExpandable, expand
+from codemode_server.config.problems import Problems, nearest
+from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.settings import LangfuseSettings, Settings, is_folder
+
+_MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
+_OFF = frozenset({"false", "0", "no", "off", "n", "f"})
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reading of one file, from its tree on."""
+
+    problems: Problems
+    warnings: list[str]
+    variables: Mapping[str, str]
+    base_dir: Path
+    secrets: Secrets = field(default_factory=Secrets)
+    used: set[str] = field(default_factory=set)
+    invalid_servers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _excused: list[checking.KeyPath] = field(default_factory=list)
+
+    def settings(self, tree: Node) -> Settings:
+        expanded = self._expanded(tree, ())
+        settings = checking.check(expanded, self.problems, self._excused)
+        if self.problems.is_outside_servers:
+            raise self.problems.error()
+        self.invalid_servers = self.problems.by_server()
+        if self.invalid_servers:
+            settings = checking.check(_without_servers(expanded, self.invalid_servers), self.problems)
+        if settings is None:  # then there was a problem
+            raise self.problems.error()
+        settings = self._with_langfuse(self._with_paths(settings))
+        self._learn_secrets(settings)
+        self._warn_of_rules_for_nobody(settings, expanded)
+        return settings
+
+    def _expanded(self, node: Node, place: checking.KeyPath, *, is_off: bool = False) -> Node:
+        """The tree with its variables filled in. In a disabled server they need not be set."""
+        if isinstance(node.value, dict):
+            if len(place) == 2 and place[0] == "servers":
+                is_off = self._is_off(node)
+            members: dict[str, Node] = {}
+            for key, child in node.value.items():
+                try:
+                    members[key] = self._expanded(child, (*place, key), is_off=is_off)
+                except _LeftOut:
+                    continue
+            return node.with_value(members)
+        if isinstance(node.value, list):
+            items = [self._expanded(child, (*place, index), is_off=is_off) for index, child in enumerate(node.value)]
+            return node.with_value(items)
+        if not isinstance(node.value, str):
+            return node
+        try:
+            expansion = expand(node.value, self.variables)
+        except NotExpandable as error:
+            if not is_off:
+                self.problems.add(node.line, node.where, str(error))
+                self._excused.append(place)
+            elif place[2:] in (("timeout",), ("transport",), ("protocol",)):
+                raise _LeftOut from None
+            return node
+        for variable, value in (*expansion.used, *expansion.defaulted):
+            self.used.add(variable)
+            in_server = len(place) >= 3 and place[0] == "servers"
+            if (in_server and place[2] in _MAY_BE_SECRET) or looks_secret(variable):
+                key = str(place[-1]) if in_server else ""
+                is_default = (variable, value) in expansion.defaulted
+                self.secrets.add_variable(variable, key, value, is_default=is_default)
+        return node if expansion.text == node.value else node.with_value(expansion.text)
+
+    def _is_off(self, server: Node) -> bool:
+        enabled = server.entries.get("enabled")
+        if enabled is None:
+            return False
+        try:
+            return expand(enabled.text, self.variables).text.casefold() in _OFF or enabled.value is False
+        except NotExpandable:
+            return False
+
+    def _with_paths(self, settings: Settings) -> Settings:
+        """The settings with paths that are absolute."""
+        servers = {
+            name: server
+            if server.command is None
+            else server.model_copy(
+                update={
+                    "command": self._path(server.command) if _is_path(server.command) else server.command,
+                    "cwd": self._path(server.cwd or "."),
+                }
+            )
+            for name, server in settings.servers.items()
+        }
+        state = settings.state.model_copy(
+            update={
+                "dir": settings.state.dir and self._path(settings.state.dir),
+                "skills": self._path(settings.state.skills),
+            }
+        )
+        model = settings.search.model
+        search = settings.search
+        if is_folder(model):  # else it stays unset where it was, which is how search knows that nobody asked for it
+            search = search.model_copy(update={"model": self._path(model)})
+        return settings.model_copy(update={"servers": servers, "state": state, "search": search})
+
+    def _path(self, path: str) -> str:
+        try:
+            expanded = Path(path).expanduser()
+        except RuntimeError:  # `~someone` that there isn't
+            expanded = Path(path)
+        return os.path.normpath(self.base_dir / expanded)
+
+    def _with_langfuse(self, settings: Settings) -> Settings:
+        """Langfuse's own variables too, so that those in `.env` count."""
+        given = settings.tracing.langfuse
+        filled = {
+            key: getattr(given, key) or self.variables.get(f"LANGFUSE_{key.upper()}") or None
+            for key in LangfuseSettings.model_fields
+        }
+        tracing = settings.tracing.model_copy(update={"langfuse": given.model_copy(update=filled)})
+        return settings.model_copy(update={"tracing": tracing})
+
+    def _learn_secrets(self, settings: Settings) -> None:
+        for server in settings.servers.values():
+            self.secrets.add_server(server)
+        langfuse = settings.tracing.langfuse
+        self.secrets.add_named(langfuse.secret_key)
+        self.secrets.add_named(langfuse.public_key)
+        self.secrets.add_address(langfuse.base_url)
+        self.secrets.add_address(settings.tracing.otlp_endpoint)
+        if (endpoint := settings.search.endpoint) is not None:
+            self.secrets.add_named(endpoint.api_key)
+            self.secrets.add_address(endpoint.url)
+
+    def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
+        """A rule with a misspelt server protects nothing."""
+        from fnmatch import fnmatchcase
+
+        servers = (*settings.servers, *self.invalid_servers)
+        names = {*servers, *map(_pythonic, servers)}
+        for index, rule in enumerate(settings.permissions.rules if names else ()):
+            server_glob = rule.pattern.partition("/")[0]
+            if any(fnmatchcase(name, server_glob) for name in names):
+                continue
+            node = checking.find(tree, ("permissions", "rules", index, rule.answer))
+            meant = nearest(server_glob, servers)
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
+
+
+def _without_servers(tree: Node, names: Container[str]) -> Node:
+    servers = tree.entries["servers"]
+    left = {name: entry for name, entry in servers.entries.items() if name not in names}
+    return tree.with_value({**tree.entries, "servers": servers.with_value(left)})
+
+
+class _LeftOut(Exception):
+    """A value of a disabled server that can't be known."""
+
+
+def _is_path(command: str) -> bool:
+    return "/" in command or command.startswith("~")
+
+
+def _pythonic(name: str) -> str:
+    return "".join(character if character.isalnum() else "_" for character in name).casefold()

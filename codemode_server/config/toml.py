@@ -1,0 +1,71 @@
+"""TOML, which Codex writes, as a tree that knows its lines as far as the text tells them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from codemode_server.config.document import MAX_DEPTH, Node
+from codemode_server.config.problems import Problems, joined
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*=""")
+_FIRST = re.compile(r"""(?:\s|#[^\n]*)*+(?:\[\[?[^\[\]\n]+\]\]?\s*(?:#[^\n]*)?(?:\n|$)|[\w."'-]+[ \t]*=)""")
+
+
+def looks_like_toml(text: str) -> bool:
+    """Whether the first line that says something is one of TOML; no configuration in YAML begins so."""
+    return _FIRST.match(text) is not None
+
+
+def parse_toml(text: str, problems: Problems) -> Node:
+    """The tree of the text. Raises `SettingsError` if it is no TOML."""
+    try:
+        found = tomllib.loads(text)
+        return _node(found, _lines(text), (), "", 1, problems)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+), column (\d+)", str(error))
+        problems.add(int(at[1]) if at else 0, f"column {at[2]}" if at else "", "this is not valid TOML")
+    except RecursionError:
+        problems.add(0, "", f"nested more than {MAX_DEPTH} levels deep")
+    raise problems.error()
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """The lines of tables and of keys, by path."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.fullmatch(line):
+            table = tuple(part.strip("\"' ") for part in re.findall(r"""[^."'\s]+|"[^"]*"|'[^']*'""", header[1]))
+            for depth in range(len(table)):
+                lines.setdefault(table[: depth + 1], number)
+        elif key := _KEY.match(line):
+            lines.setdefault((*table, key[1].strip("\"'")), number)
+    return lines
+
+
+def _node(
+    value: Any, lines: dict[tuple[str, ...], int], path: tuple[str, ...], where: str, line: int, problems: Problems
+) -> Node:
+    line = lines.get(path, line)
+    if len(path) > MAX_DEPTH:
+        problems.add(line, "", f"nested more than {MAX_DEPTH} levels deep")
+        raise problems.error()
+    if isinstance(value, dict):
+        members = {
+            key: _node(child, lines, (*path, key), joined(where, key), line, problems) for key, child in value.items()
+        }
+        return Node(members, line, where)
+    if isinstance(value, list):
+        items = [
+            _node(child, lines, (*path, str(index)), joined(where, index), line, problems)
+            for index, child in enumerate(value)
+        ]
+        return Node(items, line, where)
+    if isinstance(value, bool):
+        return Node(value, line, where, str(value).lower())
+    if isinstance(value, (int, float, str)):
+        return Node(value, line, where, str(value))
+    return Node(str(value), line, where, str(value))  # dates: nothing here is one

@@ -1,0 +1,117 @@
+"""Which files of other people's folders the person has trusted, by path and content.
+
+A repository may hold an `upstream.yaml`, and hosts start us in the project's folder: without this, opening a cloned
+repository would start the commands in it. What is trusted is the content of the file, of the `.env` beside it and of
+each `envFile` that it names, as they were read when the person agreed; any other content needs trust again. Programs
+that the file starts are not part of it.
+
+One private file for each, in the user's data folder, so that two commands at once can't undo each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+Digests: TypeAlias = Mapping[str, str]
+"""SHA-256 of each file that was read, by path; empty where there was no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One trusted file."""
+
+    path: Path
+    digests: Digests = field(repr=False)
+
+
+def record_file(path: Path) -> Path:
+    """Where the trust in a file is kept."""
+    return _folder() / f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json"
+
+
+def record(path: Path, digests: Digests) -> None:
+    """Trust a file with this content.
+
+    Raises:
+        OSError: the record can't be written.
+    """
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"path": str(path), "digests": dict(digests)}, file)
+        Path(temporary).replace(record_file(path))
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def find(path: Path) -> Record | None:
+    """What was recorded of a file; none if nothing was, or if somebody else could have written it."""
+    found = _read(record_file(path))
+    return found if found is not None and found.path == path else None
+
+
+def is_trusted(path: Path, digests: Digests) -> bool:
+    """Whether all that was read is what the person trusted."""
+    found = find(path)
+    return found is not None and digests.items() <= found.digests.items()
+
+
+def forget(path: Path) -> bool:
+    """Take trust back; False if there was none.
+
+    Raises:
+        OSError: the record can't be removed.
+    """
+    try:
+        record_file(path).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def records() -> list[Record]:
+    """All of them, by path."""
+    folder = _folder()
+    files = folder.glob("*.json") if folder.is_dir() else ()
+    return sorted((found for file in files if (found := _read(file)) is not None), key=lambda found: found.path)
+
+
+def _folder() -> Path:
+    # Not `state.dir`: otherwise the untrusted file could choose where trust is stored.
+    from platformdirs import user_data_path
+
+    return user_data_path("codemode-server", appauthor=False) / "trusted"
+
+
+def _read(file: Path) -> Record | None:
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        if not _is_private(file.parent.lstat(), stat.S_ISDIR):
+            return None
+        with file.open("rb") as opened:
+            if not _is_private(os.fstat(opened.fileno()), stat.S_ISREG):
+                return None
+            data = json.load(opened)
+        return Record(Path(data["path"]), {str(name): str(digest) for name, digest in data["digests"].items()})
+    return None
+
+
+def _is_private(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    """Whether nobody but this user could have written it."""
+    if not is_kind(status.st_mode):
+        return False
+    if not hasattr(os, "geteuid"):  # Windows: the folder belongs to the user's profile
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022

@@ -1,0 +1,93 @@
+"""The list of tools as of the last run, made without the MCP library: a host that starts the product waits for it.
+
+`app` builds its upstreams, learned types and uses with the same functions, so that its own list is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config import LoadedSettings
+from codemode_server.front.listing import listing_of
+from codemode_server.front.meta_tools import definitions
+from codemode_server.gateway.learning import Learning
+from codemode_server.redaction import Redactor
+from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.settings import Settings
+from codemode_server.storage.database import Database
+from codemode_server.storage.habit_store import HabitStore
+from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.shape_store import ShapeStore
+from codemode_server.upstream.pool import UpstreamPool
+
+
+def state_folder(settings: Settings) -> Path:
+    """Where the database and the workspaces are."""
+    return Path(settings.state.dir or platformdirs.user_data_dir("codemode-server"))
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """What the last run stored, read once: for the first `tools/list`, and then for `app.App`."""
+
+    database: Database
+    listings: ListingStore
+    catalog: Catalog
+
+    @classmethod
+    def read(cls, loaded: LoadedSettings) -> LastRun:
+        """Open the database and read it. Blocks.
+
+        Raises:
+            LedgerUnavailable: the database can't be used.
+        """
+        settings, redactor = loaded.settings, Redactor(loaded.secrets)
+        database = Database(state_folder(settings))
+        listings = ListingStore(database)
+        pool = upstream_pool(loaded, listings, lambda: redactor)
+        observed = learned_types(lambda: settings, database).known
+        return cls(database, listings, Catalog.build(pool.listings(), observed=observed))
+
+    def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
+        """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
+        settings, redactor = loaded.settings, Redactor(loaded.secrets)
+        servers = listing_of(self.catalog, settings, stored_uses(settings, self.database), redactor.text)
+        return definitions(settings, servers)
+
+
+def upstream_pool(
+    loaded: LoadedSettings,
+    listings: ListingStore,
+    redactor: Callable[[], Redactor],
+    on_change: Callable[[], None] = lambda: None,
+) -> UpstreamPool:
+    """The upstreams as of the last run; nothing of them is started yet."""
+    invalid = reasons(loaded)
+    return UpstreamPool(loaded.settings.servers, listings, on_change, redactor=redactor, invalid=invalid)
+
+
+def reasons(loaded: LoadedSettings) -> dict[str, str]:
+    """The servers whose entries can't be used, each with what is wrong."""
+    return {name: "; ".join(lines) for name, lines in loaded.invalid_servers.items()}
+
+
+def learned_types(settings: Callable[[], Settings], database: Database) -> Learning:
+    """What earlier calls showed of the tools' results. An edit of `types.learn` is followed at once, one of
+    `state.payloads` at the next start."""
+    payloads = settings().state.payloads
+    return Learning(
+        None if payloads == "none" else ShapeStore(database),
+        is_on=lambda: settings().types.learn,
+        keep_words=payloads == "all",
+    )
+
+
+def stored_uses(settings: Settings, database: Database) -> Mapping[ToolName, Use]:
+    """How often each tool was called; empty if `search.habits` is off."""
+    return HabitStore(database).load() if settings.search.habits else {}

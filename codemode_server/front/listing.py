@@ -1,0 +1,200 @@
+"""Builds the text about the servers in our tools' descriptions: their names, and signatures of some of their tools.
+
+Within a budget of tokens: first the names of the servers, then the tools that programs called most, then those that
+are easiest to call, of each server in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.front.example import INVENTED, Example, example_of
+from codemode_server.gateway.policy import Names, judge
+from codemode_server.model import Effect, UpstreamState
+from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.search.signatures import brief_signature, result_fields
+from codemode_server.settings import PermissionSettings, Settings
+from codemode_server.text import clean_line
+from codemode_server.tokens import estimate_tokens, weigh_tokens
+
+_LISTED_STATES = (UpstreamState.WAITING, UpstreamState.CONNECTING, UpstreamState.READY, UpstreamState.FAILED)
+_NAMES_CHARACTERS = 80
+"""Length of the names in a first sentence: Qwen Code shows the model 150 characters of a description."""
+_BYTES_PER_TOKEN = 2.8
+"""The listing is bounded by its bytes as well, since Claude Code cuts a description at 2 KB."""
+_SIGNATURE_CHARACTERS = 140
+_MIN_USES = 0.5
+"""Below it a tool that was used once is as good as never used."""
+_MAX_MISFITS = 20
+"""Stop after this many tools that didn't fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The text about the servers; names and tools are empty if there are none, or if the budget is 0."""
+
+    names: str = ""
+    """For the first sentences of the instructions and of `search_tools`: `git, slack and 3 more`."""
+    tools: str = ""
+    """A line for each server, and below it the signatures of some of its tools."""
+    example: Example = INVENTED
+
+
+def listing_of(
+    catalog: Catalog, settings: Settings, uses: Mapping[ToolName, Use], redact: Callable[[str], str]
+) -> Listing:
+    """The listing with the permissions and the budget of the settings."""
+    return list_servers(catalog, settings.permissions, uses, settings.search.listed_tokens, redact)
+
+
+def list_servers(
+    catalog: Catalog,
+    permissions: PermissionSettings,
+    uses: Mapping[ToolName, Use],
+    budget_tokens: int,
+    redact: Callable[[str], str],
+) -> Listing:
+    """The listing of all servers that are not switched off, without tools that can't be called or are refused."""
+    offers = [offer for server in catalog.servers if (offer := _Offer.of(server, permissions, uses)) is not None]
+    if not offers or budget_tokens <= 0:
+        return Listing()
+    names = _joined([offer.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
+    left = budget_tokens - 2 * estimate_tokens(names)  # in the instructions and one of the descriptions
+    example = example_of(tool for _, tool in _in_order(offers))
+    example = Example(redact(example.path), redact(example.program))
+    return Listing(redact(names), redact(_fill(offers, left)), example)
+
+
+@dataclass(slots=True)
+class _Offer:
+    """A server, its tools in the order in which they are listed, and those that are listed so far."""
+
+    server: Server
+    tools: list[Tool]
+    listed: list[str]
+    uses: dict[str, float]
+
+    @classmethod
+    def of(cls, server: Server, permissions: PermissionSettings, uses: Mapping[ToolName, Use]) -> _Offer | None:
+        if server.state not in _LISTED_STATES:
+            return None
+        tools = [tool for tool in server.tools if not tool.refusal and _is_allowed(permissions, server, tool)]
+        if server.tools and not tools:
+            return None
+        now = time.time()
+        used = {
+            tool.name: count
+            for tool in tools
+            if (use := uses.get(ToolName(server.name, tool.name))) is not None
+            if (count := use.as_of(now)) >= _MIN_USES
+        }
+        return cls(server, sorted(tools, key=_effort), [], used)
+
+    @property
+    def name(self) -> str:
+        return self.server.name
+
+    def head(self, listed: int) -> str:
+        """The line above the tools if so many of them are listed. `list_dir` counts those too that can't be called."""
+        is_whole = not self.tools or len(self.tools) == listed
+        kind = "tool" if len(self.tools) == len(self.server.tools) else "callable tool"
+        count = "" if is_whole else f" ({len(self.tools)} {kind}{'s' if len(self.tools) > 1 else ''})"
+        return f"servers.{self.name}{count}{':' if listed else ''}"
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.head(len(self.listed)), *self.listed])
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Tokens of lines with their line breaks. They add up, so the whole text is not measured for each line."""
+
+    tokens: float
+    bytes: int
+
+    @classmethod
+    def of(cls, line: str) -> _Size:
+        return cls(weigh_tokens(f"\n{line}"), len(line.encode()) + 1)
+
+    def __add__(self, other: _Size) -> _Size:
+        return _Size(self.tokens + other.tokens, self.bytes + other.bytes)
+
+    def __sub__(self, other: _Size) -> _Size:
+        return _Size(self.tokens - other.tokens, self.bytes - other.bytes)
+
+    def fits(self, budget_tokens: int) -> bool:
+        return self.bytes <= _BYTES_PER_TOKEN * budget_tokens and round(self.tokens) <= budget_tokens
+
+
+def _fill(offers: list[_Offer], budget_tokens: int) -> str:
+    """The names of all servers, or of as many as fit, and then as many tools as fit."""
+    taken = sum((_Size.of(offer.head(0)) for offer in offers), _Size(0, 0))
+    if not taken.fits(budget_tokens):
+        return "servers: " + _joined([offer.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10)
+    misfits = 0
+    for offer, tool in _in_order(offers):
+        line, count = _line(tool, offer.server), len(offer.listed)
+        larger = taken - _Size.of(offer.head(count)) + _Size.of(offer.head(count + 1)) + _Size.of(line)
+        if larger.fits(budget_tokens):
+            offer.listed.append(line)
+            taken = larger
+            continue
+        misfits += 1
+        if misfits > _MAX_MISFITS:
+            break
+    return "\n".join(offer.text for offer in offers)
+
+
+def _in_order(offers: list[_Offer]) -> Iterator[tuple[_Offer, Tool]]:
+    """The tools that were used, most first; then the others, the easiest of each server in turn."""
+    used = [(offer.uses[tool.name], offer, tool) for offer in offers for tool in offer.tools if tool.name in offer.uses]
+    for _, offer, tool in sorted(used, key=lambda each: -each[0]):
+        yield offer, tool
+    others = ([tool for tool in offer.tools if tool.name not in offer.uses] for offer in offers)
+    for tools in zip_longest(*others):
+        yield from ((offer, tool) for offer, tool in zip(offers, tools, strict=True) if tool is not None)
+
+
+def _effort(tool: Tool) -> tuple[bool, int, int, int]:
+    """Sort key: fewest required arguments first, destructive tools last."""
+    schema = tool.definition.input_schema
+    required, properties = schema.get("required"), schema.get("properties")
+    return (
+        tool.effect is Effect.DESTROYS,
+        len(required) if isinstance(required, list) else 0,
+        len(properties) if isinstance(properties, dict) else 0,
+        len(tool.name),
+    )
+
+
+def _line(tool: Tool, server: Server) -> str:
+    """As the first results of a search show it."""
+    fields = result_fields(tool)
+    signature = brief_signature(tool, server.usual_parameters, _SIGNATURE_CHARACTERS, with_phrases=False)
+    return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
+
+
+def _is_allowed(permissions: PermissionSettings, server: Server, tool: Tool) -> bool:
+    return judge(
+        permissions,
+        Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
+        Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL)),
+    ).lets_through
+
+
+def _joined(names: list[str], characters: int) -> str:
+    """`a, b, c`, or with as many as fit `a, b and 7 more`."""
+    whole = ", ".join(names)
+    if len(whole) <= characters:
+        return whole
+    for count in range(len(names) - 1, 0, -1):
+        text = f"{', '.join(names[:count])} and {len(names) - count} more"
+        if len(text) <= characters:
+            return text
+    return f"{len(names)} servers"

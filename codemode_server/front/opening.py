@@ -1,0 +1,320 @@
+"""The first requests of a host over stdio, answered before the MCP library is imported, which takes most of a start.
+
+Only requests of exactly the usual form are answered here, as the server would answer them (`tests/front/test_opening`
+compares both). The first message of another kind ends the opening. The server then reads all messages from the
+beginning, so that it knows the session, and what it answers to those that were answered already is not sent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import queue
+import re
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+Definitions = list[dict[str, Any]]
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_VERSION = "2026-07-28"
+_META = "io.modelcontextprotocol/"
+_LISTEN = "subscriptions/listen"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_SUBSCRIPTION_ID = f"{_META}subscriptionId"
+_CHANGES = {"toolsListChanged", "promptsListChanged", "resourcesListChanged"}
+_LISTS = {
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+_META_KEYS = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
+_CLIENT_FIELDS = {"name", "version", "title", "description", "websiteUrl"}
+_MESSAGE_FIELDS = {"jsonrpc", "id", "method", "params"}
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_FIRST_SECONDS = 0.5
+"""How long the first request is waited for."""
+_POLL_SECONDS = 0.02
+"""How often a wait for the next request looks whether the server is loaded."""
+_MAX_WAITING_LINES = 8
+_MAX_CHARACTERS = 65_536
+_MAX_BRACKETS = 100
+
+
+class HostStreams:
+    """A host's input and output streams. A thread reads the input, so that waiting for a line can time out."""
+
+    def __init__(self, received: BinaryIO, sent: BinaryIO) -> None:
+        self._lines: queue.Queue[bytes] = queue.Queue(_MAX_WAITING_LINES)
+        self.sent = sent
+        threading.Thread(target=self._read, args=(received,), daemon=True, name="stdin").start()
+
+    @classmethod
+    def standard(cls) -> HostStreams:
+        """Takes standard input and output for itself: no other code of this process or a child can use them."""
+        # Not by `os.dup`, which gives the number of standard error where a host has closed that.
+        received, sent = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(2 if sys.__stderr__ is not None else nothing, 1)
+        os.close(nothing)
+        return cls(os.fdopen(received, "rb"), os.fdopen(sent, "wb"))
+
+    def next_line(self, timeout_s: float | None = None) -> bytes | None:
+        """The next line; empty at the end of the input, None if the time runs out."""
+        try:
+            return self._lines.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def _read(self, received: BinaryIO) -> None:
+        line = b"-"
+        with received:
+            while line:
+                line = received.readline()
+                self._lines.put(line)
+
+
+class Opening:
+    """Answers one host's first messages, until the server takes over."""
+
+    def __init__(
+        self, streams: HostStreams, instructions: str, version: str, *, listing_timeout_s: float = 5.0
+    ) -> None:
+        """`listing_timeout_s`: how long `tools/list` waits for files to be read, which may be on a slow disk."""
+        self._streams = streams
+        self._listing_timeout_s = listing_timeout_s
+        self._instructions = instructions
+        self._server = {"name": "codemode-server", "title": "codemode-server", "version": version}
+        self._lines: list[bytes] = []
+        self._answered: list[tuple[str, Any] | None] = []
+        self._is_initialized = False
+        self._loading: threading.Thread | None = None
+        self._listed: Definitions | None = None
+        self._is_listed = threading.Event()
+        self.definitions: Definitions | None = None
+        """Tool definitions sent to the host."""
+
+    def run(
+        self,
+        list_tools: Callable[[], Definitions | None],
+        list_without_servers: Callable[[], Definitions],
+        load_server: Callable[[], object],
+    ) -> None:
+        """Answer what can be answered here, until the server is loaded.
+
+        `list_tools` and then `load_server`, which imports what the server needs, are called in a thread once the first
+        request is answered; only `tools/list` waits for the first. `list_without_servers` is for where that takes long.
+        """
+        self._list_tools, self._list_without_servers, self._load_server = list_tools, list_without_servers, load_server
+        line = self._streams.next_line(_FIRST_SECONDS)
+        while line is not None:
+            self._lines.append(line)
+            if not self._is_answered(line):
+                break
+            loading = self._start_to_load()
+            while (line := self._streams.next_line(_POLL_SECONDS)) is None and loading.is_alive():
+                pass
+        if self._loading is not None:
+            self._wait_for_tools()
+            self._loading.join()  # two threads that import the same packages would meet in a deadlock of their locks
+
+    def _start_to_load(self) -> threading.Thread:
+        if self._loading is None:
+            self._loading = threading.Thread(target=self._load, daemon=True, name="loading")
+            self._loading.start()
+        return self._loading
+
+    def _load(self) -> None:
+        self._listed = self._list_tools()
+        self._is_listed.set()
+        self._load_server()
+
+    def _wait_for_tools(self) -> None:
+        self._start_to_load()
+        if self.definitions is None:
+            in_time = self._is_listed.wait(self._listing_timeout_s)
+            self.definitions = self._listed if in_time else self._list_without_servers()
+
+    def _is_answered(self, line: bytes) -> bool:
+        """Answer a message if that can be done here; false if the server has to take over."""
+        message = _message(line)
+        if message.get("method") == "notifications/initialized":
+            return self._is_initialized and "id" not in message and not message.get("params")
+        if message.get("method") == "tools/list":
+            self._wait_for_tools()
+        result = self._result(message)
+        if result is None:
+            return False
+        self._send(message, result)
+        return True
+
+    def streams(self) -> tuple[HostInput, HostOutput]:
+        """The streams that the server uses in place of standard input and output."""
+        return HostInput(self._streams, self._lines), HostOutput(self._streams.sent, self._answered)
+
+    def _send(self, request: dict[str, Any], result: dict[str, Any]) -> None:
+        if request["method"] == _LISTEN:  # its result comes when it ends; the server sends that
+            meta = {_SUBSCRIPTION_ID: request["id"]}
+            answer = {"jsonrpc": "2.0", "method": _ACKNOWLEDGED, "params": {"_meta": meta, **result}}
+        else:
+            answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+        self._streams.sent.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._streams.sent.flush()
+        self._answered.append(_answered(answer))
+
+    def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """The result of a request of the usual form; None for any other message."""
+        request_id, params = message.get("id"), message.get("params")
+        if type(request_id) not in (int, str) or not isinstance(params, dict | None):
+            return None
+        params = {key: value for key, value in (params or {}).items() if value is not None}
+        meta = params.get("_meta", {})
+        if not isinstance(meta, dict) or type(meta.get("progressToken", "")) not in (int, str):
+            return None
+        is_modern = f"{_META}protocolVersion" in meta
+        match message.get("method"):
+            case "initialize" if not self._lines[1:] and not is_modern and _is_usual_client(params):
+                self._is_initialized = True
+                return {
+                    "protocolVersion": params["protocolVersion"],
+                    "capabilities": _capabilities(is_modern=False),
+                    "serverInfo": self._server,
+                    "instructions": self._instructions,
+                }
+            case "server/discover" if set(params) == {"_meta"} and self._is_usual(meta):
+                return self._modern(
+                    supportedVersions=[MODERN_VERSION],
+                    capabilities=_capabilities(is_modern=True),
+                    instructions=self._instructions,
+                )
+            case "subscriptions/listen" if set(params) == {"_meta", "notifications"} and self._is_usual(meta):
+                wanted = params["notifications"]
+                if isinstance(wanted, dict) and wanted.keys() <= _CHANGES and {*map(type, wanted.values())} <= {bool}:
+                    return {"notifications": {name: True for name, is_wanted in wanted.items() if is_wanted}}
+            case "prompts/list" | "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
+                nothing: dict[str, Any] = {_LISTS[method]: []}
+                if self._is_initialized and not is_modern:
+                    return nothing
+                if self._is_usual(meta):
+                    return self._modern(**nothing)
+            case "ping" if self._is_initialized and not is_modern:
+                return {}
+            case "tools/list" if self.definitions is not None and set(params) <= {"_meta"}:
+                if self._is_initialized and not is_modern:
+                    return {"tools": self.definitions}
+                if self._is_usual(meta):
+                    return self._modern(tools=self.definitions)
+        return None
+
+    def _is_usual(self, meta: dict[str, Any]) -> bool:
+        """Whether a request is one of the newest protocol, from a client that has not begun with an older one."""
+        if self._is_initialized or meta.get(f"{_META}protocolVersion") != MODERN_VERSION:
+            return False
+        client = meta.get(f"{_META}clientInfo")
+        is_client = client is None or _is_client(client)
+        is_known = not {key for key in meta if key.startswith(_META)} - _META_KEYS
+        return is_client and is_known and _are_capabilities(meta.get(f"{_META}clientCapabilities"))
+
+    def _modern(self, **result: Any) -> dict[str, Any]:
+        stamp = {f"{_META}serverInfo": self._server}
+        return {**result, "resultType": "complete", "cacheScope": "private", "ttlMs": 0, "_meta": stamp}
+
+
+class HostInput(io.TextIOBase):
+    """All lines of the host from the first one, including those that were answered already."""
+
+    def __init__(self, streams: HostStreams, lines: list[bytes]) -> None:
+        self._streams = streams
+        self._lines = lines
+
+    def readline(self, _size: int = -1, /) -> str:  # type: ignore[override] # whole lines only
+        line = self._lines.pop(0) if self._lines else self._streams.next_line()
+        return (line or b"").decode("utf-8", "replace")
+
+
+class HostOutput(io.TextIOBase):
+    """Writes the server's messages to the host, except for answers to requests that were answered already."""
+
+    def __init__(self, sent: BinaryIO, answered: list[tuple[str, Any] | None]) -> None:
+        self._sent = sent
+        self._answered = answered
+
+    def write(self, text: str, /) -> int:
+        if self._answered:
+            answered = _answered(json.loads(text))
+            if answered in self._answered:
+                self._answered.remove(answered)
+                return len(text)
+        self._sent.write(text.encode())
+        return len(text)
+
+    def flush(self) -> None:
+        self._sent.flush()
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """The message on a line; an empty one if it is too large or malformed to be answered here."""
+    text = line.decode("utf-8", "replace")
+    # The server's parser refuses half a character in an escape and deep nesting, where Python's does not.
+    if len(text) > _MAX_CHARACTERS or text.count("{") + text.count("[") > _MAX_BRACKETS or _SURROGATE.search(text):
+        return {}
+    try:
+        message = json.loads(text)
+    except ValueError:
+        return {}
+    is_message = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and set(message) <= _MESSAGE_FIELDS
+    return message if is_message else {}
+
+
+def _answered(answer: dict[str, Any]) -> tuple[str, Any] | None:
+    """The kind of answer and the id of the request that it answers; None if the message is no answer."""
+    match answer:
+        case {"method": "notifications/subscriptions/acknowledged", "params": {"_meta": {**meta}}}:
+            return _ACKNOWLEDGED, meta.get(_SUBSCRIPTION_ID)
+        case {"method": _}:
+            return None
+    return "result", answer.get("id")
+
+
+def _is_usual_client(params: dict[str, Any]) -> bool:
+    return (
+        params.get("protocolVersion") in HANDSHAKE_VERSIONS
+        and _is_client(params.get("clientInfo"))
+        and _are_capabilities(params.get("capabilities"))
+    )
+
+
+def _is_client(info: Any) -> bool:
+    """Whether this is a client's description of the usual form; one with icons is left to the server."""
+    if not isinstance(info, dict) or not {"name", "version"} <= set(info) <= _CLIENT_FIELDS:
+        return False
+    return all(isinstance(value, str) for value in info.values())
+
+
+def _are_capabilities(capabilities: Any) -> bool:
+    """Whether all of these have the form that capabilities have; those with other forms are left to the server."""
+    return isinstance(capabilities, dict) and all(map(_is_capability, capabilities.keys(), capabilities.values()))
+
+
+def _is_capability(name: str, value: Any) -> bool:
+    """Whether it is an object of objects; two names take booleans, and hosts define the content of their extensions."""
+    if name in ("listChanged", "applyDefaults"):
+        return isinstance(value, bool)
+    if not isinstance(value, dict):
+        return False
+    if name in ("experimental", "extensions"):
+        return all(isinstance(own, dict) for own in value.values())
+    return all(map(_is_capability, value.keys(), value.values()))
+
+
+def _capabilities(*, is_modern: bool) -> dict[str, Any]:
+    return {
+        "prompts": {"listChanged": is_modern},
+        "resources": {"listChanged": is_modern, "subscribe": is_modern},
+        "tools": {"listChanged": is_modern},
+    }

@@ -1,0 +1,94 @@
+"""Reports a program's progress to the host: its stage, the call it waits for, and what that call's upstream reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import anyio
+
+from codemode_server.execution.executor import Execution, Phase
+from codemode_server.front.server import Progress
+from codemode_server.gateway.gateway import Caller, CallInFlight
+from codemode_server.redaction import Redactor
+from codemode_server.text import clean, clean_line
+
+HEARTBEAT_SECONDS = 2.0
+"""Longest time without a notification; hosts give up on a silent request."""
+_LOOK_SECONDS = 0.25
+"""Time between two looks, and so the shortest time between two notifications, however often an upstream reports."""
+_MIN_PROGRESS_STEP = 0.01
+"""By how much the progress number grows if nothing else is known; 100 is a whole call."""
+_MAX_MESSAGE_CHARACTERS = 160
+
+
+async def report_progress(execution: Execution, send: Progress, sandbox: Callable[[], str], redactor: Redactor) -> None:
+    """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled.
+
+    `sandbox` gives the current sandbox start-up step; empty when ready.
+    """
+    meter, last, due = Meter(), "", -math.inf
+    while True:
+        line, now = progress_line(execution, sandbox(), redactor), anyio.current_time()
+        if line != last or now >= due:
+            await send(*meter.read(execution.caller), line)
+            last, due = line, now + HEARTBEAT_SECONDS
+        await anyio.sleep(_LOOK_SECONDS)
+
+
+class Meter:
+    """The number in a progress notification: 100 for each call that ended, and parts of those in flight.
+
+    MCP demands that it grows with each notification, also when nothing has changed or an upstream counts back.
+    """
+
+    def __init__(self) -> None:
+        self._value = 0.0
+
+    def read(self, caller: Caller) -> tuple[float, float | None]:
+        """The number, and what it will be when the calls in flight have ended; None if their upstreams don't say."""
+        parts = [call.progress.fraction for call in caller.in_flight.values()]
+        ended = len(caller.reports)
+        self._value = round(
+            max(self._value + _MIN_PROGRESS_STEP, 100 * (ended + sum(part or 0.0 for part in parts))), 4
+        )
+        if all(part is None for part in parts):
+            return self._value, None
+        return self._value, max(self._value, 100.0 * (ended + len(parts)))
+
+
+def progress_line(execution: Execution, sandbox: str, redactor: Redactor) -> str:
+    """The program's current activity in a few words."""
+    match execution.phase:
+        case Phase.ACCEPTED:
+            return "starting"
+        case Phase.QUEUED:
+            queue = execution.queue
+            return f"waiting for its turn: {queue.place} of {queue.waiting} in the queue, {queue.running} running"
+        case Phase.PREPARING:
+            return sandbox or "starting the sandbox"
+        case Phase.CHECKING:
+            return "checking the program"
+        case Phase.RUNNING if not execution.begun.is_set():
+            return "starting a sandbox for the program"
+    return _running_line(execution.caller, redactor)
+
+
+def _running_line(caller: Caller, redactor: Redactor) -> str:
+    reports, calls = caller.reports, list(caller.in_flight.values())
+    done = f"{len(reports)} call{'s'[: len(reports) != 1]} done"
+    if not calls:
+        return f"running; {done}, the last {reports[-1].server}.{reports[-1].tool}" if reports else "running"
+    # The one that reported last has news; where none reports, the oldest is what the program waits for.
+    call = max(calls, key=lambda it: it.progress.reported_at or -math.inf)
+    others = f" and {len(calls) - 1} more call{'s'[: len(calls) != 2]}" if len(calls) > 1 else ""
+    return f"waiting for {call.title}{_report(call, redactor)}{others}" + (f"; {done}" if reports else "")
+
+
+def _report(call: CallInFlight, redactor: Redactor) -> str:
+    progress = call.progress
+    percent = "" if progress.fraction is None else f"{progress.fraction:.0%}"
+    # Redacted before it is cut: half a secret would not be recognised.
+    message = clean_line(redactor.text(clean(progress.message)), _MAX_MESSAGE_CHARACTERS)
+    report = ": ".join(part for part in (percent, message) if part)
+    return f" ({report})" if report else ""

@@ -1,0 +1,58 @@
+"""Meta-tools used when the configuration is unusable: they report the reason to the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+
+from codemode_server.errors import CodemodeError, MetaToolError, SettingsError
+from codemode_server.front.meta_tools import definitions
+from codemode_server.front.server import ProgramAnswer, Progress
+from codemode_server.model import Session
+from codemode_server.settings import Settings
+from codemode_server.text import clean
+
+_MAX_LINES = 4
+"""Maximum error lines shown; `config check` shows all."""
+
+
+class Unconfigured:
+    """Implements `front.server.MetaTools` without servers and programs, since the limits of programs are not known."""
+
+    def __init__(self, error: CodemodeError) -> None:
+        lines = clean(str(error)).splitlines()
+        shown = [*lines[:_MAX_LINES], *(["…"] if len(lines) > _MAX_LINES else [])]
+        if isinstance(error, SettingsError):
+            head = "No servers: the configuration of codemode-server can't be used. The user must fix this:"
+            tail = [
+                "A saved correction is picked up without a restart; `codemode-server config check` shows all errors."
+            ]
+        else:
+            head, tail = "No servers: codemode-server can't start. The user must fix this:", []
+        self._message = "\n".join([head, *shown, *tail])
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        return definitions(Settings())
+
+    async def has_structured_content(self) -> bool:
+        return False
+
+    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
+        return self._message, {"text": self._message}
+
+    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
+        raise MetaToolError(self._message)
+
+    async def search_tools(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
+    ) -> tuple[str, dict[str, Any]]:
+        return self._message, {"tools": [], "note": self._message}
+
+    async def execute_code(
+        self, code: str, timeout_s: float | None, session: Session, progress: Progress
+    ) -> ProgramAnswer:
+        raise MetaToolError(self._message)
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        raise MetaToolError(self._message)

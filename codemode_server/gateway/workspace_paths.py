@@ -1,0 +1,47 @@
+"""Paths of programs' files that were given to a tool: /workspace is a folder of the sandbox, which no server sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from codemode_server.model import JsonValue
+from codemode_server.text import clean_line
+
+_MAX_VALUES = 1_000
+_MAX_ERROR_CHARACTERS = 4_000
+_MAX_PATH_CHARACTERS = 100
+_PATH = re.compile(r"(?<![\w/.~-])/workspace(?![\w-])(?:/[^\s'\"`<>|;:,]*)?")
+
+
+def note_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
+    """What to tell the model if a call of the tool `title` failed with a message that names such a path.
+
+    The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.
+    """
+    found = _PATH.search(failure[:_MAX_ERROR_CHARACTERS])
+    if found is None or not any(found[0] in _PATH.findall(text) for text in islice(_texts(arguments), _MAX_VALUES)):
+        return None
+    path = clean_line(found[0], _MAX_PATH_CHARACTERS)
+    return (
+        f"{title} failed on {path!r}: servers do not see the programs' /workspace; "
+        "read and write its files in the program, and pass their content"
+    )
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """The texts in it, and an empty one for each other value, so that whoever counts them bounds the work."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case dict(inner):
+                waiting += inner.values()
+                yield ""
+            case list(inner):
+                waiting += inner
+                yield ""
+            case str(text):
+                yield text
+            case _:
+                yield ""

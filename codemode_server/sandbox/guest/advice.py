@@ -1,0 +1,104 @@
+"""What to do about a module or a name that a program lacks: the same words from the check and from the sandbox."""
+
+from __future__ import annotations
+
+import sys
+
+CODEMODE_NAMES = ("File", "ToolError", "call", "results", "search_tools", "show")
+"""Names that programs can import from `codemode`."""
+NO_NETWORK = (
+    "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import <tool>"
+)
+NO_PROCESSES = (
+    "programs can't start processes; use the standard library, or call a tool of a server (search_tools finds it)"
+)
+NO_HOST_FILES = (
+    "the user's files are not in the sandbox, which has only /workspace (files stay) and /tmp; use a server's tool "
+    "that reads or writes files (search_tools)"
+)
+TMP_IS_THE_SANDBOX_S = (
+    "/tmp here is the sandbox's own and empty at each start (files in /workspace stay); "  # noqa: S108
+    "a file of the user is read by a server's tool (search_tools)"
+)
+NO_TOOL_FILES = "tools are not files in programs: from servers.<server> import <tool>; read_tool shows their source"
+NO_SKILL_FILES = (
+    "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill as "
+    "<name>.py in the skills folder (state.skills in upstream.yaml)"
+)
+MAP_COLLECTS_ERRORS = (
+    ".map() has no return_exceptions, it collects errors itself: the result of a failed item is None, and the errors "
+    "are in .errors of what .map() gives"
+)
+MAP_TAKES = ("items", "[concurrency]")
+"""Arguments of `.map()` beside those of the tool."""
+MAP_TAKES_A_LIST = ".map() takes a list of items and makes a call for each"
+_NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
+_INSTEAD = {
+    "pandas": "csv, statistics, sqlite3 and collections cover much of what pandas does",
+    "numpy": "math, statistics, random and array cover much of what numpy does",
+    "yaml": "there is no YAML parser, but json and tomllib; a server may have a tool that reads YAML",
+    "dateutil": "datetime.fromisoformat and zoneinfo cover much of what dateutil does",
+    "pytz": "use zoneinfo",
+    "bs4": "use html.parser",
+    "lxml": "use xml.etree.ElementTree or html.parser",
+}
+_VARIABLES = """
+cmd code copyright email mailbox platform profile queue select site stat string symbol test this token types
+"""
+"""Modules of the standard library whose names programs give to variables as well."""
+_DEFINING_MODULES = {
+    "Any": "typing",
+    "BytesIO": "io",
+    "Counter": "collections",
+    "Decimal": "decimal",
+    "Path": "pathlib",
+    "StringIO": "io",
+    "ThreadPoolExecutor": "concurrent.futures",
+    "dataclass": "dataclasses",
+    "defaultdict": "collections",
+    "deque": "collections",
+    "groupby": "itertools",
+    "reduce": "functools",
+    "timedelta": "datetime",
+    "timezone": "datetime",
+}
+
+
+def starts_fresh(last: str) -> str:
+    """What to say of a name that an earlier program may have had; `last` is the name of the last result, or empty."""
+    found = f'the last result is results["{last}"] (from codemode import results)' if last else ""
+    return f"each program starts fresh, with no name of an earlier one; {found or 'only files in /workspace stay'}"
+
+
+def tool_for_module(server: str, tool: str) -> str:
+    """What to do where a tool is used as Python's module of its name; empty if there is no such module."""
+    if tool not in sys.stdlib_module_names:
+        return ""
+    return f"{tool} is the tool of servers.{server} here; {_import_both(server, tool)}"
+
+
+def module_for_tool(server: str, tool: str) -> str:
+    """What to do where Python's module is called in place of the tool of its name."""
+    return f"{tool} is Python's module here; {_import_both(server, tool)}"
+
+
+def _import_both(server: str, tool: str) -> str:
+    return f"to use both, write: import {tool}; from servers.{server} import {tool} as {server}_{tool}"
+
+
+def on_module(name: str, reason: str) -> str | None:
+    """What to do without a module, with the reason why it is missing where that helps; None if nothing is known."""
+    root = name.partition(".")[0]
+    if root in _NETWORK_MODULES:
+        return NO_NETWORK
+    return f"{reason}; {_INSTEAD[root]}" if root in _INSTEAD else None
+
+
+def import_of(name: str, *, is_module: bool) -> str:
+    """The import that defines a name that every sandbox has, or nothing; `is_module`: it is used as `name.…`."""
+    if name in CODEMODE_NAMES:
+        return f"from codemode import {name}"
+    if name in _DEFINING_MODULES:
+        return f"from {_DEFINING_MODULES[name]} import {name}"
+    is_known = name in sys.stdlib_module_names and not name.startswith("_") and name not in _VARIABLES.split()
+    return f"import {name}" if is_module and is_known else ""

@@ -1,0 +1,124 @@
+"""Base64 that tools gave within a value. The program has it as it came; what the model is shown of it is a summary.
+
+A string is recognized by its first characters, also where it stands in JSON, in a `repr`, or cut short. So it does not
+matter how the program writes a value out, and no other text is touched.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+MIN_CHARACTERS = 200
+"""Shorter strings are shown as they are: they cost the model no more than their summary would."""
+_HEAD = 12
+_KNOWN_BY = 56
+"""Characters at the start by which a base64 string is recognised."""
+_MAX_KNOWN = 10_000
+_BASE64 = "A-Za-z0-9+/_-"
+DATA_URI_START = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,\r\n]{0,80})*;base64,")
+"""Of a `data:` URI all that comes before its base64; the host recognizes them by it as well."""
+_DATA_URI = re.compile(rf"{DATA_URI_START.pattern}(?P<data>[{_BASE64}]+={{0,2}})")
+
+
+class _Known:
+    """What this program's calls gave so far."""
+
+    def __init__(self) -> None:
+        self.summaries: dict[str, str] = {}
+        """By the first characters of the base64."""
+        self.types: dict[str, tuple[str | None, str | None]] = {}
+        """Media type and name, by the same."""
+        self.pattern: re.Pattern[str] | None = None
+        self.is_used = False
+        """Whether a summary was shown in place of bytes."""
+
+
+_known = _Known()
+
+
+def note(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
+    """Remember a base64 string, or `data:` URI, that a tool gave; `place` is where the result has the file."""
+    text = text[text.index(",") + 1 :] if text.startswith("data:") and "," in text[:400] else text
+    if len(text) < MIN_CHARACTERS or len(_known.summaries) >= _MAX_KNOWN:
+        return
+    if text[:_KNOWN_BY] not in _known.summaries:
+        _known.pattern = None
+    _known.summaries[text[:_KNOWN_BY]] = _summary(text, mime_type, name, place)
+    _known.types[text[:_KNOWN_BY]] = (mime_type, name)
+
+
+def note_raw(result: Any) -> None:
+    """Remember what the content of a raw result holds."""
+    content = result.get("content") if isinstance(result, dict) else None
+    for block in content if isinstance(content, list) else ():
+        inner = block.get("resource", block) if isinstance(block, dict) else None
+        if isinstance(inner, dict):
+            for data in (inner.get("data"), inner.get("blob")):
+                if isinstance(data, str):
+                    note(data, inner.get("mimeType"), None)
+
+
+def without_bytes(text: str) -> str:
+    """`text` with a summary in place of each base64 string that a tool gave, and of each `data:` URI."""
+    if len(text) < MIN_CHARACTERS:
+        return text
+    if ";base64," in text:
+        text = _DATA_URI.sub(_of_data_uri, text)
+    if _known.summaries:
+        text = _pattern().sub(_of_known, text)
+    return text
+
+
+def is_used() -> bool:
+    """Whether a summary has stood in place of bytes."""
+    return _known.is_used
+
+
+def decoded(text: str) -> bytes:
+    """The bytes of a base64 string in either alphabet, or of a `data:` URI."""
+    text = text[text.index(",") + 1 :] if text.startswith("data:") and "," in text[:400] else text
+    plain = "".join(text.split()).replace("-", "+").replace("_", "/")
+    return base64.b64decode(plain + "=" * (-len(plain) % 4))
+
+
+def file_in(text: str) -> tuple[bytes, str | None, str | None] | None:
+    """Bytes, media type and name, if a text is a `data:` URI or base64 that a tool gave."""
+    if (uri := _DATA_URI.fullmatch(text)) is not None:
+        return decoded(text), uri["type"], None
+    found = _known.types.get(text[:_KNOWN_BY])
+    return (decoded(text), *found) if found is not None else None
+
+
+def _pattern() -> re.Pattern[str]:
+    if _known.pattern is None:
+        heads = "|".join(sorted({re.escape(start[:_HEAD]) for start in _known.summaries}))
+        # Line breaks, also as `repr` and JSON write them, belong to it between full lines and before a last one.
+        line, end = rf"[{_BASE64}]", r"(?:\\[rn]|[\r\n])+"
+        last = rf"(?:{end}{line}{{1,76}}={{0,2}}(?:{end})?(?=[\"']|\Z))?"
+        _known.pattern = re.compile(rf"(?:{heads})(?:{line}|{end}(?={line}{{56}}))*={{0,2}}{last}")
+    return _known.pattern
+
+
+def _of_known(found: re.Match[str]) -> str:
+    text = found[0]
+    summary = _known.summaries.get(text[:_KNOWN_BY]) if len(text) >= MIN_CHARACTERS else None
+    if summary is None:
+        return text
+    _known.is_used = True
+    return summary
+
+
+def _of_data_uri(found: re.Match[str]) -> str:
+    if len(found["data"]) < MIN_CHARACTERS:
+        return found[0]
+    _known.is_used = True
+    known = _known.summaries.get(found["data"][:_KNOWN_BY])
+    return known or _summary(found["data"], found["type"], None, "")
+
+
+def _summary(text: str, mime_type: str | None, name: str | None, place: str) -> str:
+    size = (len(text) - text.count("\n") - text.count("\r") - text[-2:].count("=")) * 3 // 4
+    what = f"{name}, {mime_type}" if name and mime_type else name or mime_type or "unknown type"
+    return f"({size:,} bytes, {what}{f': {place}' if place else ''})"

@@ -1,0 +1,87 @@
+"""Files that the program's `open()` creates: one that a write was refused for does not stay behind empty.
+
+Only the guest knows who created a file. The host sees a folder in which other processes write as well.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import io
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_open = io.open
+
+
+class NewFiles:
+    """The file whose write was refused, among those that `open()` created."""
+
+    def __init__(self) -> None:
+        self._refused: tuple[Any, os.stat_result] | None = None
+
+    def install(self) -> None:
+        builtins.open = io.open = self.open
+
+    def open(
+        self,
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Callable[[Any, int], int] | None = None,
+    ) -> Any:
+        """As the built-in one."""
+        created: list[os.stat_result] = []
+
+        def create(path: Any, flags: int) -> int:
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(path, flags | os.O_EXCL, 0o666)
+                created.append(os.fstat(descriptor))
+                return descriptor
+            return os.open(path, flags, 0o666)
+
+        if opener is None and isinstance(mode, str) and any(letter in mode for letter in "wax"):
+            opener = create
+        opened = _open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+        if created:
+            raw = getattr(opened, "buffer", opened)
+            self._watch(getattr(raw, "raw", raw), (file, created[0]))
+        return opened
+
+    def remove_empty(self, error: BaseException) -> None:
+        """Remove the file that `error` was raised for, if it is still there and empty."""
+        if self._refused is None or not _is_too_large(error):
+            return
+        path, made = self._refused
+        with contextlib.suppress(OSError):
+            now = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - it may be bytes
+            if os.path.samestat(now, made) and now.st_size == 0:
+                os.unlink(path)  # noqa: PTH108 - as above
+
+    def _watch(self, raw: Any, created: tuple[Any, os.stat_result]) -> None:
+        # Weak: a file that nobody refers to any more has to be closed at once.
+        weak = weakref.ref(raw)
+
+        def watched(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any) -> Any:
+                try:
+                    return method(weak(), *arguments)
+                except OSError as error:
+                    if _is_too_large(error):
+                        self._refused = created
+                    raise
+
+            return call
+
+        raw.write, raw.truncate = watched(io.FileIO.write), watched(io.FileIO.truncate)
+
+
+def _is_too_large(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EFBIG

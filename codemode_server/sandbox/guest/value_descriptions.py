@@ -1,0 +1,118 @@
+"""What a value is, in a few words: for the hint of a line that used it in a wrong way."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+from .files import Blocks, File
+from .seen import MAX_TEXT, SEEN, UNKNOWN
+
+MAX_ITEMS = 1_000
+_MAX_KEYS = 14
+_MAX_KEY = 40
+_MAX_HEAD = 60
+_MAX_KINDS = 4
+_MAX_LISTS = 3
+_MAX_PARSED = 100_000
+"""Characters of a text that is read as JSON to see whether it is JSON."""
+
+
+def shape(value: Any) -> str:
+    """What a value is."""
+    if isinstance(value, dict):
+        return f"a dict with {_keys(value)}" if value else "an empty dict"
+    if isinstance(value, (list, tuple)):
+        return _of_list(value, "list" if isinstance(value, list) else "tuple")
+    if isinstance(value, str):
+        return _of_text(value)
+    if isinstance(value, File):
+        return "a File: .data (bytes), .text, .mime_type, .size, .name, .save(path)"
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
+def ways_into_list(name: str, value: Any, key: Any, near: str | None) -> str:
+    """How to read a list that was asked for a key; `near` is the key of its first dict that was plainly meant."""
+    found = islice(value, MAX_ITEMS)
+    index, row = next(((at, item) for at, item in enumerate(found) if isinstance(item, dict)), (0, {}))
+    wanted = key if key in row else near
+    if wanted is not None:
+        if not all(isinstance(item, dict) for item in islice(value, MAX_ITEMS)):
+            return f"write {name}[{index}][{wanted!r}]"
+        every = f" or [row[{wanted!r}] for row in {name}]" if name else ""
+        return f"write {name}[0][{wanted!r}]{every}"
+    ways = []
+    if isinstance(value, Blocks):
+        ways += [f"{name}.files[0]"] if value.files else []
+        ways += [f"{name}.text"] if value.text is not None else []
+    if ways:
+        return f"take {' or '.join(ways)}"
+    has_plain_items = bool(value) and isinstance(value[0], (str, int, float))
+    return f"its items are read by position: {name}[0]" if has_plain_items else "use it as it is"
+
+
+def way_into_dict(name: str, value: dict[Any, Any]) -> str:
+    """How to loop over what a dict holds: over its lists, if they are few."""
+    lists = [f"{name}[{key!r}]" for key, item in islice(value.items(), MAX_ITEMS) if isinstance(item, list)]
+    return f"loop over {' or '.join(lists)}" if 1 <= len(lists) <= _MAX_LISTS else "loop over one of its values"
+
+
+def way_into_text(name: str, text: str) -> str:
+    """How to read a text that was used like a dict or a list of dicts; empty where its form is not known."""
+    if is_json(text[:_MAX_PARSED]):
+        return f"json.loads({name}) reads it" if name else "json.loads reads it"
+    lines = text.strip().splitlines()
+    if len(lines) < 2:
+        return ""
+    way = f"{name}.splitlines()"
+    return f"json.loads reads each line of {way}" if all(map(is_json, lines[:2])) else f"its lines: {way}"
+
+
+def _of_list(value: Any, kind: str) -> str:
+    if not value:
+        return f"an empty {kind}"
+    what = f"a {kind} of {len(value)} item{'' if len(value) == 1 else 's'}"
+    items = list(islice(value, MAX_ITEMS))
+    if all(isinstance(item, dict) for item in items):
+        return f"{what}, which are dicts with {_keys(items[0])}"
+    if any(item is UNKNOWN for item in items[:_MAX_KINDS]):
+        return what
+    kinds = ["None" if item is None else type(item).__name__ for item in items[:_MAX_KINDS]]
+    return f"{what}: {', '.join(kinds)}{', …' if len(value) > _MAX_KINDS else ''}"
+
+
+def _of_text(text: str) -> str:
+    lines = text.strip().splitlines()
+    is_short = len(text) <= _MAX_HEAD and len(lines) < 2
+    tool = next((tool for tool, seen in SEEN.items() if _is_text_of(seen, text)), "")
+    which = f" that {tool}() gave" if tool else ""
+    if is_short:
+        return f"the text {text!r}{which}"
+    return f"{'the' if tool else 'a'} text{which}; it begins {lines[0][:_MAX_HEAD] if lines else ''!r}"
+
+
+def _is_text_of(seen: Any, text: str) -> bool:
+    """Whether a text is what a call gave, of which only the beginning may be remembered."""
+    return isinstance(seen, str) and bool(seen) and (seen == text or (len(seen) == MAX_TEXT and text.startswith(seen)))
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is a JSON object or array."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _keys(value: dict[Any, Any]) -> str:
+    shown = ", ".join(repr(_key(key)) for key in islice(value, _MAX_KEYS))
+    more = len(value) - _MAX_KEYS
+    return f"the keys {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def _key(key: Any) -> Any:
+    return f"{key[:_MAX_KEY]}…" if isinstance(key, str) and len(key) > _MAX_KEY else key

@@ -1,0 +1,90 @@
+"""Finds words of a short query that no result mentions, so that the answer can say so.
+
+The relevance threshold (`cutting.py`) must not reject a right tool, so it lets unrelated tools pass. A statement about
+words is weaker than "nothing fits", but it is true whenever it is made, and the reader can judge it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from codemode_server.catalog.catalog import Tool
+from codemode_server.search.actions import is_polite, is_reading_verb
+from codemode_server.search.documents import Findable
+from codemode_server.search.fitting import words_of
+from codemode_server.search.wants import is_short, short_clauses, short_parts, wants
+from codemode_server.search.words import is_stop_word, without_values
+
+_MAX_WORDS_TOGETHER = 3
+"""A right tool usually has all words of a query of this length, and seldom those of a longer one."""
+_MAX_NAMED = 3
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class MissingWords:
+    """Words of the query; empty if the results mention what is asked for."""
+
+    words: tuple[str, ...] = ()
+    is_combination: bool = False
+    """Some results mention some of the words, and none mentions all of them."""
+
+    def __str__(self) -> str:
+        if not self.words:
+            return ""
+        quoted = [f'"{word}"' for word in self.words]
+        if not self.is_combination:
+            return f"none of these mentions {' or '.join(quoted)}"
+        *others, last = quoted
+        return f"none of these mentions {'both' if len(others) == 1 else 'all of'} {', '.join(others)} and {last}"
+
+
+def missing_words(
+    query: str, shown: Sequence[Findable], meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
+) -> MissingWords:
+    """What the results lack of a query that asks for one thing.
+
+    `meanings` returns the stems that may stand for a word, `is_known` whether any tool has a stem. Verbs such as `list`
+    and `find` are ignored, since few tools say that they read.
+    """
+    if not query.isascii() or len(query.split()) < 2 or not is_short(query) or wants(query) or short_parts(query):
+        return MissingWords()
+    asked = {word: meanings(word) for word in _content_words(query)}
+    if len(asked) > _MAX_WORDS_TOGETHER:
+        asked = {word: stems for word, stems in asked.items() if not any(map(is_known, stems))}
+    alone = [word for word in asked if not any(_mentions(thing, {word: asked[word]}) for thing in shown)]
+    if alone:
+        return MissingWords(tuple(alone[:_MAX_NAMED]))
+    if any(_mentions(thing, asked) for thing in shown):
+        return MissingWords()
+    return MissingWords(tuple(asked), is_combination=True)
+
+
+def doubtful_clauses(
+    query: str, meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
+) -> list[str]:
+    """The short clauses of a query with a word that no tool at all has, by any of its meanings."""
+    return [
+        clause
+        for clause in short_clauses(query)
+        if clause.isascii() and any(not any(map(is_known, meanings(word))) for word in _content_words(clause))
+    ]
+
+
+def _content_words(query: str) -> list[str]:
+    return [word for word in dict.fromkeys(_WORD.findall(without_values(query))) if not _is_ignored(word.lower())]
+
+
+def _is_ignored(word: str) -> bool:
+    return is_stop_word(word) or is_polite(word) or is_reading_verb(word)
+
+
+def _mentions(thing: Findable, asked: Mapping[str, frozenset[str]]) -> bool:
+    """Whether it has all of these words, by a stem that stands for the word or as the word is written."""
+    found = words_of(thing)
+    if all(any(stem in found for stem in stems) for stems in asked.values()):
+        return True
+    text = thing.stub.source.lower() if isinstance(thing, Tool) else ""
+    return all(word.lower() in text for word in asked)

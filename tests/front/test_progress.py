@@ -1,0 +1,58 @@
+"""The line and the number of a progress notification, from an execution as it stands. Pure; no product is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.execution.executor import Execution, Phase, QueuePlace
+from codemode_server.front.progress import Meter, progress_line
+from codemode_server.gateway.gateway import Caller, CallInFlight
+from codemode_server.model import ExecutionId, Session
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.backend import Limits
+from codemode_server.upstream.progress import CallProgress
+
+COMPILED = "the sandbox is compiled (28 s)"
+
+
+def execution(phase: Phase) -> Execution:
+    name = ExecutionId("x1")
+    return Execution(name, "1", Session("s"), Limits(), Caller(name), phase=phase, queue=QueuePlace(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("phase", "line"),
+    [
+        (Phase.ACCEPTED, "starting"),
+        (Phase.QUEUED, "waiting for its turn: 2 of 3 in the queue, 4 running"),
+        (Phase.PREPARING, COMPILED),
+        (Phase.CHECKING, "checking the program"),
+        (Phase.RUNNING, "starting a sandbox for the program"),
+    ],
+)
+async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_does(phase: Phase, line: str) -> None:
+    """Regression: the last line about the sandbox opened the progress of every later program."""
+    assert progress_line(execution(phase), COMPILED, Redactor()) == line
+
+
+async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:
+    caller, progress, meter = Caller(ExecutionId("x1")), CallProgress(), Meter()
+    caller.in_flight[1] = CallInFlight("ci.build", progress)
+    readings = [meter.read(caller)]
+    reports: list[tuple[float, float | None]] = [(3, 4), (1, 4), (9, 4), (float("nan"), 4), (1, 0), (-5, 10), (1, None)]
+    for done, total in reports:
+        progress.take(done, total, None, 1.0, Redactor())
+        readings.append(meter.read(caller))
+    numbers = [number for number, _ in readings]
+    assert numbers == sorted(set(numbers))
+    assert all(total is None or total >= number for number, total in readings)
+    assert readings[1] == (75.0, 100.0)
+
+
+@pytest.mark.parametrize("before", ["", "x" * 995, "\u200b" * 995, "\u200b" * 99_970, "\u200b" * 99_995])
+def test_no_part_of_a_secret_is_left_of_a_message_that_is_cut(before: str) -> None:
+    secret, progress = "sk-abcdef123456789", CallProgress()
+    progress.take(1, None, f"step {before}{secret}", 1.0, Redactor([secret]))
+    assert "sk-" not in progress.message
+    progress.take(2, None, "copying", 1.0, Redactor([secret]))
+    assert progress.message == "copying"

@@ -1,0 +1,166 @@
+"""Base64 that a tool gave: the program has it whole, and wherever the program writes it out stands a summary.
+
+The tools' results pass through the code that makes replies of what upstreams send.
+"""
+
+# ruff: noqa: E501 - short programs read best on one line
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from typing import Any
+
+import pytest
+
+from codemode_server.sandbox.backend import Reply
+from codemode_server.upstream.results import to_reply
+from tests.sandbox.lab import HEAD, Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(6_000)
+DATA = base64.b64encode(PICTURE).decode()
+OTHER = random.Random(2).randbytes(3_000)
+KEY = base64.b64encode(random.Random(3).randbytes(400)).decode()
+IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}
+SUMMARY = "(6,008 bytes, image/png: .files[0])"
+RESULTS: dict[str, dict[str, Any]] = {
+    "media": {"content": [IMAGE], "structuredContent": {"content": [IMAGE], "key": KEY}},
+    "said": {"content": [{"type": "text", "text": "before"}, IMAGE, {"type": "text", "text": "after"}]},
+    "listed": {"content": [{"type": "text", "text": json.dumps([{"shot": DATA}, {"key": KEY}])}]},
+    "address": {"content": [{"type": "text", "text": f"data:image/png;base64,{DATA}"}]},
+    "wrapped": {"structuredContent": {"encoding": "base64", "content": base64.encodebytes(OTHER).decode()}},
+    "plain": {"structuredContent": {"key": KEY, "text": "x"}},
+}
+ALL = "from servers.media import *\nfrom codemode import show\n"
+
+
+class Media(Tools):
+    async def load(self, module: str) -> dict[str, Any]:
+        match module.split("."):
+            case ["servers", "media"]:
+                return {"kind": "package", "names": list(RESULTS), "doc": "Media."}
+            case ["servers", "media", tool]:
+                return {"kind": "module", "source": f'{HEAD}\n@tool("media", "{tool}")\ndef {tool}() -> Any: ...\n'}
+        return await super().load(module)
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        if server != "media":
+            return await super().call(server, tool, arguments, raw=raw)
+        return Reply(RESULTS[tool]) if raw else to_reply(RESULTS[tool])
+
+
+async def test_the_program_has_the_bytes(lab: Lab) -> None:
+    code = f"""{ALL}
+import base64
+r, s = media(), said()
+data = r["content"][0]["data"]
+saved = r.files[0].save("/workspace/a/p.png")
+[len(data), base64.b64decode(data) == r.files[0].data == s.files[0].data == saved.read_bytes() == listed().files[0].data, r["files"] == r.files, s.text, base64.b64decode(wrapped()["content"]) == wrapped().files[0].data]
+"""
+    assert await lab.value(code, Media()) == [len(DATA), True, True, "before\nafter", True]
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("media()", {"content": [{**IMAGE, "data": SUMMARY}], "key": KEY}),
+        ("{'a': [media()['content'][0]['data']]}", {"a": [SUMMARY]}),
+        ("listed()", [{"shot": SUMMARY}, {"key": KEY}]),
+        ("address()", "(6,008 bytes, image/png)"),
+        ("import json\njson.dumps(media()['content'][0]['data'])", f'"{SUMMARY}"'),
+        ("wrapped()['content']", "(3,000 bytes, unknown type: .files[0])"),
+        ("media.raw()['structuredContent']['content'][0]['data']", "(6,008 bytes, image/png)"),
+        ("'![](data:image/png;base64,' + media()['content'][0]['data'] + ')'", f"![]({SUMMARY})"),
+        ("import base64\n'x data:a/b;base64,' + base64.b64encode(b'abc' * 100).decode()", "x (300 bytes, a/b)"),
+        ("import base64\n'data:a/b;name=c d;base64,' + base64.b64encode(b'abc' * 100).decode()", "(300 bytes, a/b)"),
+    ],
+)
+async def test_a_value_has_a_summary_in_place_of_bytes(lab: Lab, code: str, value: Any) -> None:
+    outcome = await lab.run(ALL + code, Media())
+    assert outcome.value == value
+    assert "show(file)" in outcome.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(media())",
+        "import json\nprint(json.dumps(media(), indent=2))",
+        "import json, sys\njson.dump(media(), sys.stdout)",
+        "import pprint\npprint.pprint(media())",
+        "print(str(media())[:2_000])",
+        "raise ValueError(media())",
+        "r = media()\nassert not r, r",
+        "import sys\nsys.stderr.write(media()['content'][0]['data'])",
+    ],
+)
+async def test_nothing_that_a_program_prints_or_raises_shows_bytes(lab: Lab, code: str) -> None:
+    outcome = await lab.run(ALL + code, Media())
+    written = (
+        outcome.stdout + outcome.stderr + (outcome.error.message + outcome.error.traceback if outcome.error else "")
+    )
+    assert SUMMARY in written
+    assert DATA[100:150] not in written
+
+
+async def test_text_that_merely_looks_like_base64_is_shown_whole(lab: Lab) -> None:
+    """Beside files and without: only what a tool declared to be a file is summarized."""
+    code = f"{ALL}r = media()\nprint(r['key'])\nprint({KEY!r} + 'A' * 300)\n[plain(), 'iVBORw0KGgo' + 'b' * 300]"
+    outcome = await lab.run(code, Media())
+    assert outcome.value == [{"key": KEY, "text": "x"}, "iVBORw0KGgo" + "b" * 300]
+    assert outcome.stdout == f"{KEY}\n{KEY}{'A' * 300}\n"
+    assert outcome.hint == ""
+
+
+async def test_a_tool_gets_the_base64_itself(lab: Lab) -> None:
+    tools = Media()
+    await lab.value(f"{ALL}from servers.github import echo\necho(a=media()['content'][0]['data'], b=media())", tools)
+    assert tools.calls[-1][2] == {"a": DATA, "b": {"content": [IMAGE], "key": KEY}}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "media()",
+        "media().files",
+        "media()['content'][0]",
+        "media()['content'][0]['data']",
+        "said()",
+        "['text', said()[1], 'text']",
+        "said()[1:]",
+        "listed()",
+        "listed()[0]",
+        "address()",
+        "{'a': 1, 'b': said()}",
+        "media.map([{}])",
+        "media.raw()['content']",
+    ],
+)
+async def test_any_result_with_a_file_is_shown_and_its_text_is_passed_over(lab: Lab, shown: str) -> None:
+    tools = Media()
+    outcome = await lab.run(f"{ALL}show({shown})", tools)
+    assert outcome.error is None, outcome.error
+    assert [data for data, _, _ in tools.shown] == [PICTURE]
+
+
+async def test_a_result_without_a_file_says_that_there_is_nothing_to_show(lab: Lab) -> None:
+    kind, message = await lab.error(f"{ALL}show(plain())", Media())
+    assert (kind, "found no file" in message) == ("TypeError", True)
+    kind, message = await lab.error(f"{ALL}show(['/tmp/a', '/tmp/b'])", Media())
+    assert (kind, "'/tmp/a' can't be read" in message) == ("FileNotFoundError", True), "all texts: they are paths"
+
+
+async def test_an_object_without_a_file_or_text_beside_it_is_a_plain_dict_and_says_so(lab: Lab) -> None:
+    assert await lab.value(f"{ALL}[type(plain()) is dict, media().text, said()[1].files[0].size]", Media()) == [
+        True,
+        None,
+        len(PICTURE),
+    ]
+    outcome = await lab.run(f"{ALL}plain().files", Media())
+    assert outcome.error is not None
+    assert (
+        outcome.error.hint == "no file came beside it; it is a dict with the keys 'key', 'text': read these with [...]"
+    )

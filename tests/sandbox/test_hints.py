@@ -1,0 +1,136 @@
+"""What programs know from elsewhere and a sandbox lacks: the error says what to do in its place."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from codemode_server.sandbox.guest.advice import CODEMODE_NAMES
+from codemode_server.sandbox.importable import STANDARD
+from codemode_server.settings import DEFAULT_IMAGE
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NETWORK = "programs have no network; call a tool instead"
+PROCESSES = "programs can't start processes"
+FILES = "the user's files are not in the sandbox, which has only /workspace (files stay) and /tmp; use a server's tool"
+OWN_TMP = (
+    "/tmp here is the sandbox's own and empty at each start (files in /workspace stay); a file of the user is read by "
+    "a server's tool (search_tools)"
+)
+SKILLS = "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill"
+TOOLS = "tools are not files in programs: from servers.<server> import <tool>"
+FRESH = "each program starts fresh, with no name of an earlier one"
+HINTS = {
+    "import urllib.request\nurllib.request.urlopen('http://example.com')": NETWORK,
+    "import urllib.request\nurllib.request.urlretrieve('https://example.com/x')": NETWORK,
+    "import socket\nsocket.create_connection(('example.com', 80))": NETWORK,
+    "import http.client\nhttp.client.HTTPConnection('example.com').request('GET', '/')": NETWORK,
+    "import subprocess\nsubprocess.run(['git', 'log'])": PROCESSES,
+    "import subprocess\nsubprocess.check_output('git log', shell=False)": PROCESSES,
+    "open('/home/user/data.csv')": FILES,
+    "import pathlib\npathlib.Path('/Users/me/x.txt').read_text()": FILES,
+    "import os\nos.listdir('/root/nope')": FILES,
+    "open('~/notes.md')": FILES,
+    "open('/home/user/out.txt', 'w')": FILES,
+    "open('/workspace/kept.txt', 'w').write('x')\nopen('kept.txt')": "write paths in full: /workspace/kept.txt; ",
+    "open('/workspace/kept.txt', 'w').write('x')\nopen('/workspace/kep.txt')": "'kept.txt'",
+    "open('/tmp/of_the_last_program')": OWN_TMP,
+    "open('/tmp/trial/files/shop.json')": OWN_TMP,
+    "import pathlib\npathlib.Path('/tmp/trial/shop.json').read_text()": OWN_TMP,
+    "import os\nos.listdir('/tmp/trial')": OWN_TMP,
+    "import sqlite3\nsqlite3.connect('/tmp/trial/shop.db')": OWN_TMP,
+    "import shutil\nshutil.copy('/tmp/trial/shop.json', '/workspace/shop.json')": OWN_TMP,
+    "open('/tmp/shop_rows.json', 'w').close()\nopen('/tmp/shop_row.json')": "did you mean '/tmp/shop_rows.json'?",
+    "open('/skills/triage.py', 'w')": SKILLS,
+    "open('skills/triage.py', 'w')": SKILLS,
+    "import os\nos.listdir('/skills')": SKILLS,
+    "import os\nos.listdir('/servers')": TOOLS,
+    "open('/servers/github/list_issues.py').read()": TOOLS,
+    "import sqlite3\nsqlite3.connect('/data/db.sqlite')": FILES,
+    "import sqlite3\npath = '/data/db.sqlite'\nwith sqlite3.connect(database=path) as db: pass": FILES,
+    "import sqlite3\nsqlite3.connect('file:/data/db.sqlite?mode=ro', uri=True)": FILES,
+    "open('/workspace/kept.db', 'w').close()\nimport sqlite3\nsqlite3.connect('/workspace/no/kep.db')": "'kept.db'",
+    "rows[0]": f'{FRESH}; the last result is results["x2"] (from codemode import results)',
+    "repository_rows = 1\nrepo_rows": "did you mean 'repository_rows'?",
+    "show(1)": "write: from codemode import show",
+    "print(results.last)": "write: from codemode import results",
+    "json.dumps(1)": "write: import json",
+    "Path('/x')": "write: from pathlib import Path",
+    "def f():\n    return [rows for _ in 'a']\nf()": FRESH,
+}
+
+
+@pytest.mark.parametrize("code", HINTS)
+async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str) -> None:
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    assert HINTS[code] in outcome.error.hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f():\n    x += 1\n    x = 1\nf()",
+        "raise OSError('x')",
+        "raise NotImplementedError",
+        "open('/workspace')",
+        "open('/tmp')",
+        "import sqlite3\nsqlite3.connect(':memory:').execute('select * from nope')",
+        "import math\nmath.nope",
+        "from servers.github import boom\nboom()",
+    ],
+)
+async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:
+    outcome = await lab.run(code, Tools())
+    assert outcome.error is not None
+    hints = (NETWORK, PROCESSES, FILES, OWN_TMP, FRESH, "write", "did you mean")
+    assert not any(hint in outcome.error.hint for hint in hints)
+
+
+async def test_a_file_in_the_home_folder_is_told_to_be_the_users(lab: Lab) -> None:
+    """Wherever the home folder is: one sandbox has none, the other's is `/tmp`."""
+    outcome = await lab.run("import pathlib\npathlib.Path('~/notes.md').expanduser().read_text()")
+    assert outcome.error is not None
+    assert FILES in outcome.error.hint or OWN_TMP in outcome.error.hint
+
+
+async def test_a_similar_name_is_suggested_once_by_python_or_by_the_hint(lab: Lab) -> None:
+    outcome = await lab.run("rows = []\nrow")
+    assert outcome.error is not None
+    assert (outcome.error.traceback + outcome.error.hint).count("'rows'") == 1
+
+
+async def test_a_module_of_the_current_folder_can_not_be_imported_without_its_path(lab: Lab) -> None:
+    """So the check may refuse the import, wherever the program has changed to."""
+    here = "import os, sys\nos.makedirs('/workspace/own', exist_ok=True)\nos.chdir('/workspace/own')\n"
+    here += "open('own_module.py', 'w').write('X = 5')\n"
+    assert (await lab.error(f"{here}import own_module"))[0] == "ModuleNotFoundError"
+    assert await lab.value(f"{here}sys.path.insert(0, os.getcwd())\nimport own_module\nown_module.X") == 5
+
+
+async def test_the_check_knows_what_can_be_imported(lab: Lab) -> None:
+    """Neither less, or programs would be refused that run, nor more, or their failure came after their first call."""
+    importable = lab.backend.importable
+    if importable is None:  # of another image than the pinned one the check claims nothing
+        assert lab.backend.name == "microsandbox"
+        assert os.environ["CODEMODE_VM_IMAGE"] != DEFAULT_IMAGE
+        importable = STANDARD
+    code = """
+import importlib, sys, codemode
+there = []
+for name in sorted(sys.stdlib_module_names - {"antigravity", "this", "idlelib", "turtledemo"}):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        continue
+    there.append(name)
+[there, [name for name in vars(codemode) if not name.startswith("_")], sorted(sys.stdlib_module_names)]
+"""
+    there, names, standard = await lab.value(code)
+    assert {name for name in there if not name.startswith("_")} <= importable
+    if lab.backend.name == "wasm":
+        assert {name for name in importable & set(standard) if not name.startswith("_")} <= {*there, "tests"}
+    assert sorted(names) == sorted(CODEMODE_NAMES)

@@ -1,0 +1,57 @@
+"""A name is suggested only where the wrong one plainly stands for it: following a wrong suggestion costs a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.sandbox.guest.similar_names import similar_name
+
+TIMES = ["source_timezone", "time", "target_timezone"]
+KEYS = ["number", "title", "labels", "created_at", "html_url"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "known", "meant"),
+    [
+        ("titel", KEYS, "title"),
+        ("labl", KEYS, "labels"),
+        ("createdAt", KEYS, "created_at"),
+        ("nummer", KEYS, "number"),
+        ("url", KEYS, "html_url"),
+        ("from_timezone", TIMES, "source_timezone"),
+        ("to_timezone", TIMES, "target_timezone"),
+        ("toTimezone", TIMES, "target_timezone"),
+        ("repository", ["owner", "repo"], "repo"),
+        ("file_path", ["path", "head", "tail"], "path"),
+        ("pth", ["path"], "path"),
+    ],
+)
+def test_a_name_with_the_same_words_is_suggested(wrong: str, known: list[str], meant: str) -> None:
+    assert similar_name(wrong, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("wrong", "known"),
+    [
+        ("file", ["path", "tail", "head"]),
+        ("message", ["hash", "author", "timestamp"]),
+        ("from_timezone", ["time", "target_timezone"]),
+        ("timezone", TIMES),
+        ("start_date", ["end_date"]),
+        ("date", ["data"]),
+        ("id", ["title", "grid"]),
+        ("comment", ["content"]),
+        ("", KEYS),
+        ("___", KEYS),
+        ("x", []),
+    ],
+)
+def test_similar_letters_or_two_that_may_be_meant_are_no_reason_to_suggest_one(wrong: str, known: list[str]) -> None:
+    assert similar_name(wrong, known) is None
+
+
+def test_of_several_the_one_that_is_required_and_not_given_is_suggested() -> None:
+    known = ["file_name", "file_mode", "folder"]
+    assert similar_name("file", known) is None
+    assert similar_name("file", known, preferred=["file_name"]) == "file_name"
+    assert similar_name("id", ["repository_id", "page"], preferred=["repository_id"]) == "repository_id"

@@ -1,0 +1,92 @@
+"""A cancellation at the moment when a child process is started leaves no process, and none that nobody waits for.
+
+Swept over the steps of the event loop, since the end of a product can come at each of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from codemode_server.child_process import start_process
+from codemode_server.execution.preflight.checker import _Server, find_executable
+from codemode_server.sandbox.wasm.process import Worker
+from codemode_server.upstream.reaper import Reaper
+from codemode_server.upstream.stdio import Launch, StdioTransport
+
+SLEEP = "import time; time.sleep(60)"
+STEPS = 14
+"""Of the event loop; a process is started in fewer."""
+
+
+async def upstream() -> None:
+    reaper = Reaper()
+    try:
+        async with StdioTransport(Launch(sys.executable, ["-c", SLEEP]), reaper).open():
+            await anyio.sleep_forever()
+    finally:
+        await reaper.aclose()
+
+
+async def sandbox_worker() -> None:
+    worker = await Worker.start(Path(__file__))
+    try:
+        await anyio.sleep_forever()
+    finally:
+        await worker.kill()
+
+
+async def type_checker() -> None:
+    executable = find_executable()
+    assert executable is not None
+    server = await _Server.start(executable)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        await server.kill()
+
+
+async def cancelled_after(steps: int, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(start)
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("start", [upstream, sandbox_worker, type_checker], ids=lambda start: start.__name__)
+def test_a_start_that_is_cancelled_leaves_no_process_that_is_not_waited_for(
+    start: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for steps in range(STEPS):
+            anyio.run(cancelled_after, steps, start)
+        gc.collect()
+    assert [str(it.message) for it in caught if "is still running" in str(it.message)] == []
+
+
+def test_a_process_that_is_started_is_given_to_the_caller_before_the_cancellation() -> None:
+    given = []
+
+    async def start() -> None:
+        process = await start_process([sys.executable, "-c", SLEEP], env={})
+        given.append(process.pid)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            process.kill()
+            with anyio.CancelScope(shield=True):
+                await process.wait()
+
+    for steps in range(STEPS):
+        anyio.run(cancelled_after, steps, start)
+    assert given, "control: a process was started"

@@ -20,6 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
+from benchmarks import hosts, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -27,13 +28,15 @@ from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.execution.preflight.preflight import Checked, Preflight
-from codemode_server.front.meta_tools import INSTRUCTIONS, definitions
+from codemode_server.front.instructions import instructions
+from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.sandbox.backend import Reply
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.levels import Levels
+from codemode_server.settings import Settings
 from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
@@ -55,7 +58,7 @@ class Row:
 
 def main() -> int:
     rows = [
-        *handshake(),
+        *first_answers(),
         tools_in_context(),
         *discovery(),
         *anyio.run(execution),
@@ -65,77 +68,48 @@ def main() -> int:
         *stubs(),
         token_estimate(),
     ]
+    answers = anyio.run(hosts.costs, _tokens)
+    rows.append(tokens_by_host(answers))
     width = max(len(row.what) for row in rows)
     for row in rows:
         verdict = {True: "kept", False: "MISSED", None: ""}[row.is_kept]
         print(f"{row.what:<{width}}  {row.measured}  {row.budget and f'(budget {row.budget})'} {verdict}")
-    (HERE / "RESULTS.md").write_text(_markdown(rows))
+    (HERE / "RESULTS.md").write_text("\n".join([_markdown(rows), *hosts.markdown(answers), ""]))
     return 1 if any(row.is_kept is False for row in rows) else 0
 
 
-def handshake(runs: int = 11) -> list[Row]:
-    """Spawn to the answer of `initialize`, product and peer in turn."""
-    with tempfile.TemporaryDirectory() as folder:
-        servers = {f"up{number}": {"command": sys.executable, "args": [UPSTREAM]} for number in range(50)}
-        config = Path(folder) / "upstream.yaml"
-        config.write_text(json.dumps({"servers": servers, "state": {"dir": f"{folder}/state"}, "search": SEARCH}))
-        product = [sys.executable, "-m", "codemode_server", "--config", str(config)]
-        peer = [sys.executable, str(HERE / "bare.py")]
-        times: dict[str, list[float]] = {"product": [], "peer": []}
-        for command in (peer, product):
-            _initialize(command)  # the first start compiles and fills the disk cache
-        for _ in range(runs):
-            times["peer"].append(_initialize(peer))
-            times["product"].append(_initialize(product))
-    medians = {name: statistics.median(found) for name, found in times.items()}
-    ratio = medians["product"] / medians["peer"]
-    least = min(times["product"]) / min(times["peer"])
-    return [
-        Row(
-            "host handshake, 50 upstreams configured, over a bare MCPServer",
-            f"{ratio:.2f} x ({medians['product'] * 1e3:.0f} over {medians['peer'] * 1e3:.0f} ms; least {least:.2f} x)",
-            "under 1.3 x",
-            ratio < 1.3,
+def first_answers() -> list[Row]:
+    initialize, tools_list = start.measure(SEARCH)
+
+    def row(what: str, found: start.Comparison, limit: float) -> Row:
+        milliseconds = f"{found.ours_ms:.0f} over {found.peer_ms:.0f} ms; least {found.least_ratio:.2f} x"
+        return Row(
+            f"{what}, {start.SERVERS} upstreams with {start.SERVERS * start.TOOLS_EACH:,} tools, over a bare MCPServer",
+            f"{found.ratio:.2f} x ({milliseconds})",
+            f"under {limit} x",
+            found.ratio < limit,
         )
-    ]
 
-
-def _initialize(command: list[str]) -> float:
-    request = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "bench", "version": "1"},
-        },
-    }
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE.parent
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-    answer = process.stdout.readline()
-    elapsed = time.perf_counter() - started
-    assert '"serverInfo"' in answer, answer
-    process.stdin.close()
-    process.wait(20)
-    process.stdout.close()
-    return elapsed
+    return [row("host handshake", initialize, 0.5), row("start to the list of the four tools", tools_list, 1.3)]
 
 
 def tools_in_context() -> Row:
-    text = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in definitions()])
-    tokens = _tokens(text + INSTRUCTIONS)
+    tokens = _tokens(json.dumps(definitions(Settings())) + instructions())
     return Row(
         "the four tools and the instructions in the model's context",
         f"{tokens:,} tokens",
         "under 1,200",
         tokens < 1_200,
+    )
+
+
+def tokens_by_host(answers: list[hosts.Cost]) -> Row:
+    text, structured, both = (sum(getattr(cost, part) for cost in answers) for part in ("text", "structured", "both"))
+    return Row(
+        f"tokens of {len(answers)} usual answers that reach the model, in every host",
+        f"{text:,} (with structured content on, up to {structured:,} or {both:,}, by host)",
+        "none costs more than with it on",
+        all(cost.text <= min(cost.structured, cost.both) for cost in answers),
     )
 
 
@@ -182,6 +156,7 @@ async def execution() -> list[Row]:
                     "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
                     "state": {"dir": f"{folder}/state"},
                     "search": SEARCH,
+                    "results": {"structured_content": True},
                 }
             )
         )
@@ -219,7 +194,13 @@ async def failing() -> Row:
         limits = {"output_bytes": 100_000}
         config.write_text(
             json.dumps(
-                {"servers": {"github": github}, "limits": limits, "state": {"dir": f"{folder}/state"}, "search": SEARCH}
+                {
+                    "servers": {"github": github},
+                    "limits": limits,
+                    "state": {"dir": f"{folder}/state"},
+                    "search": SEARCH,
+                    "results": {"structured_content": True},
+                }
             )
         )
         async with App.open(load(config)) as app, Client(app.front) as client:
@@ -457,7 +438,7 @@ def _markdown(rows: list[Row]) -> str:
         "# Results",
         "",
         f"`make bench` of codemode-server {__version__} on {datetime.now(UTC):%Y-%m-%d}: {machine}, "
-        f"Python {platform.python_version()}.",
+        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}.",
         "Times are of a shared machine: read the ratios.",
         "",
         "| what | measured | budget | |",

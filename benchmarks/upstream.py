@@ -1,7 +1,11 @@
-"""The upstream of the benchmarks: an MCP server over stdio that echoes, and gives 10,000 rows."""
+"""The upstream of the benchmarks: an MCP server over stdio that echoes, and gives 10,000 rows.
+
+With a number as its argument it has so many tools, which echo as well.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -30,4 +34,6 @@ def rows() -> CallToolResult:
 
 
 if __name__ == "__main__":
+    for number in range(2, int(sys.argv[1]) if len(sys.argv) > 1 else 2):
+        server.add_tool(echo, name=f"echo_{number}", description="Give the number back.")
     server.run("stdio")

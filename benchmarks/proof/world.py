@@ -110,6 +110,7 @@ def configuration(world: World, *, learns: bool) -> Path:
         "permissions": {"default": "allow"},
         "types": {"learn": learns},
         "search": {"ranker": "lexical"},
+        "results": {"structured_content": True},
     }
     path.write_text(json.dumps(settings, indent=2))
     return path

@@ -1,6 +1,10 @@
 """Runs what is asked for and prints it; the whole run writes SEARCH.md, and exits 1 if a budget is missed.
 
 python -m benchmarks.search --sets azure,livemcp_step --levels lexical,static --no-wild --no-timing
+python -m benchmarks.search --quality-only
+
+The second measures everything but the times, for a machine with other work. It writes SEARCH.md with the times, and the
+budgets of times, of the file that is there, and names the run that they are of.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from benchmarks.search.budgets import Budget, habit_budgets, quality_budgets, ti
 from benchmarks.search.corpora import OWN, PUBLIC, Corpus, Missing, corpus
 from benchmarks.search.habit_figures import habit_figures
 from benchmarks.search.own import measure_own
+from benchmarks.search.pairs import pair_figures
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import measure
 from benchmarks.search.rankers import LEVELS, Level, Unavailable
@@ -24,8 +29,10 @@ from benchmarks.search.report import (
     budget_section,
     habit_section,
     head,
+    kept_times,
     left_out_section,
     own_sections,
+    pair_section,
     quality_sections,
     timing_section,
 )
@@ -33,7 +40,9 @@ from benchmarks.search.timing import SIZES, Timing, TimingFailed, peer_timing, t
 from scripts.npm import Unavailable as NotInstalled
 
 REPORT = Path(__file__).parents[1] / "SEARCH.md"
-PARTS = ("wild", "peers", "own", "answers", "habits", "timing")
+PARTS = ("wild", "peers", "own", "pairs", "answers", "habits", "timing")
+PAIR_SETS = (OWN, "azure", "livemcp_step")
+"""Of the others the tools are on one server each, or share one."""
 
 
 @dataclass
@@ -56,7 +65,7 @@ class Run:
     def is_whole(self) -> bool:
         """Whether it is of everything, so that the report is of it."""
         asked = self.asked
-        skipped = any(getattr(asked, f"no_{part}") for part in PARTS)
+        skipped = any(getattr(asked, f"no_{part}") for part in PARTS if part != "timing" or not asked.quality_only)
         return not skipped and not asked.half and set(asked.sets) == set(PUBLIC) and set(asked.levels) == set(LEVELS)
 
     def corpora(self, names: Sequence[str]) -> Iterator[Corpus]:
@@ -76,13 +85,22 @@ def main() -> int:
             run.left_out.append(f"{name}: {reason}")
     try:
         _quality(run)
-        for part, measured in (("own", _own), ("answers", _answers), ("habits", _habits), ("timing", _timing)):
+        for part, measured in (
+            ("own", _own),
+            ("pairs", _pairs),
+            ("answers", _answers),
+            ("habits", _habits),
+            ("timing", _timing),
+        ):
             if not getattr(run.asked, f"no_{part}"):
                 measured(run)
     finally:
         for level in run.levels:
             level.close()
-    text = "\n\n".join([head(), budget_section(run.budgets), *run.sections, *left_out_section(run.left_out)])
+    times = kept_times(REPORT.read_text()) if run.asked.quality_only and REPORT.exists() else None
+    budgets = budget_section(run.budgets, times.budgets if times else ())
+    sections = [*run.sections, *([times.section] if times else [])]
+    text = "\n\n".join([head(), budgets, *sections, *left_out_section(run.left_out)])
     print(text)
     if run.is_whole:
         REPORT.write_text(f"{text}\n")
@@ -104,6 +122,11 @@ def _own(run: Run) -> None:
         run.sections += own_sections(measure_own(run.levels, with_peers=not run.asked.no_peers))
     except Missing as reason:
         run.left_out.append(str(reason))
+
+
+def _pairs(run: Run) -> None:
+    corpora = list(run.corpora(PAIR_SETS))
+    run.sections.append(pair_section([pair_figures(one, level) for one in corpora for level in run.levels]))
 
 
 def _answers(run: Run) -> None:
@@ -143,7 +166,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="every second query only: to choose by")
     for part in PARTS:
         parser.add_argument(f"--no-{part}", action="store_true")
-    return parser.parse_args()
+    parser.add_argument(
+        "--quality-only", action="store_true", help="leave the times of the existing SEARCH.md in place"
+    )
+    asked = parser.parse_args()
+    asked.no_timing |= asked.quality_only
+    return asked
 
 
 def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:

@@ -39,7 +39,9 @@ class Answers:
     kept: float | None
     """Of the right tools that are ranked among the first ten, the share that is named; none where no tool is right."""
     nothing_said: float
-    """Of the queries, the share that is told that nothing fits."""
+    """Share of the queries that are told that nothing fits."""
+    words_said: float
+    """Share of the queries that are told which of their words no result mentions."""
 
 
 def answers(corpora: Sequence[Corpus], level: str) -> Iterator[Answers]:
@@ -67,6 +69,7 @@ def _of(corpus: Corpus, name: str, catalog: Catalog, levels: Levels) -> Answers:
         float(np.mean([len(_ENCODING.encode(answer.text)) for answer in given])),
         kept / ranked if ranked else None,
         float(np.mean([says_nothing_fits(answer) for answer in given])),
+        float(np.mean([answer.doubt.startswith("none of these mentions") for answer in given])),
     )
 
 

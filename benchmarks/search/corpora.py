@@ -16,14 +16,18 @@ from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.upstream._listing import describe_server
 
 HERE = Path(__file__).parent
-SHARED = HERE.parents[2] / "shared"
+SHARED = next(
+    (folder / "shared" for folder in HERE.parents[2:] if (folder / "shared" / "retrieval").exists()),
+    HERE.parents[2] / "shared",
+)
+"""Beside the clone, or beside a folder that the clone is in, as a worktree may be."""
 RETRIEVAL = SHARED / "retrieval"
 TOOLSETS = SHARED / "toolsets"
 PUBLIC = ("azure", "livemcp_task", "livemcp_step", "toolbench", "sealtools")
 OWN = "own"
 """Queries as models write them, over the tools of 35 real servers."""
 LATER = "later"
-"""More of the same, written when the search was done: nothing was chosen by them."""
+"""More of the same, written when the search was nearly done; `report.py` says what was chosen with them in view."""
 
 _KEYS = {
     "@antv__mcp-server-chart": "chart",

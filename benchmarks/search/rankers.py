@@ -36,8 +36,8 @@ class Level:
         """
         self.name = name
         self._loaded = None if name == "lexical" else encoder_of(name)
-        self._kept = Cached(self._loaded) if self._loaded and name == "semantic" else None
         self._beside = encoder_of("static") if name == "semantic" else None
+        self._kept = Cached(self._loaded) if self._loaded and name == "semantic" else None
 
     @property
     def encoder(self) -> Encoder | None:
@@ -53,18 +53,15 @@ class Level:
         catalog = catalog_of(corpus.entries)
         ids = ids_of(catalog, corpus.entries)
         index = LexicalIndex(collections(catalog))
-        vectors = self._vectors(index)
-        found = [rank(index, vectors, query.text, None, DEPTH) for query in corpus.queries]
+        vectors = VectorIndex(self.encoder, index) if self.encoder is not None else None
+        beside = VectorIndex(self._beside, index) if self._beside is not None else None
+        found = [rank(index, vectors, query.text, None, DEPTH, beside=beside) for query in corpus.queries]
         if self._kept:
             self._kept.save()
         return Ranked(
             [[ids[one.thing.server, one.thing.name] for one in each if isinstance(one.thing, Tool)] for each in found],
             [[one.score for one in each] for each in found],
         )
-
-    def _vectors(self, index: LexicalIndex) -> list[VectorIndex]:
-        encoders = [encoder for encoder in (self.encoder, self._beside) if encoder is not None]
-        return [VectorIndex(encoder, index) for encoder in encoders]
 
 
 __all__ = ["LEVELS", "Level", "Ranked", "Rankings", "Unavailable"]

@@ -64,7 +64,7 @@ class Replays:
         self._ids = ids_of(catalog, corpus.entries)
         self._names = {key: ToolName(*name) for name, key in self._ids.items()}
         self._index = LexicalIndex(collections(catalog))
-        self._vectors = [] if encoder is None else [VectorIndex(encoder, self._index)]
+        self._vectors = None if encoder is None else VectorIndex(encoder, self._index)
         self._found: dict[int, list[Findable]] = {}
 
     def replayed(self, kind: str, seed: int, kept: KeptHabits) -> Replayed:

@@ -238,19 +238,19 @@ def measure(level: str, size: int) -> Timing:
     return Timing(level, len(entries), built_s, grown_mib, percentiles(short), percentiles(long), renewed_s)
 
 
-Built = tuple[LexicalIndex, list[VectorIndex]]
+Built = tuple[LexicalIndex, VectorIndex | None]
 
 
 def _index(encoder: Encoder | None, catalog: Catalog, before: Built | None) -> Built:
     index = LexicalIndex(collections(catalog), before[0] if before else None)
-    known = before[1][0] if before and before[1] else None
-    return index, [VectorIndex(encoder, index, known)] if encoder else []
+    known = before[1] if before else None
+    return index, VectorIndex(encoder, index, known) if encoder else None
 
 
 def _times(built: Built, queries: Sequence[str]) -> list[float]:
     """Of each query the best of some, in milliseconds; in turn, so that a pause of the machine hits each once."""
     index, vectors = built
-    is_alone = not any(isinstance(one.encoder, FreshQueries | _Unread) for one in vectors)
+    is_alone = vectors is None or not isinstance(vectors.encoder, FreshQueries | _Unread)
     best = [float("inf")] * len(queries)
     for _ in range(_ROUNDS):
         for number, query in enumerate(queries):

@@ -192,6 +192,7 @@ REFUSED = "open('/workspace/old', 'r+b').truncate(2**40)"
     [
         ("open('/workspace/new', 'wb').truncate(2**40)", set()),  # control
         ("from pathlib import Path\nwith Path('/workspace/new').open('a') as f: f.truncate(2**40)", set()),
+        ("open('/workspace/new', 'wb', 0).truncate(2**40)", set()),
         (f"open('/workspace/marker', 'w').close()\n{REFUSED}", {"marker"}),
         (f"report = open('/workspace/report', 'w')\nreport.write('not flushed yet')\n{REFUSED}", {"report"}),
         ("open('/workspace/old', 'wb').truncate(2**40)", set()),
@@ -218,6 +219,30 @@ async def test_a_file_whose_refused_write_the_program_handles_can_be_written_and
         "del f\nopen('/workspace/new').read()"
     )
     assert await lab.value(code, workspace_mb=4) == "less"
+
+
+async def test_an_unbuffered_file_that_nothing_refers_to_is_written_and_closed_at_once(
+    lab: Lab, workspace: Path
+) -> None:
+    code = "written = open('/workspace/new', 'wb', 0).write(b'abc')\n[written, open('/workspace/new').read()]"
+    assert await lab.value(code, workspace_mb=4) == [3, "abc"]
+    assert (workspace / "new").read_bytes() == b"abc"
+
+
+async def test_an_unbuffered_file_refuses_what_the_built_in_open_refuses(lab: Lab) -> None:
+    code = """
+errors = []
+for arguments in (("w", 0), ("wb", 0, "utf-8")):
+    try:
+        open("/workspace/refused", *arguments)
+    except ValueError as error:
+        errors.append(str(error))
+errors
+"""
+    assert await lab.value(code) == [
+        "can't have unbuffered text I/O",
+        "binary mode doesn't take an encoding argument",
+    ]
 
 
 FILL = "f = open('/workspace/log', 'ab')\nfor i in range(128): f.write(bytes(2**16))"

@@ -11,7 +11,8 @@ import errno
 import io
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 _open = io.open
@@ -49,6 +50,11 @@ class NewFiles:
 
         if opener is None and isinstance(mode, str) and any(letter in mode for letter in "wax"):
             opener = create
+            if buffering == 0 and "b" in mode and encoding is errors is newline is None:
+                unbuffered = _Unbuffered(file, mode, closefd, opener)
+                if created:
+                    unbuffered.refused = partial(self._note, (file, created[0]))
+                return unbuffered
         opened = _open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         if created:
             raw = getattr(opened, "buffer", opened)
@@ -66,7 +72,7 @@ class NewFiles:
                 os.unlink(path)  # noqa: PTH108 - as above
 
     def _watch(self, raw: Any, created: tuple[Any, os.stat_result]) -> None:
-        # Weak: a file that nobody refers to any more has to be closed at once.
+        # Weak: a file that nobody refers to any more has to be closed at once. Its buffer refers to it during a write.
         weak = weakref.ref(raw)
 
         def watched(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,13 +80,40 @@ class NewFiles:
                 try:
                     return method(weak(), *arguments)
                 except OSError as error:
-                    if _is_too_large(error):
-                        self._refused = created
+                    self._note(created, error)
                     raise
 
             return call
 
         raw.write, raw.truncate = watched(io.FileIO.write), watched(io.FileIO.truncate)
+
+    def _note(self, created: tuple[Any, os.stat_result], error: OSError) -> None:
+        if _is_too_large(error):
+            self._refused = created
+
+
+class _Unbuffered(io.FileIO):
+    """What `open(…, buffering=0)` gives. The file may be referred to by nothing but the call of its method."""
+
+    refused: Callable[[OSError], None] | None = None
+    """Told of each write that fails."""
+
+    def write(self, data: Any) -> Any:
+        with self._told():
+            return super().write(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        with self._told():
+            return super().truncate(size)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self.refused is not None:
+                self.refused(error)
+            raise
 
 
 def _is_too_large(error: BaseException) -> bool:

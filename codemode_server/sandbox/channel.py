@@ -247,11 +247,10 @@ class Channel:
             self._died(str(error))
 
     def _exceed_size(self, setting: str) -> None:
-        most = {"limits.call_bytes": self._limits.call_bytes, "limits.value_bytes": self._limits.value_bytes}[setting]
         if setting == "limits.value_bytes":
-            self.exceed(f"the value is larger than {_size(most)} and was not kept", setting)
+            self.exceed(f"the value is larger than {_size(self._limits.value_bytes)} and was not kept", setting)
         else:
-            self.exceed(f"a call's arguments are larger than {_size(most)}", setting)
+            self.exceed(f"a call's arguments are larger than {_size(self._limits.call_bytes)}", setting)
 
     def _out_of_time(self) -> None:
         setting, limits = self._clock.spent_setting, self._limits

@@ -6,11 +6,12 @@ import sys
 
 _NEWER = frozenset({"annotationlib", "compression"})
 """Standard-library modules newer than the host's oldest supported Python."""
-_OWN = frozenset({"codemode", "client", "tool_discovery", "servers", "skills"})
+TOOL_MODULES = frozenset({"servers", "skills", "client", "codemode", "tool_discovery"})
+"""Modules that only exist in the sandbox, as far as they have to do with tools."""
 _NOT_IN_WASM = """
 antigravity bz2 ctypes curses ensurepip fcntl grp idlelib lzma mmap msvcrt nt pty pwd pydoc_data readline resource ssl
 syslog termios this tkinter tty turtle turtledemo winreg winsound
 """
 """What the standard library lacks when it is built for WebAssembly."""
-STANDARD = sys.stdlib_module_names | _NEWER | _OWN | {"pip", "tzdata"}
+STANDARD = sys.stdlib_module_names | _NEWER | TOOL_MODULES | {"pip", "tzdata"}
 IN_WASM = STANDARD - {"pip", *_NOT_IN_WASM.split()}

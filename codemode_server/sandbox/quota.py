@@ -7,7 +7,7 @@ import errno
 import itertools
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,57 +20,51 @@ from codemode_server.sandbox.channel import Channel
 LEAST_PER_ENTRY = 4_096
 """What even an empty file or folder takes of a disk."""
 _EVERY_SECONDS = 0.1
-_SETTING = "limits.workspace_mb"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LONG_PATH = 500
 """Characters. With one more name, of at most 255 bytes, it is within what any system takes."""
 
 
 class Quota:
-    """The folders of one program on the host, each of which may hold so much."""
+    """Folders of one program, each of which may hold so much."""
 
-    def __init__(self, program: Program, folders: Iterable[Path]) -> None:
-        self._program = program
-        self._folders = tuple(folders)
-        self._most_bytes = program.limits.workspace_mb * 2**20
-        self._allowed: dict[Path, int] = {}
-        self._holder: int | None = None
-
-    async def run(self, channel: Channel, holder: int | None) -> Outcome:
-        """The outcome of the program, ended when one of its folders holds more than it may.
-
-        `holder` is the process on the host that has the program's files open.
-        """
+    def __init__(self, folders: Iterable[Path], most_bytes: int, holder: int | None) -> None:
+        self._measured_bytes = most_bytes * 4
+        """Of a folder that was too large to be measured whole the same part is measured again."""
+        # A folder that is too full already may be read and tidied up, but not filled further.
+        self._allowed = {folder: max(most_bytes, used_bytes(folder, self._measured_bytes)) for folder in folders}
         self._holder = holder
-        await anyio.to_thread.run_sync(self._measure)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, channel)
-            outcome = await channel.run()
-            tasks.cancel_scope.cancel()
-        if ended_itself(outcome) and (_met_file_limit(outcome) or await anyio.to_thread.run_sync(self._is_passed)):
-            return over(outcome, self._program)
-        return outcome
 
-    async def _watch(self, channel: Channel) -> None:
-        """End the program when it has written too much."""
-        while True:
-            await anyio.sleep(_EVERY_SECONDS)
-            if await anyio.to_thread.run_sync(self._is_passed):
-                exceed(channel, self._program)
-                return
-
-    def _measure(self) -> None:
-        for folder in self._folders:
-            used = used_bytes(folder, self._most_bytes * 4)
-            # A folder that is too full already may be read and tidied up, but not filled further.
-            self._allowed[folder] = max(self._most_bytes, used)
-
-    def _is_passed(self) -> bool:
+    def is_passed(self) -> bool:
+        """Whether a folder holds more than it may."""
         return any(
-            # Of a folder that was too large to be measured whole the same part is measured again.
-            used_bytes(folder, min(allowed, self._most_bytes * 4)) + removed_bytes(self._holder, folder) > allowed
+            used_bytes(folder, min(allowed, self._measured_bytes)) + removed_bytes(self._holder, folder) > allowed
             for folder, allowed in self._allowed.items()
         )
+
+
+async def run_within(channel: Channel, program: Program, folders: Iterable[Path], holder: int | None) -> Outcome:
+    """The outcome of a program, ended when one of its folders on the host holds more than it may.
+
+    `holder` is the process on the host that has the program's files open.
+    """
+    quota = await anyio.to_thread.run_sync(Quota, folders, program.limits.workspace_mb * 2**20, holder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, quota, channel, program)
+        outcome = await channel.run()
+        tasks.cancel_scope.cancel()
+    if ended_itself(outcome) and (_met_file_limit(outcome) or await anyio.to_thread.run_sync(quota.is_passed)):
+        return over(outcome, program)
+    return outcome
+
+
+async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
+    """End the program when it has written too much."""
+    while True:
+        await anyio.sleep(_EVERY_SECONDS)
+        if await anyio.to_thread.run_sync(quota.is_passed):
+            exceed(channel, program)
+            return
 
 
 def exceed(channel: Channel, program: Program) -> None:
@@ -97,35 +91,19 @@ def _met_file_limit(outcome: Outcome) -> bool:
 
 def _error(program: Program) -> ProgramError:
     message = f"the program's files take more than {program.limits.workspace_mb} MiB"
-    return ProgramError("LimitExceeded", message, setting=_SETTING)
+    return ProgramError("LimitExceeded", message, setting="limits.workspace_mb")
 
 
 def used_bytes(folder: Path, enough: int) -> int:
-    """Bytes in a folder and all below it, links not followed; stops counting past `enough`."""
-    used = 0
-    try:
-        for entry in _entries(folder):
-            used += _size(entry)
-            if used > enough:
-                break
-    except _TooNested:
-        return enough + 1
-    return used
-
-
-class _TooNested(Exception):
-    """Raised when folders are nested so that they can't be measured."""
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """All entries below a folder.
+    """Bytes in a folder and all below it, links not followed; stops counting past `enough`.
 
     A program can nest folders deeper than any path of the host's reaches, so below a long path it goes on from there.
     """
+    used = 0
     try:
         waiting = [(_Start(os.open(folder, _FOLDER)), ".")]
     except OSError:
-        return
+        return 0
     while waiting:
         start, path = waiting.pop()
         try:
@@ -134,13 +112,16 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
                 if len(path) > _LONG_PATH:
                     start, path = here, "."
                 for entry in entries:
-                    yield entry
+                    used += _size(entry)
+                    if used > enough:
+                        return used
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((start, f"{path}/{entry.name}"))
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                raise _TooNested from error
+                return enough + 1  # nested so that it can't be measured
             continue  # removed meanwhile
+    return used
 
 
 def removed_bytes(holder: int | None, folder: Path) -> int:

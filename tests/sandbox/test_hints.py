@@ -90,6 +90,12 @@ async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:
     assert not any(hint in outcome.error.hint for hint in hints)
 
 
+async def test_an_error_that_is_raised_from_itself_is_reported_as_any_other(lab: Lab) -> None:
+    outcome = await lab.run("error = OSError('broken')\nraise error from error")
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == ("OSError", "broken")
+
+
 async def test_a_file_in_the_home_folder_is_told_to_be_the_users(lab: Lab) -> None:
     """Wherever the home folder is: one sandbox has none, the other's is `/tmp`."""
     outcome = await lab.run("import pathlib\npathlib.Path('~/notes.md').expanduser().read_text()")

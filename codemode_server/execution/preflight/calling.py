@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.sandbox.guest.advice import MAP_COLLECTS_ERRORS, MAP_TAKES, MAP_TAKES_A_LIST
+from codemode_server.sandbox.guest import advice
+from codemode_server.sandbox.guest.advice import MAP_COLLECTS_ERRORS, MAP_TAKES_A_LIST
 from codemode_server.sandbox.guest.similar_names import similar_name
 
-_MOST_NAMES = 30
 _TAKES_OBJECTS = frozenset({"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"})
 _ALTERNATIVES = frozenset({"Optional", "Union", "Annotated", "NotRequired", "Required"})
 _NOT_OBJECTS = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -187,11 +187,7 @@ def _takes(tool: Tool, name: str) -> bool:
 def usage(tool: Tool, form: str = "") -> str:
     """What the tool takes, or a form of it, as the guest says it."""
     signature = signature_of(tool)
-    own = [*MAP_TAKES] if form == ".map" else []
-    if not signature.names and not own:
-        return "It takes any keywords." if signature.is_open else "It takes no arguments."
-    shown = [*own, *(name if name in signature.required else f"[{name}]" for name in signature.names[:_MOST_NAMES])]
-    return f"It takes {', '.join(shown)}{', …' if len(signature.names) > _MOST_NAMES else ''}."
+    return advice.usage(signature.names, signature.required, is_open=signature.is_open, form=form)
 
 
 def constant_of(node: ast.expr, depth: int = 0) -> Any:

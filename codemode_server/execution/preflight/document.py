@@ -18,9 +18,9 @@ from typing import Any, cast
 from codemode_server.catalog.catalog import Tool
 from codemode_server.execution.preflight.calling import Bound, signature_of
 from codemode_server.execution.preflight.findings import Findings
-from codemode_server.execution.preflight.naming import TOOL_MODULES
 from codemode_server.execution.preflight.reading import last_name, parsed
 from codemode_server.execution.preflight.tool_types import HEADER, ToolTypes, types_of
+from codemode_server.sandbox.importable import TOOL_MODULES
 
 _AWAITERS = frozenset({"gather", "wait_for", "shield", "create_task", "ensure_future", "run_until_complete", "run"})
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.Starred)

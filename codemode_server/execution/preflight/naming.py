@@ -14,9 +14,8 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.errors import UnknownTool
 from codemode_server.execution.preflight.reading import Reading
 from codemode_server.model import UpstreamState
+from codemode_server.sandbox.importable import TOOL_MODULES
 
-TOOL_MODULES = frozenset({"servers", "skills", "client", "codemode", "tool_discovery"})
-"""Modules that only exist in the sandbox, as far as they have to do with tools."""
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
 _OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
 _MAX_UNKNOWN = 50

@@ -40,7 +40,7 @@ _known = _Known()
 
 def note(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
     """Remember a base64 string, or `data:` URI, that a tool gave; `place` is where the result has the file."""
-    text = text[text.index(",") + 1 :] if text.startswith("data:") and "," in text[:400] else text
+    text = _base64_of(text)
     if len(text) < MIN_CHARACTERS or len(_known.summaries) >= _MAX_KNOWN:
         return
     if text[:_KNOWN_BY] not in _known.summaries:
@@ -78,8 +78,7 @@ def is_used() -> bool:
 
 def decoded(text: str) -> bytes:
     """The bytes of a base64 string in either alphabet, or of a `data:` URI."""
-    text = text[text.index(",") + 1 :] if text.startswith("data:") and "," in text[:400] else text
-    plain = "".join(text.split()).replace("-", "+").replace("_", "/")
+    plain = "".join(_base64_of(text).split()).replace("-", "+").replace("_", "/")
     return base64.b64decode(plain + "=" * (-len(plain) % 4))
 
 
@@ -89,6 +88,11 @@ def file_in(text: str) -> tuple[bytes, str | None, str | None] | None:
         return decoded(text), uri["type"], None
     found = _known.types.get(text[:_KNOWN_BY])
     return (decoded(text), *found) if found is not None else None
+
+
+def _base64_of(text: str) -> str:
+    """A base64 string, or a `data:` URI without what comes before its base64."""
+    return text[text.index(",") + 1 :] if text.startswith("data:") and "," in text[:400] else text
 
 
 def _pattern() -> re.Pattern[str]:

@@ -10,7 +10,7 @@ import linecache
 import types
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from .calls import PendingCall
 from .files import Blocks, Fields
@@ -20,7 +20,14 @@ from .value_descriptions import MAX_ITEMS
 
 _MAX_NAME = 40
 _GUEST = __file__.rpartition("/")[0]
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOPS: tuple[type[ast.For | ast.AsyncFor], ...] = (ast.For, ast.AsyncFor)
+_COMPREHENSIONS: tuple[type[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp], ...] = (
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 def plain(value: Any) -> Any:
@@ -37,7 +44,7 @@ class Place:
     def __init__(self, error: BaseException) -> None:
         self._frame: types.FrameType | None = None
         self._position: tuple[int | None, ...] = ()
-        self._tree: ast.Module | None = None
+        self._tree = ast.Module(body=[], type_ignores=[])
         trace, last = error.__traceback__, None
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
@@ -83,7 +90,7 @@ class Place:
     def called_tool(self) -> tuple[str, str]:
         """Server and name of the tool that is imported under the name that was called; empty where none is."""
         called = next((node.func for node in self._nodes() if isinstance(node, ast.Call)), None)
-        if not isinstance(called, ast.Name) or self._tree is None:
+        if not isinstance(called, ast.Name):
             return "", ""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ImportFrom) and any(it.name == called.id and not it.asname for it in node.names):
@@ -104,22 +111,17 @@ class Place:
         node = self._node()
         if node is None or not isinstance(node.value, ast.Name):
             return None
-        for part in (*self._around(node), *self._loops_around(node)):
+        for part in (*self._around(node), *self._enclosing(node, _LOOPS)):
             if isinstance(part.target, ast.Name) and part.target.id == node.value.id:
                 return part.iter
         return None
-
-    def _loops_around(self, inner: ast.AST) -> Iterator[ast.For | ast.AsyncFor]:
-        for node in ast.walk(self._tree) if self._tree is not None else ():
-            if isinstance(node, (ast.For, ast.AsyncFor)) and any(part is inner for part in ast.walk(node)):
-                yield node
 
     def _node(self) -> ast.Subscript | ast.Attribute | None:
         return next((node for node in self._nodes() if isinstance(node, (ast.Subscript, ast.Attribute))), None)
 
     def _nodes(self) -> Iterator[ast.expr]:
         """The expressions that are written exactly where it failed."""
-        for node in ast.walk(self._tree) if self._tree is not None and self._position else ():
+        for node in ast.walk(self._tree):
             if isinstance(node, ast.expr) and _position(node) == self._position:
                 yield node
 
@@ -159,9 +161,13 @@ class Place:
         return UNKNOWN
 
     def _around(self, inner: ast.AST) -> Iterator[ast.comprehension]:
-        for node in ast.walk(self._tree) if self._tree is not None else ():
-            if isinstance(node, _COMPREHENSIONS) and any(part is inner for part in ast.walk(node)):
-                yield from node.generators
+        for node in self._enclosing(inner, _COMPREHENSIONS):
+            yield from node.generators
+
+    def _enclosing(self, inner: ast.AST, kinds: tuple[type[_Node], ...]) -> Iterator[_Node]:
+        for node in ast.walk(self._tree):
+            if isinstance(node, kinds) and any(part is inner for part in ast.walk(node)):
+                yield node
 
 
 def _some_item(items: Any, lacking: Any) -> Any:

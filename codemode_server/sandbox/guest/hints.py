@@ -117,7 +117,9 @@ def _listed() -> str:
 
 def _files_of(error: BaseException | None) -> Iterator[str]:
     """The files through which the exception, and what it was raised from, went."""
-    while error is not None:
+    met: list[BaseException] = []
+    while error is not None and not any(error is other for other in met):  # `raise error from error` makes a circle
+        met.append(error)
         trace = error.__traceback__
         while trace is not None:
             yield trace.tb_frame.f_code.co_filename

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -17,9 +16,8 @@ from .failing_place import Place, plain
 from .files import File
 from .hints import of_name, of_path, of_the_sandbox
 from .seen import UNKNOWN
-from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import MAX_ITEMS, shape, way_into_dict, way_into_text, ways_into_list
+from .value_descriptions import nearest_key, shape, way_into_dict, way_into_text, ways_into_list
 
 _MAX_HINT = 500
 
@@ -65,7 +63,7 @@ def _of_key(key: Any, place: Place) -> str:
                 else "its text begins with a byte order mark"
             )
             return f"the key is {odd!r}; {why}"
-        near = _nearest(key, value)
+        near = nearest_key(key, value)
         return f"{place.text or 'it'} is {shape(value)}{f'; did you mean {near!r}?' if near else ''}"
     return ""
 
@@ -86,22 +84,20 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
         if name in ("files", "text"):
             what = "file" if name == "files" else "text"
             return f"no {what} came beside it; it is {shape(value)}: read these with [...]"
-        near = _nearest(name, value)
+        near = nearest_key(name, value)
         return f"it is {shape(value)}{f': write [{near!r}]' if near else '; its keys are read with [...]'}"
     if isinstance(value, str) and name in ("text", "content"):
         return f"{place.text or 'it'} is {shape(value)}; use it as it is"
     if isinstance(value, str):
         methods = [method for method in dir("") if not method.startswith("_")]
-        return _of_text(value, place, is_text_meant=_nearest(name, methods) is not None)
+        return _of_text(value, place, is_text_meant=nearest_key(name, methods) is not None)
     if isinstance(value, (list, tuple)):
         return _of_list(value, name, place)
     return f"{place.text or 'it'} is {shape(value)}" if isinstance(value, File) or value is None else ""
 
 
 def _of_list(value: Any, key: Any, place: Place) -> str:
-    row = next((item for item in islice(value, MAX_ITEMS) if isinstance(item, dict)), {})
-    way = ways_into_list(place.text, value, key, _nearest(key, row))
-    return f"{place.text or 'it'} is {shape(value)}; {way}"
+    return f"{place.text or 'it'} is {shape(value)}; {ways_into_list(place.text, value, key)}"
 
 
 def _of_text(value: str, place: Place, *, is_text_meant: bool = False) -> str:
@@ -159,9 +155,3 @@ def _file_of_uri(database: Any) -> Any:
     if isinstance(database, str) and database.startswith("file:"):
         return database.removeprefix("file:").removeprefix("//").partition("?")[0]
     return database
-
-
-def _nearest(wanted: Any, keys: Iterable[Any]) -> str | None:
-    if not isinstance(wanted, str):
-        return None
-    return similar_name(wanted, (key for key in islice(keys, 500) if isinstance(key, str)))

@@ -75,8 +75,8 @@ def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
         if not files and thing:
             raise TypeError(f"show() found no file in this {type(thing).__name__}; it takes {_TAKES}")
         return files
-    if isinstance(thing, str) and (found := encoded.file_in(thing)) is not None:
-        return [File(*found)]
+    if isinstance(thing, str) and (files := _files_of_text(thing)):
+        return files
     if isinstance(thing, File):
         return [thing]
     if isinstance(thing, (bytes, bytearray, memoryview)):
@@ -107,14 +107,16 @@ def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> 
     for item in items:
         if isinstance(item, (dict, list, tuple)):
             found += _files_within(item, resolve, depth + 1) if depth < _MAX_DEPTH else []
-        elif not _is_plain(item):
+        elif isinstance(item, str):
+            found += _files_of_text(item)
+        elif item is not None and not isinstance(item, (int, float)):
             found += _files(item, resolve)
     return found
 
 
-def _is_plain(item: Any) -> bool:
-    """Whether an item of a list or dict is no file."""
-    return item is None or isinstance(item, (int, float)) or (isinstance(item, str) and encoded.file_in(item) is None)
+def _files_of_text(text: str) -> list[File]:
+    found = encoded.file_in(text)
+    return [File(*found)] if found is not None else []
 
 
 def _saved(save: Callable[[io.BytesIO], Any], mime_type: str) -> File:

@@ -13,13 +13,13 @@ from difflib import SequenceMatcher
 _MAX_NAMES = 100
 _MAX_WORDS = 5
 _MAX_CHARACTERS = 100
-"""Both are bounds on the work: names may come from someone hostile."""
+"""All three bound the work: names may come from someone hostile."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _SYNONYMS = {"from": "source", "src": "source", "to": "target", "dest": "target", "destination": "target"}
 
 
 def similar_name(name: str, known: Iterable[str], preferred: Iterable[str] = ()) -> str | None:
-    """The one of `known` that `name` plainly stands for, or None; `preferred` are asked first (required, not given)."""
+    """The one of `known` that `name` plainly stands for, or None; `preferred`, some of `known`, are tried first."""
     names = list(dict.fromkeys(known))[:_MAX_NAMES]
     first = [candidate for candidate in preferred if candidate in names][:_MAX_NAMES]
     words = _words(name)
@@ -34,8 +34,8 @@ def _most_similar(words: tuple[str, ...], names: list[str], *, is_wanted: bool =
         others = _words(name)
         if not others:
             continue
-        is_within = all(any(map(_is_same_word, [word] * len(others), others)) for word in words)
-        is_around = all(any(map(_is_same_word, [other] * len(words), words)) for other in others)
+        is_within = all(any(_is_same_word(word, other) for other in others) for word in words)
+        is_around = all(any(_is_same_word(other, word) for word in words) for other in others)
         similarity = SequenceMatcher(None, "".join(words), "".join(others)).ratio() if is_within or is_around else 0
         if is_within and is_around:
             same.append((similarity, name))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, cast
 
-from .advice import MAP_COLLECTS_ERRORS, MAP_TAKES, MAP_TAKES_A_LIST
+from .advice import MAP_COLLECTS_ERRORS, MAP_TAKES_A_LIST, usage
 from .calls import Calls, PendingCall, called_from_async, resolve
 from .files import File
 from .mapping import PendingMap
@@ -27,7 +27,6 @@ from .similar_names import similar_name
 from .value_descriptions import shape
 
 _TAKES_OBJECTS = {"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"}
-_MOST_NAMES = 30
 
 
 class Stub:
@@ -149,11 +148,7 @@ class Stub:
         return f"; did you mean {meant!r}?" if meant else "."
 
     def _usage(self, form: str = "") -> str:
-        own = [*MAP_TAKES] if form == ".map" else []
-        if not self._names and not own:
-            return "It takes any keywords." if self._open else "It takes no arguments."
-        shown = [*own, *(name if name in self._required else f"[{name}]" for name in self._names[:_MOST_NAMES])]
-        return f"It takes {', '.join(shown)}{', …' if len(self._names) > _MOST_NAMES else ''}."
+        return usage(self._names, self._required, is_open=self._open, form=form)
 
 
 def stub_decorator(calls: Calls) -> Callable[..., Callable[[Callable[..., Any]], Stub]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from .files import Blocks, File
 from .seen import MAX_TEXT, SEEN, UNKNOWN
+from .similar_names import similar_name
 
 MAX_ITEMS = 1_000
 _MAX_KEYS = 14
@@ -32,11 +34,11 @@ def shape(value: Any) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
-def ways_into_list(name: str, value: Any, key: Any, near: str | None) -> str:
-    """How to read a list that was asked for a key; `near` is the key of its first dict that was plainly meant."""
+def ways_into_list(name: str, value: Any, key: Any) -> str:
+    """How to read a list that was asked for a key."""
     found = islice(value, MAX_ITEMS)
     index, row = next(((at, item) for at, item in enumerate(found) if isinstance(item, dict)), (0, {}))
-    wanted = key if key in row else near
+    wanted = key if key in row else nearest_key(key, row)
     if wanted is not None:
         if not all(isinstance(item, dict) for item in islice(value, MAX_ITEMS)):
             return f"write {name}[{index}][{wanted!r}]"
@@ -67,6 +69,13 @@ def way_into_text(name: str, text: str) -> str:
         return ""
     way = f"{name}.splitlines()"
     return f"json.loads reads each line of {way}" if all(map(is_json, lines[:2])) else f"its lines: {way}"
+
+
+def nearest_key(wanted: Any, keys: Iterable[Any]) -> str | None:
+    """The key that was plainly meant."""
+    if not isinstance(wanted, str):
+        return None
+    return similar_name(wanted, (key for key in islice(keys, 500) if isinstance(key, str)))
 
 
 def _of_list(value: Any, kind: str) -> str:

@@ -135,13 +135,13 @@ class MicrovmBackend:
         """
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
-        within = quota.Quota(program, [program.workspace] if program.workspace is not None else [])
+        folders = [program.workspace] if program.workspace is not None else []
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
             wire.on_over = lambda: quota.exceed(channel, program)
-            outcome = await within.run(channel, machine.pid)
+            outcome = await quota.run_within(channel, program, folders, machine.pid)
             gone = wire.gone
         finally:
             wire.on_over = lambda: None

@@ -25,7 +25,7 @@ from codemode_server.model import IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.quota import Quota, ended_itself, remove
+from codemode_server.sandbox.quota import ended_itself, remove, run_within
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 
@@ -90,9 +90,8 @@ class WasmBackend:
                 folders["/workspace"] = program.workspace
             worker = await self._take(program.limits, folders)
             reusable = False
-            quota = Quota(program, folders.values())
             try:
-                outcome, clean = await self._run_in(worker, program, door, quota)
+                outcome, clean = await self._run_in(worker, program, door, folders)
                 reusable = clean and await worker.is_reusable()
             finally:
                 with anyio.CancelScope(shield=True):
@@ -117,9 +116,11 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_in(self, worker: Worker, program: Program, door: Door, quota: Quota) -> tuple[Outcome, bool]:
+    async def _run_in(
+        self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
+    ) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, door)
-        outcome = await quota.run(channel, worker.pid)
+        outcome = await run_within(channel, program, folders.values(), worker.pid)
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)

@@ -51,17 +51,16 @@ def places_that_differ(known: Shape, new: Shape, path: Path = ()) -> Iterator[Pa
         yield from places_that_differ(known.others, new.others, (*path, OTHER))
 
 
-def places_asked_for(shape: Shape, arguments: Mapping[str, Any]) -> set[Path]:
-    """Where the keys of one call's result are those that its arguments name."""
+def without_asked_for(shape: Shape, arguments: Mapping[str, Any]) -> Shape:
+    """The shape of one call's result without what its arguments decided: keys that they name, and in rows that are
+    lists, if the call had a query, the kinds and the number of values."""
+    if not (shape.keys or shape.items or shape.others):
+        return shape
     asked = [words for value in arguments.values() if (words := _query_words(value))]
-    return {path for path, keys in _dicts(shape) if len(keys) >= 2 and any(_names(keys, words) for words in asked)}
-
-
-def without_cells(shape: Shape, arguments: Mapping[str, Any]) -> Shape:
-    """The shape of one call's result; if the call had a query, with the kinds of values forgotten in rows that are
-    lists: they are those of the columns that were asked for, and so is their number."""
-    asked = (words for value in arguments.values() if (words := _query_words(value)))
-    return _without_cells(shape) if any(is_query for _, is_query in asked) else shape
+    if any(is_query for _, is_query in asked):
+        shape = _without_cells(shape)
+    named = [path for path, keys in _dicts(shape) if len(keys) >= 2 and any(_names(keys, words) for words in asked)]
+    return without_keys(shape, named)
 
 
 def _without_cells(shape: Shape) -> Shape:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,6 +129,8 @@ class Server:
     tools: tuple[Tool, ...]
     """In the order of the listing."""
     problems: tuple[str, ...] = ()
+    openings: SharedOpenings = NO_SHARED_OPENINGS
+    """With which several descriptions of its tools begin."""
 
     @property
     def raw_name(self) -> str:
@@ -324,7 +325,7 @@ def _server(
         definitions.setdefault(definition.name, definition)
     names = tool_names(definitions)
     known = previous.by_name if previous is not None and previous.name == name else {}
-    openings = _openings(definitions, previous)
+    openings = _openings(definitions.values(), previous)
     tools = []
     for raw, definition in definitions.items():
         old = known.get(names[raw])
@@ -333,17 +334,13 @@ def _server(
         elif old.openings is not openings and old.openings.counts != openings.counts:
             old = dataclasses.replace(old, openings=openings)
         tools.append(old)
-    return Server(name, listing, tuple(tools), tuple(problems))
+    return Server(name, listing, tuple(tools), tuple(problems), openings)
 
 
-def _openings(definitions: Mapping[str, ToolDefinition], previous: Server | None) -> SharedOpenings:
-    """The previous ones where no definition has changed."""
-    found = tuple(definitions.values())
-    if previous is not None and previous.tools:
-        before = previous.tools[0].openings
-        if len(before.definitions) == len(found) and all(map(operator.is_, before.definitions, found)):
-            return before
-    return SharedOpenings(found)
+def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) -> SharedOpenings:
+    """The previous ones where no description has changed."""
+    found = tuple(definition.description for definition in definitions)
+    return previous.openings if previous and previous.openings.descriptions == found else SharedOpenings(found)
 
 
 def _properties(schema: object) -> list[str]:

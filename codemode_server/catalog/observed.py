@@ -186,8 +186,8 @@ def observe(
     telling: Iterable[Telling], arguments: Mapping[str, Any], value: Any, encoding: str, *, keep_words: bool = False
 ) -> Observed:
     """What one call shows; `value` is the reply that the program gets, without secrets."""
-    shape = shapes.without_cells(shapes.of_reply(value, encoding, keep_words=keep_words), arguments)
-    shape = shapes.settled(shapes.without_keys(shape, shapes.places_asked_for(shape, arguments)))
+    shape = shapes.of_reply(value, encoding, keep_words=keep_words)
+    shape = shapes.settled(shapes.without_asked_for(shape, arguments))
     by_argument = {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling}
     text = _lone_text(value, encoding)
     return Observed(1, shape, by_argument, TextSample.of(text, keep_values=keep_words) if text is not None else None)

@@ -19,9 +19,8 @@ from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map,
 from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
 from codemode_server.catalog._varying_keys import (
     Path,
-    places_asked_for,
     places_that_differ,
-    without_cells,
+    without_asked_for,
     without_keys,
 )
 from codemode_server.redaction import is_field_name, is_label
@@ -35,11 +34,10 @@ __all__ = [
     "of",
     "of_reply",
     "outline",
-    "places_asked_for",
     "places_that_differ",
     "settled",
     "to_json",
-    "without_cells",
+    "without_asked_for",
     "without_keys",
     "without_words",
 ]

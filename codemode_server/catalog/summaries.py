@@ -68,15 +68,15 @@ _LIST_AHEAD = re.compile(r"\b(?:two|three|four|several|following|these)\b[^:]*:$
 class SharedOpenings:
     """The sentences with which several of a server's descriptions begin; found when they are first needed."""
 
-    definitions: tuple[ToolDefinition, ...] = ()
+    descriptions: tuple[str, ...] = ()
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """In how many openings each of them is. The sentences are as `_comparable` writes them."""
         counts: Counter[str] = Counter()
-        for definition in self.definitions:
-            counts.update({_comparable(sentence) for sentence in _opening(definition.description)})
-        least = min(_MIN_SHARING_TOOLS, max(2, len(self.definitions)))
+        for description in self.descriptions:
+            counts.update({_comparable(sentence) for sentence in _opening(description)})
+        least = min(_MIN_SHARING_TOOLS, max(2, len(self.descriptions)))
         return {sentence: count for sentence, count in counts.items() if count >= least}
 
 

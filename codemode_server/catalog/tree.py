@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from codemode_server.catalog.catalog import Catalog, Server, Tool, shown
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.errors import MetaToolError, UnknownTool
@@ -227,6 +228,7 @@ def _tool_entries(tools: Iterable[Tool]) -> list[Entry]:
     return [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
 
 
+@stored_in_value
 def _topics(server: Server) -> tuple[Topic, ...]:
     if len(server.tools) <= LARGE:
         return ()

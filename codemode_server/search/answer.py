@@ -60,8 +60,9 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
         places = [Folded(scored) for scored in ranking.found]
     worthy = worth_showing(question.query, places, ranking.level)
     places = _successors_first(catalog, question.query, worthy)[: question.limit]
-    shown_servers = {_server_of(thing) for place in places for thing in (place.best.thing, *place.also)}
-    unavailable = "" if question.within else unavailable_servers(catalog, question.query, shown_servers)
+    things = [thing for place in places for thing in (place.best.thing, *place.also)]
+    servers = set(map(_server_of, things))
+    unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
     if not places:
         return SearchResults((), unavailable or _nothing(catalog, question))
     shown = [place.best.thing for place in places]
@@ -70,17 +71,15 @@ def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranki
     doubt = ""
     if missing == [question.query]:
         places = sorted(places, key=_is_refused)[:_WEAK_SHOWN]
-        doubt = _nothing_fits([question.query], _filters(question))
-        if question.within is None:
-            doubt += f"; nearest: {_nearest(catalog, places)}"
-        doubt = unavailable or doubt
+        if not unavailable:
+            doubt = _nothing_fits([question.query], _filters(question))
+            if question.within is None:
+                doubt += f"; nearest: {_nearest(catalog, places)}"
     elif missing:
         doubt = _nothing_fits(missing, _filters(question))
     else:
-        things = [thing for place in places for thing in (place.best.thing, *place.also)]
-        doubt = str(missing_words(question.query, things, levels.meanings, levels.has))
-    if unavailable not in doubt:
-        doubt = "\n".join(part for part in (unavailable, doubt) if part)
+        doubt = missing_words(question.query, things, levels.meanings, levels.has)
+    doubt = "\n".join(part for part in (unavailable, doubt) if part)
     return SearchResults(
         _found(catalog, question, places), "" if doubt else _siblings(catalog, question, places), doubt
     )

@@ -231,19 +231,18 @@ class LexicalIndex:
         """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found, and looks like nothing there.
         Among few things, no word that is there is common."""
         total = max(len(self.things), _FEW)
-        found: dict[str, float] = {}
-        for joined in joined_with_stop_words(text):
-            if self._things.has(joined):
-                found[joined] = _rarity(len(self._things.of(joined)[0]), total) / _rarity(0, total)
+        having = {term: self._having(term) for term in joined_with_stop_words(text) if self._things.has(term)}
         for term in dict.fromkeys(stems(text)):
             meant = (
                 [term]
                 if self._things.has(term)
                 else [one for one in self._spelling.meant(term) if is_misspelt(term, one)]
             )
-            having = {one: len(self._things.of(one)[0]) for one in meant or [term]}
-            found |= {one: _rarity(number, total) / _rarity(0, total) for one, number in having.items()}
-        return found
+            having |= {one: self._having(one) for one in meant or [term]}
+        return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
+
+    def _having(self, term: str) -> int:
+        return len(self._things.of(term)[0])
 
     def segment_scores(self, query: str) -> Scores:
         """How well the words of each segment as a whole fit."""

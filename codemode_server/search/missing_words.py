@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.actions import is_polite, is_reading_verb
@@ -23,43 +22,30 @@ _MAX_NAMED = 3
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class MissingWords:
-    """Words of the query; empty if the results mention what is asked for."""
-
-    words: tuple[str, ...] = ()
-    is_combination: bool = False
-    """Some results mention some of the words, and none mentions all of them."""
-
-    def __str__(self) -> str:
-        if not self.words:
-            return ""
-        quoted = [f'"{word}"' for word in self.words]
-        if not self.is_combination:
-            return f"none of these mentions {' or '.join(quoted)}"
-        *others, last = quoted
-        return f"none of these mentions {'both' if len(others) == 1 else 'all of'} {', '.join(others)} and {last}"
-
-
 def missing_words(
     query: str, shown: Sequence[Findable], meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
-) -> MissingWords:
-    """What the results lack of a query that asks for one thing.
+) -> str:
+    """What the results lack of a query that asks for one thing, as a sentence; empty if they mention all of it.
 
     `meanings` returns the stems that may stand for a word, `is_known` whether any tool has a stem. Verbs such as `list`
     and `find` are ignored, since few tools say that they read.
     """
     if not query.isascii() or len(query.split()) < 2 or not is_short(query) or wants(query) or short_parts(query):
-        return MissingWords()
+        return ""
     asked = {word: meanings(word) for word in _content_words(query)}
     if len(asked) > _MAX_WORDS_TOGETHER:
         asked = {word: stems for word, stems in asked.items() if not any(map(is_known, stems))}
     alone = [word for word in asked if not any(_mentions(thing, {word: asked[word]}) for thing in shown)]
     if alone:
-        return MissingWords(tuple(alone[:_MAX_NAMED]))
+        return f"none of these mentions {' or '.join(map(_quoted, alone[:_MAX_NAMED]))}"
     if any(_mentions(thing, asked) for thing in shown):
-        return MissingWords()
-    return MissingWords(tuple(asked), is_combination=True)
+        return ""
+    *others, last = map(_quoted, asked)
+    return f"none of these mentions {'both' if len(others) == 1 else 'all of'} {', '.join(others)} and {last}"
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
 
 
 def doubtful_clauses(

@@ -51,10 +51,12 @@ def brief_signature(
     if not tool.parameters:
         return f"{tool.name}({''.join(stub.declarations)}){returned}"
     hidden = _hidden(tool, usual)
+    is_behind_hidden = False
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)
     for parameter, declaration in zip(tool.parameters, stub.declarations, strict=True):
         if parameter.name in hidden:
+            is_behind_hidden = True
             continue
         if not with_phrases:
             declaration = _STRING.sub(_without_phrase, declaration)
@@ -64,9 +66,7 @@ def brief_signature(
             short = _optional(parameter, declaration, usual)
             if len(short) > room:
                 break
-            if "*" not in shown and any(
-                one.name in hidden for one in tool.parameters[: tool.parameters.index(parameter)]
-            ):
+            if is_behind_hidden and "*" not in shown:
                 shown.append("*")
         if sum(map(len, shown)) > _MAX_REQUIRED_CHARACTERS:
             break

@@ -50,7 +50,11 @@ def trust(loaded: LoadedSettings) -> str:
 def withdraw(folder: Path) -> str:
     """Stop trusting the files of the folder; they need not exist any more."""
     paths = [folder.resolve() / name for name in NAMES]
-    if not [path for path in paths if store.forget(path)]:
+    try:
+        removed = [path for path in paths if store.forget(path)]
+    except OSError as error:
+        raise CodemodeError(f"can't remove the trust record: {error}") from error
+    if not removed:
         raise CodemodeError(f"no file in {folder.resolve()} is trusted; `codemode-server trust --list` shows which are")
     return (
         f"no longer trusted: {folder.resolve()}; "
@@ -69,10 +73,9 @@ def _state(path: Path) -> str:
         return "  (gone)"
     try:
         load_place(ConfigFile(path, is_in_current_folder=True))
-    except Untrusted as untrusted:
-        return "  (has changed, so it is not used)" if untrusted.is_changed else "  (can't be used)"
-    except SettingsError:
-        return "  (can't be used)"
+    except SettingsError as error:
+        is_changed = isinstance(error, Untrusted) and error.is_changed
+        return "  (has changed, so it is not used)" if is_changed else "  (can't be used)"
     return ""
 
 

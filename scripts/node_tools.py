@@ -18,7 +18,7 @@ SETS = {
     "gemini-cli": {"@google/gemini-cli": "0.61.0"},
     "opencode": {"opencode-ai": "1.18.33"},
 }
-"""The official MCP tools, and the hosts, each at the version of which the tests say what its model gets."""
+"""The official MCP tools, and hosts at the versions whose behaviour the tests describe."""
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) > 1 else "tools"

@@ -28,8 +28,8 @@ def describe(loaded: LoadedSettings) -> str:
     lines = [f"file: {loaded.path or 'none'}"]
     if loaded.path:
         lines.append(f"relative paths: from {loaded.base_dir}")
-    if loaded.path and loaded.place and loaded.place.is_in_current_folder:
-        is_trusted = trust.is_trusted(loaded.path, loaded.digests)
+    if loaded.place and loaded.place.is_in_current_folder:
+        is_trusted = trust.is_trusted(loaded.place.path, loaded.digests)
         lines.append(
             "trust: given"
             if is_trusted

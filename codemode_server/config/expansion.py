@@ -17,10 +17,10 @@ from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.sources import Sources
 
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
-_ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder)(?::[\w .,/-]{0,80})?", re.ASCII)
+_ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder):[\w .,/-]{0,80}|/", re.ASCII)
 _EDITOR_PATHS = re.compile(
     r"workspace(?:Folder|FolderBasename|Root)|file(?:Basename|BasenameNoExtension|Dirname|Extname|WorkspaceFolder)?"
-    r"|relativeFile(?:Dirname)?|pathSeparator|/|extensionPath|execPath"
+    r"|relativeFile(?:Dirname)?|pathSeparator|extensionPath|execPath"
 )
 """Variables of VS Code and the editors made from it, which they fill in from what is open in them."""
 _FROM_HOSTS = {"userHome": "HOME"}
@@ -122,7 +122,7 @@ def _reference(inside: str) -> tuple[str, str | None]:
     match = _NAME.fullmatch(name)
     if match:
         return match[1], default if separator else None
-    if _ASKED_OF_EDITOR.fullmatch(inside) or _EDITOR_PATHS.fullmatch(inside):
+    if _ASKED_OF_EDITOR.fullmatch(inside):
         raise NotExpandable(
             f"${{{inside}}} is a variable of an editor, which only the editor can fill in; write the value here, or "
             "set an environment variable (also in .env beside the file) and write ${NAME}"

@@ -7,6 +7,7 @@ translated, settings of the host itself (`alwaysAllow`, `icon`) are ignored with
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
+from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.config.restrictions import RESTRICTING, Restrictions
 from codemode_server.config.sources import Sources
@@ -57,7 +59,7 @@ class Translation:
     base_dir: Path
     sources: Sources
     from_env_files: list[tuple[str, str]] = field(default_factory=list)
-    """Variables and their values: secrets, whatever their names are."""
+    """Variables of each `envFile` with their values; `secrecy` decides which are secrets."""
     rules: list[dict[str, str]] = field(default_factory=list)
     """Permission rules for what a host asks about."""
 
@@ -171,11 +173,11 @@ class Translation:
     def _env_file(self, node: Node, ours: dict[str, Node]) -> None:
         """The variables of the file, before those of the entry itself."""
         try:
-            path = self.base_dir / Path(expand(node.text, self.variables).text).expanduser()
+            path = self.base_dir / with_home(expand(node.text, self.variables).text)
         except NotExpandable as error:
             self.problems.add(node.line, node.where, str(error))
             return
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for a path that is too long
             self.problems.add(node.line, node.where, "there is no such file; correct the path or create the file")
             return
         found = read_dotenv(path, self.sources, self.warnings, str(path))

@@ -141,11 +141,12 @@ def locate(
         return place
     if place := places.in_folder(cwd):
         try:
-            return _loaded(place, environ, cwd).place or place
+            _loaded(place, environ, cwd)
         except Untrusted:
-            pass
+            return ConfigFile(places.user_file())
         except SettingsError:
-            return place
+            pass  # trusted, with a mistake in it
+        return place
     return ConfigFile(places.user_file())
 
 
@@ -199,7 +200,7 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
 
 def _check_unchanged(path: Path, sources: Sources, record: trust.Record | None) -> None:
     """Raise `Untrusted` if what was read so far is not what the person trusted, where trust is needed."""
-    if record is not None and not sources.digests.items() <= record.digests.items():
+    if record is not None and not record.covers(sources.digests):
         raise Untrusted(path, is_changed=True)
 
 

@@ -19,7 +19,7 @@ NAMES = ("upstream.yaml", "upstream.yml")
 VARIABLE = "CODEMODE_CONFIG"
 
 Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
-"""Time, size and inode of each file that a configuration depends on, or none where there is no such file."""
+"""Time, size and inode of each watched file, or none where there is no such file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,15 @@ def asked_for(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Confi
     given = path or environ.get(VARIABLE)
     if not given:
         return None
+    return ConfigFile(Path(os.path.normpath(cwd / with_home(given))))
+
+
+def with_home(path: str | Path) -> Path:
+    """The path with `~` filled in; as it is written if there is no such user."""
     try:
-        expanded = Path(given).expanduser()
-    except RuntimeError:  # `~someone`, and there is no such user
-        expanded = Path(given)
-    return ConfigFile(Path(os.path.normpath(cwd / expanded)))
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, str]) -> None:

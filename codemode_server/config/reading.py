@@ -10,6 +10,7 @@ from pathlib import Path
 from codemode_server.config import checking
 from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand
+from codemode_server.config.places import with_home
 from codemode_server.config.problems import Problems, nearest
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.settings import LangfuseSettings, Settings, is_folder
@@ -116,11 +117,7 @@ class Reading:
         return settings.model_copy(update={"servers": servers, "state": state, "search": search})
 
     def _path(self, path: str) -> str:
-        try:
-            expanded = Path(path).expanduser()
-        except RuntimeError:  # `~someone` that there isn't
-            expanded = Path(path)
-        return os.path.normpath(self.base_dir / expanded)
+        return os.path.normpath(self.base_dir / with_home(path))
 
     def _with_langfuse(self, settings: Settings) -> Settings:
         """Langfuse's own variables too, so that those in `.env` count."""

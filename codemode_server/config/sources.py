@@ -15,6 +15,7 @@ class Sources:
 
     digests: dict[str, str] = field(default_factory=dict)
     """SHA-256 by path; empty where there is no such file."""
+    _contents: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def read(self, path: Path) -> bytes:
         """At most one byte more than a configuration may have.
@@ -22,10 +23,14 @@ class Sources:
         Raises:
             OSError: there is no such file, or it can't be read.
         """
-        self.digests[str(path)] = ""
+        name = str(path)
+        if name in self._contents:
+            return self._contents[name]
+        self.digests[name] = ""
         if path.exists() and not path.is_file():  # reading a pipe would not end
             raise OSError(0, "is not a regular file")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        self.digests[str(path)] = hashlib.sha256(content).hexdigest()
+        self._contents[name] = content
+        self.digests[name] = hashlib.sha256(content).hexdigest()
         return content

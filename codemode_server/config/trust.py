@@ -32,6 +32,10 @@ class Record:
     path: Path
     digests: Digests = field(repr=False)
 
+    def covers(self, digests: Digests) -> bool:
+        """Whether all of these files have the content that was trusted."""
+        return digests.items() <= self.digests.items()
+
 
 def record_file(path: Path) -> Path:
     """Where the trust in a file is kept."""
@@ -66,7 +70,7 @@ def find(path: Path) -> Record | None:
 def is_trusted(path: Path, digests: Digests) -> bool:
     """Whether all that was read is what the person trusted."""
     found = find(path)
-    return found is not None and digests.items() <= found.digests.items()
+    return found is not None and found.covers(digests)
 
 
 def forget(path: Path) -> bool:

@@ -1,4 +1,5 @@
-"""Notices that the configuration file, or the `.env` beside it, has changed, and reads it again.
+"""Notices that the configuration file, the `.env` beside it, or the person's trust in it has changed, and reads it
+again. An `envFile` is not watched.
 
 Looks at time, size and inode once per interval, so it sees files that editors replace as well as those they write
 into, on any file system. A change counts once it has looked the same for an interval: while an editor writes, the

@@ -3,6 +3,7 @@ have been written by anybody. Its `upstream.yaml` counts once the person has tru
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -18,8 +19,10 @@ import pytest
 from codemode_server.config import load
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import user_file
+from codemode_server.config.sources import Sources
+from codemode_server.config.trust import record_file
 from codemode_server.config.watching import changes
-from codemode_server.errors import SettingsError
+from codemode_server.errors import CodemodeError, SettingsError
 from codemode_server.trusting import examine, listing, trust, withdraw
 from tests.behaviour.product import UPSTREAMS
 from tests.behaviour.test_configuration_mistakes import ROOT, served
@@ -114,6 +117,26 @@ def test_an_env_file_that_an_entry_names_is_part_of_what_was_trusted(project: Pa
     assert load(None, environ={}, cwd=project).settings.servers["evil"].env == {"MODE": "harmless"}
     (project / "server.env").write_text("LD_PRELOAD=./evil.so\n")
     assert servers(project) == []
+
+
+def test_a_file_that_changes_between_two_entries_that_name_it_is_read_only_once(tmp_path: Path) -> None:
+    """Otherwise the first entry would use another content than the one that is compared with what was trusted."""
+    file, sources = tmp_path / "server.env", Sources()
+    file.write_text("LD_PRELOAD=./evil.so\n")
+    first = sources.read(file)
+    file.write_text("MODE=harmless\n")
+    assert sources.read(file) == first
+    assert sources.digests == {str(file): hashlib.sha256(first).hexdigest()}
+    assert Sources().read(file) == b"MODE=harmless\n"  # control
+
+
+def test_trust_that_can_not_be_taken_back_is_an_error_that_says_why(project: Path) -> None:
+    trust(examine(project))
+    record = record_file(project / "upstream.yaml")
+    record.unlink()
+    record.mkdir()
+    with pytest.raises(CodemodeError, match="can't remove the trust record"):
+        withdraw(project)
 
 
 def test_trust_in_one_folder_is_none_in_another_nor_in_another_file_of_it(project: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import json
+
 import pytest
 
 if TYPE_CHECKING:
@@ -226,6 +228,15 @@ def test_an_env_file_supplies_variables_that_are_secret_and_the_entry_s_own_go_b
     )
     assert loaded.settings.servers["s"].env == {"LEVEL": "entry", "PLAIN": "in-the-file-only", "DOLLARS": "a${B}$$"}
     assert "in-the-file-only" in loaded.secrets
+
+
+@pytest.mark.parametrize("path", ["missing.env", "~nobody-of-this-name/server.env", "x" * 5_000])
+def test_an_env_file_that_is_not_there_turns_off_only_the_server_that_names_it(folder: Folder, path: str) -> None:
+    entries = {"good": {"command": "x"}, "bad": {"command": "x", "envFile": path}}
+    loaded = folder.load(json.dumps({"mcpServers": entries}), name="conf/mcp.json")
+    assert list(loaded.settings.servers) == ["good"]
+    (reason,) = loaded.invalid_servers["bad"]
+    assert reason.endswith("there is no such file; correct the path or create the file")
 
 
 @pytest.mark.parametrize("key", ['"oauth": {"clientId": "a"}', '"auth": {}', '"headersHelper": "x"'])

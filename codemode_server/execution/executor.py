@@ -51,10 +51,10 @@ class Phase(StrEnum):
     """Phase of an execution."""
 
     ACCEPTED = "accepted"
-    QUEUED = "queued"  # other programs run, as many as may at once
+    QUEUED = "queued"  # waits until fewer than `limits.programs` run
     PREPARING = "preparing"  # the sandbox backend is not ready yet
     CHECKING = "checking"
-    RUNNING = "running"  # from `Execution.begun` on; before that a sandbox is started for it
+    RUNNING = "running"  # handed to the backend; its code runs once `Execution.begun` is set
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
     """Refuse arguments that the schema of `tool` refuses; gives their size as JSON, bytes.
 
     Raises:
-        ToolNotCallable: whatever the arguments are.
+        ToolNotCallable: the tool needs a feature that is not supported.
         InvalidArguments: saying what is wrong and what the tool takes.
     """
     if tool.refusal:

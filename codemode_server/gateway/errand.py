@@ -62,7 +62,7 @@ class Errand:
     effect: Effect
     arguments: dict[str, Any]
     check: Callable[[], object]
-    """Raises `InvalidArguments` for what can't be sent."""
+    """Raises `InvalidArguments` or `ToolNotCallable` if the call must not be sent."""
     send: Callable[[CallProgress], Awaitable[Reply]]
     """Sends it; what the upstream reports meanwhile is written to the argument."""
     failure: Callable[[JsonValue], str | None] = no_failure

@@ -219,13 +219,12 @@ class Gateway:
             error_text=no_error_text if raw else error_text_of,
         )
         try:
-            reply = await self._run(caller, errand)
+            reply, said = await self._run(caller, errand)
         except ToolFailed as error:
             caller.note_workspace_path(found, arguments, str(error))
             raise
         if raw:
             return reply
-        said = error_text_of(reply)
         if said is None:
             self._learn(caller, found_server, found, arguments, reply)
         else:
@@ -248,7 +247,7 @@ class Gateway:
                     "call gave can be fetched, by its file.fetch()"
                 )
 
-        return await self._run(
+        reply, _ = await self._run(
             caller,
             Errand(
                 found,
@@ -263,6 +262,7 @@ class Gateway:
                 ),
             ),
         )
+        return reply
 
     def _unknown(self, caller: Caller, server: str, tool: str, error: UnknownTool) -> UnknownTool:
         """Nothing to record it under, but the model and the person are told of the attempt."""
@@ -270,7 +270,8 @@ class Gateway:
         caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
         return error
 
-    async def _run(self, caller: Caller, errand: Errand) -> Reply:
+    async def _run(self, caller: Caller, errand: Errand) -> tuple[Reply, str | None]:
+        """The reply, and the error that it tells as a normal result, if it does."""
         sent = Sent(caller.next_seq(), errand, time.perf_counter())
         # Not for OpenTelemetry to record: the traceback of an error holds what it was raised from, unredacted.
         with spans.tracer().start_as_current_span(
@@ -298,8 +299,9 @@ class Gateway:
                 raise
             failure = errand.failure(reply.value)
             status = CallStatus.SUCCEEDED if failure is None else CallStatus.FAILED
-            self._settle(caller, sent, span, status, reply=reply, error=failure)
-            return reply
+            said = errand.error_text(reply)
+            self._settle(caller, sent, span, status, reply=reply, error=failure, has_error_text=said is not None)
+            return reply, said
 
     def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
@@ -371,6 +373,7 @@ class Gateway:
         *,
         reply: Reply | None = None,
         error: str | None = None,
+        has_error_text: bool = False,
     ) -> None:
         result = json.dumps(reply.value, ensure_ascii=False) if reply else ""
         size = len(result.encode("utf-8", "surrogatepass"))
@@ -390,7 +393,7 @@ class Gateway:
                 arguments=glimpses.of_arguments(sent.errand.arguments, text),
                 result=glimpses.of_reply(reply, text) if reply else "",
                 effect=sent.errand.effect,
-                has_error_text=reply is not None and sent.errand.error_text(reply) is not None,
+                has_error_text=has_error_text,
             )
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from itertools import islice
 from typing import Any, NamedTuple
+
+from codemode_server.model import JsonValue
 
 _MAX_VALUES = 200_000
 """Values of one result that are looked at; keys beyond them stay doubted."""
@@ -21,13 +24,21 @@ class ResultKey(NamedTuple):
 def keys_in(value: Any, wanted: Set[str]) -> set[str]:
     """Those of the wanted keys that any dict in a JSON value has."""
     found: set[str] = set()
-    waiting, looked_at = [value], 0
-    while waiting and looked_at < _MAX_VALUES and len(found) < len(wanted):
-        looked_at += 1
-        match waiting.pop():
-            case dict() as record:
-                found |= wanted & record.keys()
-                waiting += record.values()
-            case list() as items:
-                waiting += items
+    for inner in islice(values_in(value), _MAX_VALUES):
+        if isinstance(inner, dict):
+            found |= wanted & inner.keys()
+        if len(found) >= len(wanted):
+            break
     return found
+
+
+def values_in(value: JsonValue) -> Iterator[JsonValue]:
+    """A JSON value and all values within it."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        yield inner
+        if isinstance(inner, dict):
+            waiting += inner.values()
+        elif isinstance(inner, list):
+            waiting += inner

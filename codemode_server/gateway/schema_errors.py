@@ -37,7 +37,8 @@ def in_words(error: Any, reader: SchemaReader, depth: int = 0) -> str:
             kinds = " or ".join(_KINDS.get(kind, str(kind)) for kind in _listed(expected))
             return f"{name}must be {kinds}, not {_shown(error.instance)}"
         case "enum":
-            return f"{name}must be {_one_of([*map(_shown, expected)])}, not {_shown(error.instance)}"
+            values = [_shown(value) for value in expected[: _MAX_VALUES + 1]]
+            return f"{name}must be {_one_of(values)}, not {_shown(error.instance)}"
         case "const":
             return f"{name}must be {_shown(expected)}, not {_shown(error.instance)}"
         case "required":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import islice
 
+from codemode_server.gateway.received import values_in
 from codemode_server.model import JsonValue
 from codemode_server.text import clean_line
 
@@ -21,27 +21,13 @@ def note_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
     The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.
     """
     found = _PATH.search(failure[:_MAX_ERROR_CHARACTERS])
-    if found is None or not any(found[0] in _PATH.findall(text) for text in islice(_texts(arguments), _MAX_VALUES)):
+    if found is None:
+        return None
+    values = islice(values_in(arguments), _MAX_VALUES)
+    if not any(isinstance(value, str) and found[0] in _PATH.findall(value) for value in values):
         return None
     path = clean_line(found[0], _MAX_PATH_CHARACTERS)
     return (
         f"{title} failed on {path!r}: servers do not see the programs' /workspace; "
         "read and write its files in the program, and pass their content"
     )
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    """The texts in it, and an empty one for each other value, so that whoever counts them bounds the work."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case dict(inner):
-                waiting += inner.values()
-                yield ""
-            case list(inner):
-                waiting += inner
-                yield ""
-            case str(text):
-                yield text
-            case _:
-                yield ""

@@ -89,13 +89,14 @@ def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
     said = next((around[name] for name in _TYPE_KEYS if isinstance(around.get(name), str)), "")
     said = said.partition(";")[0].strip().lower()
     said = said if _MEDIA_TYPE.fullmatch(said) else ""
-    if key in _ENCODED_KEYS and around.get("encoding") == "base64":
-        return said or _signature(text)
-    if around.get("type") == "base64" and key == "data":
-        return said or _signature(text)
-    if key == "blob" and (said or isinstance(around.get("uri"), str)):
-        return said or _signature(text)
-    if key in _BYTES_KEYS and (around.get("type") in ("image", "audio") or (said and not said.startswith(_TEXT_TYPES))):
+    is_media = around.get("type") in ("image", "audio") or (said and not said.startswith(_TEXT_TYPES))
+    is_declared = (
+        (key in _ENCODED_KEYS and around.get("encoding") == "base64")
+        or (key == "data" and around.get("type") == "base64")
+        or (key == "blob" and (said or isinstance(around.get("uri"), str)))
+        or (key in _BYTES_KEYS and is_media)
+    )
+    if is_declared:
         return said or _signature(text)
     return _signature(text) or None
 

@@ -40,7 +40,7 @@ def _is_missing(cause: BaseException, settings: ServerSettings) -> bool:
     return isinstance(cause, FileNotFoundError)
 
 
-_PARTS_OF = {
+_WHERE_TO_GET = {
     "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
     "npx": "; it comes with Node, see https://nodejs.org/",
 }
@@ -59,7 +59,7 @@ def why_not_connected(
     elif isinstance(cause, FileNotFoundError | NotADirectoryError) and settings.cwd and cause.filename == settings.cwd:
         text = f"can't be started: there is no folder {settings.cwd!r}"
     elif settings.command is not None and _is_missing(cause, settings):
-        text = f"can't be started: there is no program {settings.command!r}{_PARTS_OF.get(settings.command, '')}"
+        text = f"can't be started: there is no program {settings.command!r}{_WHERE_TO_GET.get(settings.command, '')}"
     elif isinstance(cause, OSError) and settings.command is not None:
         text = f"can't be started: {cause.strerror or cause}"
     elif settings.url is not None and refused and (hasattr(cause, "code") or hasattr(cause, "response")):

@@ -160,9 +160,10 @@ class Connection:
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
     ) -> dict[str, Any]:
+        progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link()
-            if progress is not None and self._last_link not in (None, link):
+            if self._last_link not in (None, link):
                 progress.restart = "restarted" if self._settings.command is not None else "reconnected"
             self._last_link = link
             try:
@@ -178,13 +179,12 @@ class Connection:
         params: dict[str, Any],
         what: str,
         timeout_s: float,
-        progress: CallProgress | None,
+        reported: CallProgress,
     ) -> dict[str, Any]:
         from mcp.shared.exceptions import MCPError
 
         refused: list[str] = []
         token = refusals.set(refused)
-        reported = progress or CallProgress()
         try:
             with anyio.move_on_after(timeout_s) as patience:
 

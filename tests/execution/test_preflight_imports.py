@@ -118,6 +118,13 @@ async def test_an_import_in_a_function_whose_call_may_not_run_it_stops_nothing(c
     assert errors == []
 
 
+async def test_a_function_that_calls_itself_several_times_is_followed_once() -> None:
+    walk = "def walk(n):\n    import pandas\n    walk(1)\n    walk(2)\n    walk(3)\n"
+    errors, warnings = await found(f"import sys\n{walk}if len(sys.argv) > 9:\n    walk(0)")
+    assert errors == []
+    assert [line.partition(":")[0] for line in warnings] == ["5"]
+
+
 async def test_an_import_in_a_decorated_function_that_nothing_calls_is_not_spoken_of() -> None:
     assert await found("@boom\ndef main():\n    import pandas\nx = lambda: main()") == ([], [])
 

@@ -3,56 +3,65 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from codemode_server.execution.preflight.reading import Function, Reading, asks_for_main, bound_by, last_name
+from codemode_server.execution.preflight.reading import EXITS, Function, Reading, asks_for_main, bound_by, last_name
 
-_EXITS = ("exit", "quit", "_exit")
 _BINDERS = frozenset({"exec", "eval", "globals"})
 """What may bind any name."""
 _MAX_CALLS = 20
-"""Functions that are followed from the statement to the program's top level."""
+"""Functions that are followed, one within the other, from the statement to the program's top level."""
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_BODIES = ast.Module | _Function
+_BLOCKS = _BODIES | ast.If | ast.With | ast.AsyncWith | ast.Try
+_PARTS = ast.Expr | ast.Assign | ast.Await | ast.Call | ast.Return | ast.AnnAssign | ast.keyword
 
 
-def runs_for_certain(reading: Reading, statement: ast.AST, calls: int = 0) -> bool:
+def runs_for_certain(reading: Reading, statement: ast.AST) -> bool:
     """Whether a statement runs in every run of the program that no exception ends before."""
-    for parent, child in reading.above(statement):
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            return _is_reached_in_block(parent, child) and calls < _MAX_CALLS and _is_called(reading, parent, calls)
-        if isinstance(parent, ast.Module):
-            return _is_reached_in_block(parent, child)
-        if isinstance(parent, ast.With | ast.AsyncWith):
-            if not _is_reached_in_block(parent, child):
-                return False
-        elif isinstance(parent, ast.If):
-            if not asks_for_main(parent.test) or not _is_reached_in_block(parent, child):
-                return False
-        elif isinstance(parent, ast.Try):
-            if child not in parent.body or not _is_reached_in_block(parent, child):
-                return False
-        elif not isinstance(
-            parent, ast.Expr | ast.Assign | ast.Await | ast.Call | ast.Return | ast.AnnAssign | ast.keyword
-        ):
-            return False
+    places: list[ast.AST] = [statement]
+    followed: set[ast.AST] = set()
+    for _ in range(_MAX_CALLS + 1):
+        bodies = {body for place in places if (body := _always_run_by(reading, place)) is not None}
+        if reading.tree in bodies:
+            return True
+        # Each function is followed once: one that calls itself twice would otherwise double the work at every step.
+        places = [call for function in bodies - followed for call in _calls_that_run(reading, function)]
+        followed |= bodies
     return False
 
 
-def _is_called(reading: Reading, function: ast.FunctionDef | ast.AsyncFunctionDef, calls: int) -> bool:
-    """Whether a call of the function, `main()` or `asyncio.run(main())`, runs its body for certain."""
+def _always_run_by(reading: Reading, node: ast.AST) -> ast.AST | None:
+    """The function or module that runs this node whenever its own body runs; None if a condition or exit is between."""
+    for parent, child in reading.above(node):
+        if isinstance(parent, _PARTS):
+            continue
+        if not isinstance(parent, _BLOCKS) or not _is_reached_in_block(parent, child):
+            return None
+        if isinstance(parent, _BODIES):
+            return parent
+        if isinstance(parent, ast.If) and not asks_for_main(parent.test):
+            return None
+    return None
+
+
+def _calls_that_run(reading: Reading, function: Any) -> list[ast.AST]:
+    """Calls of the function, `main()` or `asyncio.run(main())`, that run its body for certain."""
     if function.decorator_list or _is_generator(function) or not _is_bound_once(reading, function):
-        return False
-    found = [
+        return []
+    is_async = isinstance(function, ast.AsyncFunctionDef)
+    return [
         node
         for node in reading.nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == function.name
+        and (not is_async or _is_run(reading, node))
     ]
-    is_async = isinstance(function, ast.AsyncFunctionDef)
-    return any(
-        (not is_async or _is_run(reading, call)) and runs_for_certain(reading, call, calls + 1) for call in found
-    )
 
 
-def _is_bound_once(reading: Reading, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_bound_once(reading: Reading, function: _Function) -> bool:
     """Whether its name means this function wherever the program uses it."""
     bindings = 0
     for node in reading.nodes:
@@ -65,16 +74,9 @@ def _is_bound_once(reading: Reading, function: ast.FunctionDef | ast.AsyncFuncti
     return bindings == 1
 
 
-def _is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_generator(function: _Function) -> bool:
     """Whether a call only makes an iterator."""
-    waiting: list[ast.AST] = [*function.body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, Function | ast.ClassDef):
-            waiting += ast.iter_child_nodes(node)
-    return False
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(function.body))
 
 
 def _is_run(reading: Reading, call: ast.Call) -> bool:
@@ -88,17 +90,19 @@ def _is_run(reading: Reading, call: ast.Call) -> bool:
 def _is_reached_in_block(parent: Any, child: ast.AST) -> bool:
     """Whether no statement before it in its block may leave the block."""
     body = parent.body
-    return child in body and not any(map(_may_leave, body[: body.index(child)]))
+    return child in body and not any(map(_may_leave, _own_nodes(body[: body.index(child)])))
 
 
-def _may_leave(statement: ast.AST) -> bool:
-    waiting = [statement]
+def _may_leave(node: ast.AST) -> bool:
+    is_exit = isinstance(node, ast.Call) and last_name(node.func) in EXITS
+    return is_exit or isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue)
+
+
+def _own_nodes(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The statements and all in them, without what is inside of functions and classes."""
+    waiting = [*statements]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
-            return True
-        if isinstance(node, ast.Call) and last_name(node.func) in _EXITS:
-            return True
+        yield node
         if not isinstance(node, Function | ast.ClassDef):
             waiting += ast.iter_child_nodes(node)
-    return False

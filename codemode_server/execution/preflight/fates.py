@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from codemode_server.execution.preflight.reading import Reading, bound_by, last_name
+from codemode_server.execution.preflight.reading import EXITS, Reading, bound_by, last_name
 
 _PROBES = frozenset({"hasattr", "getattr", "dir", "callable", "find_spec", "search_tools", "__all__", "TYPE_CHECKING"})
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -261,5 +261,5 @@ def _exits(statement: ast.stmt) -> bool:
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
-        and last_name(statement.value.func) in ("exit", "quit", "_exit")
+        and last_name(statement.value.func) in EXITS
     )

@@ -245,10 +245,10 @@ class Findings:
             return f"; write: from servers import {name}"
         if not self.names.imports_tools:
             return ""
-        meant = similar_name(name, [known for known in self.names.bound if known])
         is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
         if wanted := import_of(name, is_module=is_module):
             return f"; write: {wanted}"
+        meant = similar_name(name, [known for known in self.names.bound if known])
         return f"; did you mean {meant!r}?" if meant else f"; {starts_fresh(self._last_result)}"
 
 

@@ -56,7 +56,7 @@ class FailingImport:
     message: str
     raises: str
     is_reached: bool
-    """Whether the program gets there whatever happens before."""
+    """Whether every run that no exception ends before gets there (`runs_for_certain`)."""
 
 
 def failing_imports(

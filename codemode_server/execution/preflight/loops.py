@@ -32,43 +32,42 @@ _PASSING_ON = frozenset({"enumerate", "sorted", "reversed", "list"})
 def misread_results(reading: Reading, names: Names, calls: list[Bound]) -> Iterator[tuple[ast.AST, str]]:
     """Each use of a result as what it is not, and what to write instead."""
     results = Results(reading, names, calls)
-    for node in islice(_uses(reading, results), _MAX_USES):
+    for node, found in islice(_uses(reading, results), _MAX_USES):
         if isinstance(node, Loop):
-            if (found := results.of(_passed_on(node.iter))) and _is_misread(node, found, reading):
+            if _is_misread(node, found, reading):
                 lines = ".splitlines()" if found.form.content == "text" else ""
                 message = f"so this loop gets its {_items(found)}; loop over {found.content}{lines}"
                 yield node.iter, f"{found.description}, {message}"
         elif isinstance(node, ast.Compare):
-            yield from _membership(node, results, reading)
-        elif isinstance(node, ast.Call) and node.args and (reader := _csv_reader(node, reading)):
-            found = results.of(node.args[0])
-            if found is not None and found.form.content == "text":
-                message = f"so {reader} gets its {_items(found)}; write {reader}({found.content}.splitlines())"
-                yield node, f"{found.description}, {message}"
+            yield from _membership(node, found, reading)
+        elif found.form.content == "text" and (reader := _csv_reader(node, reading)):
+            message = f"so {reader} gets its {_items(found)}; write {reader}({found.content}.splitlines())"
+            yield node, f"{found.description}, {message}"
 
 
-def _uses(reading: Reading, results: Results) -> Iterator[ast.AST]:
-    """The loops, tests and calls that may use a result."""
+def _uses(reading: Reading, results: Results) -> Iterator[tuple[Loop | ast.Compare | ast.Call, Found]]:
+    """The loops, tests and calls that use a result, each with that result."""
     for node in reading.nodes:
         match node:
             case ast.For(iter=source) | ast.AsyncFor(iter=source) | ast.comprehension(iter=source):
-                if results.of(_passed_on(source)):
-                    yield node
+                found = results.of(_passed_on(source))
             case ast.Compare(comparators=[source]) | ast.Call(args=[source, *_]):
-                if results.of(source):
-                    yield node
+                found = results.of(source)
+            case _:
+                continue
+        if found is not None:
+            yield node, found
 
 
 def _items(found: Found) -> str:
     return "characters" if found.form.key is None else "keys"
 
 
-def _membership(node: ast.Compare, results: Results, reading: Reading) -> Iterator[tuple[ast.AST, str]]:
+def _membership(node: ast.Compare, found: Found, reading: Reading) -> Iterator[tuple[ast.AST, str]]:
     """`"total: 5" in result`, where the result is a dict that holds a text."""
     match node:
-        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator], comparators=[whole]):
-            found = results.of(whole)
-            if found and found.form.content == "text" and found.form.key and not _may_be_key(node.left, found, reading):
+        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator]):
+            if found.form.content == "text" and found.form.key and not _may_be_key(node.left, found, reading):
                 word = "in" if isinstance(operator, ast.In) else "not in"
                 yield node, f"{found.description}, so this tests its keys; write … {word} {found.content}"
 

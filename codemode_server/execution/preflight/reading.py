@@ -11,6 +11,8 @@ MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+EXITS = ("exit", "quit", "_exit")
+"""Functions that end the program, by their last names."""
 
 
 class Reading:

@@ -34,7 +34,8 @@ _MARK = "_keyword_argument"
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
     """What is wrong with a program that can't be parsed; nothing where names are not why."""
-    text, wrong = text_of(code), _error_in(text_of(code))
+    text = text_of(code)
+    wrong = _error_in(text)
     found: list[Finding] = []
     for _ in range(_MAX_CORRECTIONS):
         if wrong is None:

@@ -132,7 +132,6 @@ class App:
             executor=self.executor,
             habits=self.habits,
             kept=self.kept,
-            limits=lambda: self.loaded.settings.limits,
             redactor=lambda: self.redactor,
             activity=lambda: self.activity,
             notices=lambda: self.loaded.messages_for_model,
@@ -186,8 +185,8 @@ class App:
     @cached_property
     def front(self) -> FrontServer:
         """A server of its own for this product, for clients in the same process."""
-        servers = self.answers.servers()
-        return FrontServer(self.answers, version=__version__, on_connected=self.connect, servers=servers)
+        names = self.answers.servers().names
+        return FrontServer(self.answers, version=__version__, on_connected=self.connect, server_names=names)
 
     def connect(self) -> None:
         """Start the upstreams and the sandbox now: the host has its handshake. Later calls do nothing."""

@@ -154,8 +154,7 @@ def _with_warnings(loaded: LoadedSettings) -> LoadedSettings:
 
 def _announce(line: str) -> None:
     """Progress, for the person who waits."""
-    if line:
-        print(f"codemode-server: {line}", file=sys.stderr)
+    print(f"codemode-server: {line}", file=sys.stderr)
 
 
 def _sync(parsed: argparse.Namespace) -> int:

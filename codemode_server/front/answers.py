@@ -29,7 +29,7 @@ from codemode_server.search.answer import search_tools
 from codemode_server.search.habits import Habits
 from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.search.levels import Levels
-from codemode_server.settings import LimitSettings, Settings
+from codemode_server.settings import Settings
 from codemode_server.text import clean, clean_line, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
@@ -51,7 +51,6 @@ class Answers:
         executor: Executor,
         habits: Habits,
         kept: KeptResults,
-        limits: Callable[[], LimitSettings],
         redactor: Callable[[], Redactor],
         activity: Callable[[], str],
         notices: Callable[[], tuple[str, ...]],
@@ -66,7 +65,6 @@ class Answers:
         self._executor = executor
         self._habits = habits
         self._kept = kept
-        self._limits = limits
         self._redactor = redactor
         self._activity = activity
         self._notices = notices
@@ -148,7 +146,7 @@ class Answers:
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
     ) -> ProgramAnswer:
-        limits = self._limits()
+        limits = self._settings().limits
         if timeout_s is not None and timeout_s > limits.wall_seconds:
             raise MetaToolError(
                 f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"

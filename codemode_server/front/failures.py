@@ -67,7 +67,7 @@ def render_failure(
     hints = [error["hint"]] if "hint" in error else []
     remarks = [
         *remarks_of(few | {"hints": [*hints, *few.get("hints", [])]}),
-        *_call_lines(calls, any(map(may_have_changed_something, execution.caller.reports))),
+        *_call_lines(calls, any(map(succeeded_with_effect, execution.caller.reports))),
         *duration_remark(execution.milliseconds),
     ]
     rest = sum(len(line) + 1 for line in (*lines, *remarks))
@@ -214,7 +214,7 @@ def _may_write(report: CallReport) -> bool:
     return report.effect is not Effect.READS and report.status not in _NEVER_SENT
 
 
-def may_have_changed_something(report: CallReport) -> bool:
+def succeeded_with_effect(report: CallReport) -> bool:
     """Whether a call succeeded that does not only read."""
     return report.status is CallStatus.SUCCEEDED and report.effect is not Effect.READS and not report.has_error_text
 

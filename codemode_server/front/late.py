@@ -15,7 +15,7 @@ class LateTools:
     """Implements `front.server.MetaTools` by waiting for another implementation and delegating to it."""
 
     def __init__(self, definitions: list[dict[str, Any]] | None = None) -> None:
-        """`definitions`: the tool definitions that the host was sent already, if it was."""
+        """`definitions`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`)."""
         self._definitions = definitions
         self._tools: MetaTools | None = None
         self._known = anyio.Event()

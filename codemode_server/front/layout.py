@@ -25,8 +25,8 @@ _REMARKS = {
     "warnings": "warning",
     "notes": "note",
 }
-"""Fields of the structured content that hold lines, and how each of their lines is called in the text, in this order:
-a value that is an error makes what else there is to say of it unimportant."""
+"""Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
+Errors that came as normal results stand first: they matter more than any other remark."""
 _OURS = r"\[(?:cut|shown|hint|warning|note|call|[\d,]+ calls|kept|took)\b"
 _IMITATION = re.compile(
     rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE

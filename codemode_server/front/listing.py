@@ -83,7 +83,8 @@ class _Offer:
     def of(cls, server: Server, permissions: PermissionSettings, uses: Mapping[ToolName, Use]) -> _Offer | None:
         if server.state not in _LISTED_STATES:
             return None
-        tools = [tool for tool in server.tools if not tool.refusal and _is_allowed(permissions, server, tool)]
+        names = Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER))
+        tools = [tool for tool in server.tools if not tool.refusal and _is_allowed(permissions, names, tool)]
         if server.tools and not tools:
             return None
         now = time.time()
@@ -100,7 +101,8 @@ class _Offer:
         return self.server.name
 
     def head(self, listed: int) -> str:
-        """The line above the tools if so many of them are listed. `list_dir` counts those too that can't be called."""
+        """The server's line when `listed` of its tools stand below it. It says `callable tools` where `list_dir` shows
+        more: those that can't be called or are refused."""
         is_whole = not self.tools or len(self.tools) == listed
         kind = "tool" if len(self.tools) == len(self.server.tools) else "callable tool"
         count = "" if is_whole else f" ({len(self.tools)} {kind}{'s' if len(self.tools) > 1 else ''})"
@@ -180,12 +182,9 @@ def _line(tool: Tool, server: Server) -> str:
     return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
 
 
-def _is_allowed(permissions: PermissionSettings, server: Server, tool: Tool) -> bool:
-    return judge(
-        permissions,
-        Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
-        Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL)),
-    ).lets_through
+def _is_allowed(permissions: PermissionSettings, server: Names, tool: Tool) -> bool:
+    names = Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL))
+    return judge(permissions, server, names).lets_through
 
 
 def _joined(names: list[str], characters: int) -> str:

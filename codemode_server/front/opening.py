@@ -1,8 +1,9 @@
 """The first requests of a host over stdio, answered before the MCP library is imported, which takes most of a start.
 
-Only requests of exactly the usual form are answered here, as the server would answer them (`tests/front/test_opening`
-compares both). The first message of another kind ends the opening. The server then reads all messages from the
-beginning, so that it knows the session, and what it answers to those that were answered already is not sent.
+Only requests of exactly the usual form are answered here, as the server would answer them
+(`tests/front/test_opening_requests` compares both). The first message of another kind ends the opening. The server then
+reads all messages from the beginning, so that it knows the session, and what it answers to those that were answered
+already is not sent.
 """
 
 from __future__ import annotations
@@ -91,13 +92,14 @@ class Opening:
         self._instructions = instructions
         self._server = {"name": "codemode-server", "title": "codemode-server", "version": version}
         self._lines: list[bytes] = []
-        self._answered: list[tuple[str, Any] | None] = []
+        self._answered_keys: list[tuple[str, Any] | None] = []
         self._is_initialized = False
         self._loading: threading.Thread | None = None
         self._listed: Definitions | None = None
         self._is_listed = threading.Event()
         self.definitions: Definitions | None = None
-        """Tool definitions sent to the host."""
+        """The answer to `tools/list`, fixed when the host first asks or at the end of `run`; None if nothing was
+        answered here or the configuration can't be used."""
 
     def run(
         self,
@@ -114,7 +116,7 @@ class Opening:
         line = self._streams.next_line(_FIRST_SECONDS)
         while line is not None:
             self._lines.append(line)
-            if not self._is_answered(line):
+            if not self._try_to_answer(line):
                 break
             loading = self._start_to_load()
             while (line := self._streams.next_line(_POLL_SECONDS)) is None and loading.is_alive():
@@ -140,7 +142,7 @@ class Opening:
             in_time = self._is_listed.wait(self._listing_timeout_s)
             self.definitions = self._listed if in_time else self._list_without_servers()
 
-    def _is_answered(self, line: bytes) -> bool:
+    def _try_to_answer(self, line: bytes) -> bool:
         """Answer a message if that can be done here; false if the server has to take over."""
         message = _message(line)
         if message.get("method") == "notifications/initialized":
@@ -155,7 +157,7 @@ class Opening:
 
     def streams(self) -> tuple[HostInput, HostOutput]:
         """The streams that the server uses in place of standard input and output."""
-        return HostInput(self._streams, self._lines), HostOutput(self._streams.sent, self._answered)
+        return HostInput(self._streams, self._lines), HostOutput(self._streams.sent, self._answered_keys)
 
     def _send(self, request: dict[str, Any], result: dict[str, Any]) -> None:
         if request["method"] == _LISTEN:  # its result comes when it ends; the server sends that
@@ -165,7 +167,7 @@ class Opening:
             answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         self._streams.sent.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         self._streams.sent.flush()
-        self._answered.append(_answered(answer))
+        self._answered_keys.append(_answer_key(answer))
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """The result of a request of the usual form; None for any other message."""
@@ -240,15 +242,15 @@ class HostInput(io.TextIOBase):
 class HostOutput(io.TextIOBase):
     """Writes the server's messages to the host, except for answers to requests that were answered already."""
 
-    def __init__(self, sent: BinaryIO, answered: list[tuple[str, Any] | None]) -> None:
+    def __init__(self, sent: BinaryIO, answered_keys: list[tuple[str, Any] | None]) -> None:
         self._sent = sent
-        self._answered = answered
+        self._answered_keys = answered_keys
 
     def write(self, text: str, /) -> int:
-        if self._answered:
-            answered = _answered(json.loads(text))
-            if answered in self._answered:
-                self._answered.remove(answered)
+        if self._answered_keys:
+            key = _answer_key(json.loads(text))
+            if key in self._answered_keys:
+                self._answered_keys.remove(key)
                 return len(text)
         self._sent.write(text.encode())
         return len(text)
@@ -271,7 +273,7 @@ def _message(line: bytes) -> dict[str, Any]:
     return message if is_message else {}
 
 
-def _answered(answer: dict[str, Any]) -> tuple[str, Any] | None:
+def _answer_key(answer: dict[str, Any]) -> tuple[str, Any] | None:
     """The kind of answer and the id of the request that it answers; None if the message is no answer."""
     match answer:
         case {"method": "notifications/subscriptions/acknowledged", "params": {"_meta": {**meta}}}:

@@ -76,12 +76,12 @@ def progress_line(execution: Execution, sandbox: str, redactor: Redactor) -> str
 
 def _running_line(caller: Caller, redactor: Redactor) -> str:
     reports, calls = caller.reports, list(caller.in_flight.values())
-    done = f"{len(reports)} call{'s'[: len(reports) != 1]} done"
+    done = f"{len(reports)} call{'' if len(reports) == 1 else 's'} done"
     if not calls:
         return f"running; {done}, the last {reports[-1].server}.{reports[-1].tool}" if reports else "running"
     # The one that reported last has news; where none reports, the oldest is what the program waits for.
     call = max(calls, key=lambda it: it.progress.reported_at or -math.inf)
-    others = f" and {len(calls) - 1} more call{'s'[: len(calls) != 2]}" if len(calls) > 1 else ""
+    others = f" and {len(calls) - 1} more call{'' if len(calls) == 2 else 's'}" if len(calls) > 1 else ""
     return f"waiting for {call.title}{_report(call, redactor)}{others}" + (f"; {done}" if reports else "")
 
 

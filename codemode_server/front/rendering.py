@@ -227,11 +227,11 @@ def _text(execution: Execution, content: dict[str, Any], made: _Parts) -> str:
 
 
 def _nothing_remark(execution: Execution) -> str:
-    """Why nothing is shown, and which calls may have had an effect, so that the model does not repeat them."""
+    """Why nothing is shown, and which calls succeeded that do not only read, so that the model does not repeat them."""
     counts = Counter(
         f"{report.server}.{report.tool}"
         for report in execution.caller.reports
-        if failures.may_have_changed_something(report)
+        if failures.succeeded_with_effect(report)
     )
     named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
     called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""

@@ -24,10 +24,8 @@ from pydantic import AnyUrl, ValidationError
 
 from codemode_server.errors import CodemodeError, MetaToolError
 from codemode_server.front.instructions import instructions
-from codemode_server.front.listing import Listing
 from codemode_server.front.meta_tools import (
     ARGUMENTS,
-    NO_SERVERS,
     ExecuteCodeArguments,
     ListDirArguments,
     ReadToolArguments,
@@ -83,7 +81,7 @@ class MetaTools(Protocol):
 
 
 class FrontServer(MCPServer[None]):
-    """Serves `MetaTools` as MCP. `servers` is what the instructions say of the servers behind them."""
+    """Serves `MetaTools` as MCP. `server_names` are for the instructions."""
 
     def __init__(
         self,
@@ -91,12 +89,12 @@ class FrontServer(MCPServer[None]):
         *,
         version: str,
         on_connected: Callable[[], None],
-        servers: Listing = NO_SERVERS,
+        server_names: str = "",
     ) -> None:
         super().__init__(
             "codemode-server",
             title="codemode-server",
-            instructions=instructions(servers.names),
+            instructions=instructions(server_names),
             version=version,
             log_level="WARNING",
             middleware=[_Handshake(on_connected), _remember_request],

@@ -168,6 +168,7 @@ class Server:
     @property
     def availability(self) -> str:
         """Empty for a server whose calls go through, else what is wrong."""
+        why = f" ({one_line(self.error, 200)})" if self.error else ""
         match self.state:
             case UpstreamState.READY:
                 return ""
@@ -176,10 +177,8 @@ class Server:
             case UpstreamState.DISABLED:
                 return "disabled in upstream.yaml: calls fail"
             case UpstreamState.FAILED:
-                why = f" ({one_line(self.error, 200)})" if self.error else ""
                 return f"unavailable: calls fail until it is back{why}"
             case UpstreamState.INVALID:
-                why = f" ({one_line(self.error, 200)})" if self.error else ""
                 return f"disabled because its configuration is invalid{why}; the user must fix it"
 
     @property

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
 
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.topics import singular_of
 
 _MAX_SUGGESTED = 3
-_MAX_NAMES = 1_000
-"""Names whose words are looked at; of more, those that begin alike."""
+_MAX_CHARACTERS = 100
+"""Of the name that is asked for; a program may give one of any length."""
 _MAX_COMPARED = 200
 """Names or words whose letters are compared. That takes long, and the program that asks may be hostile."""
 _MAX_WORDS = 6
@@ -36,7 +35,7 @@ _KINDS = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()
 
 def nearest_tools(name: str, known: Iterable[str]) -> str:
     """`nearest: a, b`, else all names if they fit on a line, else that `search_tools` finds tools."""
-    names = sorted(known)
+    name, names = name[:_MAX_CHARACTERS], sorted(known)
     kind = _kind(name)
     alike = [other for other in _compared(name, names) if kind is None or _kind(other) in (kind, None)]
     if near := _nearest(name, alike):
@@ -47,8 +46,8 @@ def nearest_tools(name: str, known: Iterable[str]) -> str:
 
 def nearest_servers(name: str, known: Iterable[str]) -> str:
     """`nearest: a` for a typing mistake, else the names, those that are alike first."""
-    names = sorted(known)
-    if mistyped := _mistyped(name[:100], names, _MAX_SUGGESTED):
+    name, names = name[:_MAX_CHARACTERS], sorted(known)
+    if mistyped := _mistyped(name, names, _MAX_SUGGESTED):
         return f"nearest: {', '.join(mistyped)}"
     near = _nearest(name, _compared(name, names))
     return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
@@ -63,26 +62,21 @@ def _compared(name: str, names: Sequence[str]) -> Sequence[str]:
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
     """Names that share words with this one, those that share rare words first; of equals, the most alike."""
-    name = name[:100]
-    if len(names) > _MAX_NAMES:
-        names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_NAMES]
     words_of = {candidate: _words(candidate) for candidate in names}
     having = sorted({word for found in words_of.values() for word in found})
     shared: dict[str, float] = {}
     for word in sorted(_words(name))[:_MAX_WORDS]:
         same = {word, *_mistyped(word, having, 10)}
-        number = sum(bool(same & found) for found in words_of.values())
-        for candidate, found in words_of.items():
-            if same & found:
-                shared[candidate] = shared.get(candidate, 0.0) + 1 / number
+        holders = [candidate for candidate, found in words_of.items() if same & found]
+        for candidate in holders:
+            shared[candidate] = shared.get(candidate, 0.0) + 1 / len(holders)
     for candidate in _mistyped(name, names, _MAX_SUGGESTED):
         shared[candidate] = shared.get(candidate, 0.0) + 1
 
     def rank(candidate: str) -> tuple[float, float]:
         return -shared[candidate], -difflib.SequenceMatcher(None, name, candidate).ratio()
 
-    best = sorted(shared, key=lambda candidate: -shared[candidate])[:_MAX_COMPARED]
-    return sorted(best, key=rank)[:_MAX_SUGGESTED]
+    return sorted(shared, key=rank)[:_MAX_SUGGESTED]
 
 
 def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
@@ -92,14 +86,13 @@ def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
     return difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
 
 
-@lru_cache(maxsize=2 * _MAX_NAMES)
 def _kind(name: str) -> str | None:
     """The kind of the first plain verb in the name of a tool; None where it has none."""
-    return next((_KINDS[word.lower()] for word in words(name[:100]) if word.lower() in _KINDS), None)
+    return next((_KINDS[word.lower()] for word in words(name) if word.lower() in _KINDS), None)
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(singular_of(word.lower()) for word in words(name[:100]) if len(word) >= _MIN_WORD_CHARACTERS)
+    return frozenset(singular_of(word.lower()) for word in words(name) if len(word) >= _MIN_WORD_CHARACTERS)
 
 
 def _listed(names: Sequence[str]) -> str:

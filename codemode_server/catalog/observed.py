@@ -53,7 +53,9 @@ class Case:
 class Observed:
     """What the successful calls of one tool gave.
 
-    Merged in any order it is the same, but for where keys begin to vary: that is judged by what came before."""
+    Merged in any order it is the same, but for two things: where keys begin to vary, which is judged by what came
+    before, and the first line of a text, of which the first is kept.
+    """
 
     calls: int
     shape: Shape

@@ -15,7 +15,7 @@ from itertools import islice
 
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.topics import topics_of
-from codemode_server.catalog.untrusted import SENTENCE_END, one_line
+from codemode_server.catalog.untrusted import SENTENCE_END, joined_within, one_line
 from codemode_server.model import ToolDefinition
 from codemode_server.text import clean
 
@@ -125,26 +125,16 @@ def summary_from_names(names: Sequence[str]) -> str:
     topics = sorted(topics_of({name: name for name in names}), key=lambda topic: -len(topic.tools))
     things = [topic.name for topic in topics if topic.name != "others"]
     if len(things) < _MIN_TOPICS:
-        return ", ".join(_within(names, _MAX_NAMES_CHARACTERS))
+        return joined_within(names, _MAX_NAMES_CHARACTERS)
     first_words = {next(iter(words(name)), "").lower() for name in names}
     common = f"{first_words.pop()}: " if len(first_words) == 1 and not first_words & _EMPTY_WORDS else ""
-    return common + ", ".join(_within(things, _MAX_NAMES_CHARACTERS))
+    return common + joined_within(things, _MAX_NAMES_CHARACTERS)
 
 
 def contains_summary(text: str, summary: str) -> bool:
     """Whether the beginning of a text has the summary in it, markup and line breaks aside."""
     beginning = text[:_MAX_INSTRUCTIONS_CHARACTERS]
     return _comparable(summary.removesuffix("…")) in _comparable(_EMPHASIS.sub("", _LINK.sub(r"\1", beginning)))
-
-
-def _within(names: Sequence[str], limit: int) -> Iterator[str]:
-    room = limit
-    for name in names:
-        room -= len(name) + 2
-        if room < 0:
-            yield "…"
-            return
-        yield name
 
 
 def _opening(text: str) -> list[str]:

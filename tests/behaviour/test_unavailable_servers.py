@@ -4,11 +4,10 @@ one offers no tools."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
-from .product import UPSTREAMS, configuration, in_memory, office
+from .product import configuration, hotel, in_memory, office
 
 DOWN = "unavailable: calls fail until it is back (can't be started: there is no program 'no-such-program')"
 DISABLED = "disabled in upstream.yaml: calls fail"
@@ -65,11 +64,11 @@ async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with
 
 
 async def test_a_disabled_server_is_found_by_the_tools_that_it_had_when_it_was_last_used(tmp_path: Path) -> None:
-    hotel: dict[str, Any] = {"command": sys.executable, "args": [str(UPSTREAMS / "hotel.py"), str(tmp_path / "log")]}
+    server = hotel(tmp_path)["hotel"]
     for enabled in (True, False):
-        both = {**office(tmp_path, "github"), "hotel": hotel | {"enabled": enabled}}
+        both = {**office(tmp_path, "github"), "hotel": server | {"enabled": enabled}}
         async with in_memory(configuration(tmp_path, both)) as host:
             found = (await host.call("search_tools", query="list rooms")).text
     assert found.startswith(f"servers.hotel is configured but {DISABLED}")
-    starts = [line for line in (tmp_path / "log").read_text().splitlines() if line == "start"]
+    starts = [line for line in (tmp_path / "hotel.log").read_text().splitlines() if line == "start"]
     assert len(starts) == 1

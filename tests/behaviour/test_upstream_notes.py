@@ -3,25 +3,18 @@ normal results. Driven by a host; the server is a real process."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any
 
-from .product import UPSTREAMS, configuration, in_memory
+from .product import configuration, hotel, in_memory
 
 RESTARTED = "[note: hotel was restarted since its last call; its state may be gone]"
 LIST = "from servers.hotel import list_rooms\nlist_rooms()"
 
 
-def hotel(folder: Path) -> dict[str, Any]:
-    server = {"command": sys.executable, "args": [str(UPSTREAMS / "hotel.py"), str(folder / "hotel.log"), "quiet"]}
-    return {"hotel": server}
-
-
 async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that_next_uses_the_server(
     tmp_path: Path,
 ) -> None:
-    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
         first = await host.run("from servers.hotel import leave\nleave()")
         unrelated = await host.run("1 + 1")
         after, later = await host.run(LIST), await host.run(LIST)
@@ -32,10 +25,10 @@ async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that
 
 
 async def test_a_restart_for_another_configuration_is_mentioned_as_well(tmp_path: Path) -> None:
-    path = configuration(tmp_path, hotel(tmp_path))
+    path = configuration(tmp_path, hotel(tmp_path, "quiet"))
     async with in_memory(path, watch=True) as host:
         assert "12 rooms" in (await host.run(LIST)).text
-        servers = hotel(tmp_path)
+        servers = hotel(tmp_path, "quiet")
         servers["hotel"]["env"] = {"SEASON": "winter"}
         configuration(tmp_path, servers)
         await host.until(lambda: (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2)
@@ -43,7 +36,7 @@ async def test_a_restart_for_another_configuration_is_mentioned_as_well(tmp_path
 
 
 async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
         texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
         code = f"from servers.hotel import say\nlen(say.map({texts}))"
         noted = (await host.run(code)).text
@@ -63,7 +56,7 @@ async def test_an_error_that_came_as_a_normal_result_is_the_first_remark_of_a_su
 ) -> None:
     """Before what is cut, and before a result that differs from its type, which is received first."""
     head, error = "from servers.hotel import say\n", "found = say(text='Error: no such room')\n"
-    path = configuration(tmp_path, hotel(tmp_path), limits={"output_tokens": 200})
+    path = configuration(tmp_path, hotel(tmp_path, "quiet"), limits={"output_tokens": 200})
     async with in_memory(path) as host:
         await host.run(f"""{head}say.map([{{'text': '{{"id": 1}}'}}] * 4)""")
         learned = await host.run(f"""{head}say(text='{{"id": "x"}}')["id"]""")
@@ -105,6 +98,6 @@ async def test_a_server_s_error_about_a_path_of_the_workspace_is_explained_once(
         f"say(text='Access denied: /workspaces/a.txt', {path})",
         f"say(text='found /workspace/a.txt', {path})",
     ]
-    async with in_memory(configuration(tmp_path, hotel(tmp_path))) as host:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
         assert [(await host.run(head + code)).text.count(note) for code in explained] == [1] * len(explained)
         assert [(await host.run(head + code)).text.count("servers do not see") for code in plain] == [0] * len(plain)

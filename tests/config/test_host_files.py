@@ -3,9 +3,8 @@ gives "servers: none" while it holds some. Formats are told by content: every fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 

@@ -278,7 +278,7 @@ async def test_a_refused_write_takes_no_file_of_a_program_beside_it(lab: Lab, wo
 
 
 async def test_an_empty_file_that_no_write_was_refused_for_stays(lab: Lab, workspace: Path) -> None:
-    """Control of the one above."""
+    """Control of `test_only_an_empty_file_that_the_refused_open_created_goes`."""
     await lab.value("open('/workspace/empty', 'w').close()", workspace_mb=4)
     assert [file.name for file in workspace.iterdir()] == ["empty"]
 

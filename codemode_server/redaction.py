@@ -14,8 +14,12 @@ from typing import Any, Literal
 from codemode_server.model import JsonValue
 
 MASK = "***"
+MAX_PAYLOAD_BYTES = 16 * 1024
+"""What a record or trace holds of one call's arguments, and of its result."""
 _MAX_SHAPE_KEYS = 40
 _MAX_SHAPE_DEPTH = 6
+_SHAPE_BYTES = 32
+"""What the shape of one value takes at most, beside its name and what is in it."""
 
 Payloads = Literal["all", "shapes", "none"]
 
@@ -89,31 +93,69 @@ class Redactor:
         return MASK if is_secret else value
 
 
-def payload(value: JsonValue, keep: Payloads, redactor: Redactor, limit_bytes: int = 65_536) -> str | None:
-    """`value` as a record or trace may hold it: JSON text, a shape, or nothing."""
+def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:
+    """`value` as a record or trace may hold it: JSON text of at most `MAX_PAYLOAD_BYTES`, a shape of it, or nothing.
+
+    JSON that is too long becomes `{"…": "the first 5000 of 70000 characters of JSON", "begins": "…"}`.
+    """
     if keep == "none":
         return None
     if keep == "shapes":
-        return json.dumps(shape(redactor.value(value)))
+        return json.dumps(redactor.value(shape(value)))
     text = redactor.text(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode())
-    return text if len(text) <= limit_bytes else text[:limit_bytes] + f"… ({len(text)} characters)"
+    if len(text) <= MAX_PAYLOAD_BYTES and len(text.encode()) <= MAX_PAYLOAD_BYTES:
+        return text
+    # As a JSON string each character may take two more bytes, and a backslash or quotation mark two in place of one.
+    begins = text[:MAX_PAYLOAD_BYTES].encode()[: MAX_PAYLOAD_BYTES // 2 - 100].decode(errors="ignore")
+    about = f"the first {len(begins)} of {len(text)} characters of JSON"
+    return json.dumps({"…": about, "begins": begins}, ensure_ascii=False)
 
 
-def shape(value: JsonValue, depth: int = 0) -> Any:
+def kept_text(text: str, redactor: Redactor, limit: int) -> str:
+    """`text` as the record may hold it: without secrets, and of at most about `limit` characters."""
+    masked = redactor.text(text)
+    return masked if len(masked) <= limit else f"{masked[:limit]}… ({len(masked)} characters in all)"
+
+
+def shape(value: JsonValue) -> Any:
     """Types, names of fields and lengths of a JSON value; never a value of it.
 
-    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`.
+    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`. However large the value is, a
+    shape is bounded as JSON (`MAX_PAYLOAD_BYTES`), and so is the part of the value that is looked at.
     """
-    if isinstance(value, dict):
-        if depth >= _MAX_SHAPE_DEPTH:
-            return f"dict of {len(value)}"
-        few = islice(value.items(), _MAX_SHAPE_KEYS)
-        shown = {key: shape(item, depth + 1) for key, item in few if is_field_name(key)}
-        return shown if len(shown) == len(value) else shown | {"…": f"{len(value) - len(shown)} more keys"}
-    if isinstance(value, list):
-        if not value or depth >= _MAX_SHAPE_DEPTH:
-            return f"list of {len(value)}"
-        return [f"{len(value)} x", shape(value[0], depth + 1)]
-    if isinstance(value, str):
-        return f"str of {len(value)}"
-    return "None" if value is None else type(value).__name__
+    return _Shape().of(value, 0)
+
+
+class _Shape:
+    """One shape that is being made, and the room left for it."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PAYLOAD_BYTES * 3 // 4
+        """Bytes. What is open when they run out is closed, which the last quarter is for."""
+
+    def of(self, value: JsonValue, depth: int) -> Any:
+        self._left -= _SHAPE_BYTES
+        if isinstance(value, dict):
+            if depth >= _MAX_SHAPE_DEPTH or self._left <= 0:
+                return f"dict of {len(value)}"
+            shown = self._fields(value, depth + 1)
+            return shown if len(shown) == len(value) else shown | {"…": f"{len(value) - len(shown)} more keys"}
+        if isinstance(value, list):
+            if not value or depth >= _MAX_SHAPE_DEPTH or self._left <= 0:
+                return f"list of {len(value)}"
+            return [f"{len(value)} x", self.of(value[0], depth + 1)]
+        if isinstance(value, str):
+            return f"str of {len(value)}"
+        return "None" if value is None else type(value).__name__
+
+    def _fields(self, value: dict[str, JsonValue], depth: int) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        for key, item in islice(value.items(), _MAX_SHAPE_KEYS):
+            if self._left <= 0:
+                break
+            if is_field_name(key):
+                self._left -= len(json.dumps(key))
+                shown[key] = self.of(item, depth)
+            else:
+                self._left -= _SHAPE_BYTES
+        return shown

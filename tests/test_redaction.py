@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any, ClassVar
 
-from codemode_server.redaction import Redactor, payload, shape
+import pytest
+
+from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, kept_text, payload, shape
 
 SECRET = 'ghp_"quoted"\\token'
 
@@ -33,6 +36,17 @@ def test_a_value_without_secrets_is_handed_on_as_it_is() -> None:
     assert Redactor(["unrelated"]).value(value) is value
 
 
+class CountingDict(dict[str, object]):
+    """Counts how many of its items are read."""
+
+    looked_at: ClassVar[list[int]] = [0]
+
+    def items(self) -> Any:
+        for item in super().items():
+            self.looked_at[0] += 1
+            yield item
+
+
 class TestAShape:
     def test_has_types_keys_and_lengths(self) -> None:
         value = {"rows": [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}], "next": None, "ok": True}
@@ -51,6 +65,23 @@ class TestAShape:
     def test_of_many_keys_is_bounded(self) -> None:
         assert len(shape({f"f{number}": number for number in range(10_000)})) == 41
 
+    @pytest.mark.parametrize("letter", ["f", "ä", "\U00020000"])
+    def test_of_many_keys_at_many_levels_fits_the_record_and_says_what_it_leaves_out(self, letter: str) -> None:
+        looked_at = CountingDict.looked_at = [0]
+        value: object = 1
+        for _ in range(6):
+            value = CountingDict({(letter * 40) + f"_{chr(97 + n // 9)}{n % 9}": value for n in range(40)})
+        text = payload(value, "shapes", Redactor())
+        assert text is not None
+        assert len(text.encode()) <= MAX_PAYLOAD_BYTES
+        assert "more keys" in text
+        assert json.loads(text), "it is still JSON"
+        assert looked_at[0] < 2_000, "of 40 to the power of 6"
+
+    def test_names_no_secret(self) -> None:
+        kept = payload({"key_hunter22": 1, "b": 2}, "shapes", Redactor(["hunter22"]))
+        assert kept == '{"key_***": "int", "b": "int"}'
+
 
 class TestAKeptPayload:
     def test_is_nothing_if_nothing_is_kept(self) -> None:
@@ -64,4 +95,22 @@ class TestAKeptPayload:
         kept = payload({"a": "hunter22" + "x" * 100_000}, "all", Redactor(["hunter22"]))
         assert kept is not None
         assert "hunter22" not in kept
-        assert len(kept) < 70_000
+        assert len(kept.encode()) <= MAX_PAYLOAD_BYTES
+
+    @pytest.mark.parametrize("filling", ["x", '"', "\\", "\0", "ä", "\U0001f600", "\ud800"])
+    def test_that_is_cut_is_still_json_and_says_so(self, filling: str) -> None:
+        kept = payload({"a": filling * 30_000}, "all", Redactor())
+        assert kept is not None
+        assert len(kept.encode()) <= MAX_PAYLOAD_BYTES
+        told = json.loads(kept)
+        assert told["begins"].startswith('{"a": "')
+        assert "characters of JSON" in told["…"]
+
+    def test_that_fits_is_kept_whole(self) -> None:
+        assert payload({"a": "x" * 10_000}, "all", Redactor()) == json.dumps({"a": "x" * 10_000})
+
+
+class TestAKeptText:
+    def test_is_masked_before_it_is_cut(self) -> None:
+        assert kept_text("a hunter22", Redactor(["hunter22"]), 6) == "a ***"
+        assert kept_text("hunter22 " * 10, Redactor(["hunter22"]), 6) == "*** **… (40 characters in all)"

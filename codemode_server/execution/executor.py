@@ -24,9 +24,16 @@ from codemode_server.execution.preflight.preflight import Checked
 from codemode_server.execution.showing import ShownFile
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
-from codemode_server.gateway.ledger import CallStatus, ExecutionStart, ExecutionStatus, Ledger
+from codemode_server.gateway.ledger import (
+    MAX_CODE_CHARACTERS,
+    MAX_ERROR_CHARACTERS,
+    CallStatus,
+    ExecutionStart,
+    ExecutionStatus,
+    Ledger,
+)
 from codemode_server.model import ExecutionId, IsolationLevel, JsonValue, Session
-from codemode_server.redaction import Payloads, Redactor, payload
+from codemode_server.redaction import Payloads, Redactor, kept_text, payload
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.ladder import Sandbox
 from codemode_server.search.habits import Habits
@@ -333,13 +340,13 @@ class Executor:
 
     def _kept_error(self, error: ProgramError) -> str:
         """A message may hold values, so it is kept only where values are."""
-        if self._payloads == "all":
-            return self._redactor().text(f"{error.type}: {error.message}")
-        return error.setting or self._redactor().text(error.type)
+        # Even the type is a name that the program chose.
+        text = f"{error.type}: {error.message}" if self._payloads == "all" else error.setting or error.type
+        return kept_text(text, self._redactor(), MAX_ERROR_CHARACTERS)
 
     def _kept_code(self, code: str) -> str | None:
         if self._payloads == "all":
-            return self._redactor().text(code)
+            return kept_text(code, self._redactor(), MAX_CODE_CHARACTERS)
         digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
         return f"sha256 {digest}, {len(code)} characters" if self._payloads == "shapes" else None
 

@@ -40,12 +40,12 @@ from codemode_server.gateway.errand import (
     uris,
 )
 from codemode_server.gateway.learning import Learning, contradiction
-from codemode_server.gateway.ledger import CallStart, CallStatus, Ledger
+from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS, CallStart, CallStatus, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
 from codemode_server.gateway.received import ResultKey, keys_in
 from codemode_server.gateway.workspace_paths import note_on_path
 from codemode_server.model import Effect, ExecutionId, JsonValue
-from codemode_server.redaction import Payloads, Redactor, payload
+from codemode_server.redaction import Payloads, Redactor, kept_text, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
@@ -398,6 +398,7 @@ class Gateway:
         )
         kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
         told = error if self._payloads == "all" or error is None else status.value  # a message may hold values
+        told = None if told is None else kept_text(told, self._redactor(), MAX_ERROR_CHARACTERS)
         spans.describe(
             span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens
         )

@@ -13,6 +13,11 @@ from typing import Protocol
 
 from codemode_server.model import ExecutionId
 
+MAX_CODE_CHARACTERS = 64 * 1024
+"""What is recorded of a program."""
+MAX_ERROR_CHARACTERS = 4 * 1024
+"""What is recorded of the error of an execution or a call."""
+
 
 class ExecutionStatus(StrEnum):
     """The execution is …"""

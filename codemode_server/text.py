@@ -15,6 +15,8 @@ _UNSEEN = re.compile(
     r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 _LINE_END = re.compile(r"\r\n?|[\x85\u2028\u2029]")
+MAX_LINE_CHARACTERS = 4_000
+"""Of a line in the log or a report."""
 _UNICODE_LINE_END = re.compile(r"[\x85\u2028\u2029]")
 
 
@@ -41,6 +43,23 @@ def clean_line(text: str, limit: int) -> str:
     """`text` cleaned, on one line, at most `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def escaped(text: str) -> str:
+    """`text` on one line, with nothing hidden: line ends, terminal escapes, controls of direction and all else that is
+    not printable are written as escapes (`\\n`, `\\x1b`, `\\u202e`)."""
+    if text.isprintable():
+        return text
+    return "".join(it if it.isprintable() else it.encode("unicode_escape").decode() for it in text)
+
+
+def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:
+    """`text` escaped and at most `longest` characters, for logs, terminals and reports that are read line by line.
+
+    Secrets must be masked before, since it cuts.
+    """
+    line = escaped(text[: longest + 1])
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def cut_middle(text: str, budget_tokens: int, remedy: str = "") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server import settings
-from codemode_server.text import clean, clean_line, cut_middle
+from codemode_server.text import clean, clean_line, cut_middle, escaped, one_line
 from codemode_server.tokens import estimate_tokens
 from tests.vocabulary import tokens_of
 
@@ -50,6 +50,32 @@ def test_no_character_that_is_left_is_invisible() -> None:
     left = clean("".join(map(chr, range(0x110000))))
     left.encode()
     assert {character for character in left if ord(character) < 32 or 0x7F <= ord(character) < 0xA0} == {"\t", "\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("naïve 日本 ✓ 🎉 C:\\new", "naïve 日本 ✓ 🎉 C:\\new"),
+        ("a\r\nb\tc\x0bd\x0ce\x85f\u2028g\u2029h\x1ci", r"a\r\nb\tc\x0bd\x0ce\x85f\u2028g\u2029h\x1ci"),
+        ("\x1b[2J\x1b]0;title\x07\x9b31m", r"\x1b[2J\x1b]0;title\x07\x9b31m"),
+        ("\u202egnp.exe\u2066 \u200b\U000e0041 \ud83d", r"\u202egnp.exe\u2066 \u200b\U000e0041 \ud83d"),
+    ],
+)
+def test_what_could_forge_a_line_or_act_on_a_terminal_is_written_as_an_escape(text: str, line: str) -> None:
+    assert escaped(text) == one_line(text) == line
+
+
+def test_no_character_ends_a_line_or_hides_in_an_escaped_one() -> None:
+    line = escaped("".join(map(chr, range(0x110000))))
+    line.encode()
+    assert line.isprintable()
+    assert line.splitlines() == [line]
+
+
+def test_an_escaped_line_is_no_longer_than_asked() -> None:
+    assert one_line("abcdef", 6) == "abcdef"
+    assert one_line("abcdefg", 6) == "abcde…"
+    assert len(one_line("\n" * 100, 50)) == 50
 
 
 def test_one_line_is_one_line_and_no_longer_than_asked() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.secrecy import looks_secret
+from codemode_server.text import escaped
 
 _SHOWN_APART = ("command", "args", "url")
 _EXECUTED = frozenset({"command", "args", "cwd", "url"})
@@ -26,12 +27,12 @@ _USER_IN_ADDRESS = re.compile(r"(?<=://)[^/?#\s]*@")
 def preview(loaded: LoadedSettings) -> str:
     """A page of text about a file that was read without trust."""
     members = loaded.as_written.entries
-    lines = [f"file: {_visible(str(loaded.path))}", ""]
+    lines = [f"file: {escaped(str(loaded.path))}", ""]
     servers = members["servers"].entries if "servers" in members else {}
     lines.append(f"servers: {len(servers) or 'none'}")
     for name, entry in servers.items():
         lines += _server(name, entry)
-    lines += [f"  mistake: {_visible(line)}" for line in loaded.server_errors]
+    lines += [f"  mistake: {escaped(line)}" for line in loaded.server_errors]
     others = [line for name, node in members.items() if name != "servers" for line in _lines(name, node)]
     if others:
         lines += ["", "other settings:", *(f"  {line}" for line in others)]
@@ -40,13 +41,13 @@ def preview(loaded: LoadedSettings) -> str:
         shown = [f"  {_variable(name, loaded.dotenv[name], is_exposed=name in exposed)}" for name in used]
         lines += ["", "variables from .env beside it:", *shown]
     if loaded.warnings:
-        lines += ["", "warnings:", *(f"  - {_visible(warning)}" for warning in loaded.warnings)]
-    lines += ["", f"programs that can be imported, in the sandbox only: {_visible(loaded.settings.state.skills)}"]
+        lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
+    lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]
     return "\n".join(lines)
 
 
 def _server(name: str, entry: Node) -> Iterator[str]:
-    what = [_visible(name)]
+    what = [escaped(name)]
     is_off = "enabled" in entry.entries and entry.entries["enabled"].value is False
     if is_off:
         what.append("(off)")
@@ -55,7 +56,7 @@ def _server(name: str, entry: Node) -> Iterator[str]:
         words = [command, *(args.value if args is not None and isinstance(args.value, list) else [])]
         yield f"  {' '.join(what)}: starts {' '.join(_word(_text(word)) for word in words)}"
     elif url is not None:
-        yield f"  {' '.join(what)}: connects to {_visible(_text(url))}"
+        yield f"  {' '.join(what)}: connects to {escaped(_text(url))}"
     else:
         yield f"  {' '.join(what)}"
     for key, node in entry.entries.items():
@@ -72,7 +73,7 @@ def _env_file(entry: Node) -> list[str]:
         return []
     # Our form doubles each `$` of such a value, since nothing in it is a variable.
     shown = [f"  {_variable(name, _text(node).replace('$$', '$'))}" for name, node in from_file.items()]
-    return [f"envFile: {_visible(next(iter(from_file.values())).env_file)}", *sorted(shown)]
+    return [f"envFile: {escaped(next(iter(from_file.values())).env_file)}", *sorted(shown)]
 
 
 def _exposed_variables(node: Node, place: tuple[str, ...]) -> Iterator[str]:
@@ -91,9 +92,9 @@ def _exposed_variables(node: Node, place: tuple[str, ...]) -> Iterator[str]:
 
 def _variable(name: str, value: str, *, is_exposed: bool = False) -> str:
     if is_exposed:
-        return f"{_visible(name)}={_word(value)}"
+        return f"{escaped(name)}={_word(value)}"
     shown = "***" if looks_secret(name) else _word(_USER_IN_ADDRESS.sub("***@", value))
-    return f"{_visible(name)}={shown}"
+    return f"{escaped(name)}={shown}"
 
 
 def _lines(name: str, node: Node) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _lines(name: str, node: Node) -> Iterator[str]:
         for index, child in enumerate(node.value):
             yield from _lines(f"{name}[{index}]", child)
     else:
-        yield f"{_visible(name)}: {_visible(_text(node))}"
+        yield f"{escaped(name)}: {escaped(_text(node))}"
 
 
 def _text(node: Node) -> str:
@@ -113,11 +114,4 @@ def _text(node: Node) -> str:
 
 
 def _word(text: str) -> str:
-    return shlex.quote(_visible(text))
-
-
-def _visible(text: str) -> str:
-    """The text without characters that could move the cursor, change the order of what is read, or hide."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
+    return shlex.quote(escaped(text))

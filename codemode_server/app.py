@@ -42,6 +42,7 @@ from codemode_server.storage.habit_store import HabitStore
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.vector_store import VectorStore
 from codemode_server.telemetry.tracing import Tracing
+from codemode_server.text import escaped
 
 logger = logging.getLogger(__name__)
 
@@ -257,7 +258,7 @@ class App:
     def _announce(self, line: str) -> None:
         """A line for the person; programs that wait for the sandbox show it to the host as progress."""
         self.activity = line
-        print(f"codemode-server: {line}", file=sys.stderr)
+        print(f"codemode-server: {escaped(line)}", file=sys.stderr)
 
     async def _after_handshake(self) -> None:
         await self._connected.wait()
@@ -284,7 +285,8 @@ class App:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""
         async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
             if isinstance(news, SettingsError):
-                logger.warning("the edited configuration is not used: %s", news)
+                for line in str(news).splitlines():
+                    logger.warning("the edited configuration is not used: %s", line)
                 continue
             later = [name for name in _AT_START if getattr(news.settings, name) != getattr(self.loaded.settings, name)]
             if later:

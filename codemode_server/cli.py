@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
             case _:
                 return _sync(parsed)
     except CodemodeError as error:
-        print(f"codemode-server: {error}", file=sys.stderr)
+        _announce(str(error))
         return 2
     except KeyboardInterrupt:
         return 130
@@ -72,7 +72,7 @@ def _config(parsed: argparse.Namespace) -> int:
     from codemode_server.config.description import describe
 
     loaded = load(_file(parsed), require_trust=False)
-    print(describe(loaded))
+    _show(describe(loaded))
     for error in loaded.server_errors:
         _announce(error)
     return 2 if loaded.server_errors else 0
@@ -85,7 +85,7 @@ def _status(parsed: argparse.Namespace) -> int:
     from codemode_server.status import report
 
     text, is_well = anyio.run(report, load(_file(parsed)), parsed.wait)
-    print(text)
+    _show(text)
     return 0 if is_well else 1
 
 
@@ -99,7 +99,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
     loaded = _with_warnings(load(_file(parsed)))
     settings = loaded.settings
     report = anyio.run(partial(examine, settings.sandbox, settings.search, boot=parsed.boot, announce=_announce))
-    print(Redactor(loaded.secrets).text(report.text))
+    _show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
 
@@ -112,7 +112,7 @@ def _setup(parsed: argparse.Namespace) -> int:
     sandbox = _with_warnings(load(_file(parsed))).settings.sandbox
     steps = anyio.run(prepare, sandbox, parsed.archive, _announce)
     for step in steps:
-        print(step.text)
+        _show(step.text)
     return 0 if all(step.is_well for step in steps) else 1
 
 
@@ -120,20 +120,20 @@ def _trust(parsed: argparse.Namespace) -> int:
     from codemode_server import trusting
 
     if parsed.list:
-        print(trusting.listing())
+        _show(trusting.listing())
         return 0
     if parsed.remove:
-        print(trusting.withdraw(parsed.folder))
+        _show(trusting.withdraw(parsed.folder))
         return 0
     loaded = trusting.examine(parsed.folder)
-    print(trusting.description(loaded))
+    _show(trusting.description(loaded))
     if trusting.is_trusted(loaded):
         print("this file is already trusted")
         return 0
     if not parsed.yes and not _is_agreed("Trust this file, so that servers are started as it says? [y/N] "):
         print("not trusted; nothing has changed")
         return 1
-    print(trusting.trust(loaded))
+    _show(trusting.trust(loaded))
     return 0
 
 
@@ -154,14 +154,23 @@ def _with_warnings(loaded: LoadedSettings) -> LoadedSettings:
 
 def _announce(line: str) -> None:
     """Progress, for the person who waits."""
-    print(f"codemode-server: {line}", file=sys.stderr)
+    from codemode_server.text import escaped_lines
+
+    print(f"codemode-server: {escaped_lines(line)}", file=sys.stderr)
+
+
+def _show(page: str) -> None:
+    """The answer of a command."""
+    from codemode_server.text import escaped_lines
+
+    print(escaped_lines(page))
 
 
 def _sync(parsed: argparse.Namespace) -> int:
     import anyio
 
     text, is_well = anyio.run(_synced, parsed)
-    print(text)
+    _show(text)
     return 0 if is_well else 1
 
 

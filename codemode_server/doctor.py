@@ -16,6 +16,7 @@ from codemode_server.sandbox.microvm import image, runtime, verdict
 from codemode_server.sandbox.wasm import component
 from codemode_server.search.encoding import examining
 from codemode_server.settings import SandboxSettings, SearchSettings
+from codemode_server.text import escaped
 
 _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
 """For a boot that fails though all that can be looked at is right."""
@@ -53,7 +54,7 @@ class Report:
         if remedies := [f"  {check.name}: {check.remedy}" for check in self.checks if check.remedy]:
             order = ", in this order" if len(remedies) > 1 else ""
             lines += ["", f"to mend{order}:", *remedies]
-        return "\n".join(lines)
+        return "\n".join(map(escaped, lines))
 
 
 async def examine(

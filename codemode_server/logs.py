@@ -1,28 +1,104 @@
 """Where the product's own log goes: stderr for what a person should act on, a file for the rest; stdout never.
 
-Both pass the redactor, so a secret that some library puts into a message does not get out that way.
+Each record passes the redactor, so a secret that some library puts into a message does not get out that way, and is
+then written on one line, so that a text of an upstream can't forge another. The lines of an exception are indented.
+One place in the source logs a bounded number of lines a minute, and the files have a bounded size.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import time
 from collections.abc import Callable
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codemode_server.redaction import Redactor
+from codemode_server.text import one_line
+
+if TYPE_CHECKING:
+    from logging import _ExcInfoType
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_FILE_BYTES = 1 << 20
+_OLD_FILES = 3
+_MAX_EXCEPTION_LINES = 200
+_PERIOD_SECONDS = 60.0
+_MOST_OF_ONE_PLACE = 30
+"""Records of one line of source in a period."""
+_MOST_OF_ALL = 600
+"""Records of all lines of source in a period."""
 
 
-class _Redacting(logging.Formatter):
+class _Lines(logging.Formatter):
+    """One line for each record, masked and escaped."""
+
     def __init__(self, redactor: Callable[[], Redactor], format_: str) -> None:
         super().__init__(format_)
         self._redactor = redactor
 
-    def format(self, record: logging.LogRecord) -> str:
-        return self._redactor().text(super().format(record))
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = one_line(self._redactor().text(super().formatMessage(record)))
+        return line + getattr(record, _NOTE, "")
+
+    def formatException(self, ei: _ExcInfoType) -> str:
+        return self._indented(super().formatException(ei))  # type: ignore[arg-type]
+
+    def formatStack(self, stack_info: str) -> str:
+        return self._indented(super().formatStack(stack_info))
+
+    def _indented(self, text: str) -> str:
+        lines = self._redactor().text(text).split("\n")
+        if len(lines) > _MAX_EXCEPTION_LINES:
+            half = _MAX_EXCEPTION_LINES // 2
+            lines[half:-half] = [f"[{len(lines) - 2 * half} lines left out]"]
+        return "\n".join(f"    {one_line(line)}" for line in lines)
+
+
+_NOTE = "codemode_note"
+
+
+class Bounded(logging.Filter):
+    """Lets through a bounded number of records in a period, of one line of source and of all, and counts the rest.
+
+    By the line of source, since a message can hold what somebody else chose.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._began = clock()
+        self._of_place: dict[tuple[str, int], int] = {}
+        self._passed = self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        note = ""
+        if (now := self._clock()) - self._began >= _PERIOD_SECONDS:
+            if self._left_out:
+                note = f" [before this, {self._left_out:,} more lines were left out of the log]"
+            self._began, self._of_place, self._passed, self._left_out = now, {}, 0, 0
+        place = (record.pathname, record.lineno)
+        count = self._of_place[place] = self._of_place.get(place, 0) + 1
+        if count > _MOST_OF_ONE_PLACE or self._passed >= _MOST_OF_ALL:
+            self._left_out += 1
+            return False
+        self._passed += 1
+        if count == _MOST_OF_ONE_PLACE:
+            note += f" [more like this are left out for up to {_PERIOD_SECONDS:g} seconds]"
+        setattr(record, _NOTE, note)
+        return True
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A log file that only its owner can read."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
 
 
 def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
@@ -33,8 +109,7 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
     root.setLevel(logging.INFO)
     to_person = logging.StreamHandler(sys.stderr)
     to_person.setLevel(logging.WARNING)
-    to_person.setFormatter(_Redacting(redactor, "codemode-server: %(message)s"))
-    root.addHandler(to_person)
+    _add(to_person, _Lines(redactor, "codemode-server: %(message)s"))
     # Libraries tell every request and every rejected line at INFO and WARNING; what matters of it, we say ourselves.
     for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -43,9 +118,16 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
         return
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        to_file = RotatingFileHandler(folder / "codemode.log", maxBytes=1 << 20, backupCount=3, delay=True)
+        to_file = _PrivateFile(
+            folder / "codemode.log", maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
+        )
     except OSError as error:
         root.warning("no log file in %s: %s", folder, error)
         return
-    to_file.setFormatter(_Redacting(redactor, _FORMAT))
-    root.addHandler(to_file)
+    _add(to_file, _Lines(redactor, _FORMAT))
+
+
+def _add(handler: logging.Handler, lines: _Lines) -> None:
+    handler.setFormatter(lines)
+    handler.addFilter(Bounded())
+    logging.getLogger().addHandler(handler)

@@ -198,8 +198,9 @@ class _Service:
     def _refuse(self, error: CodemodeError) -> None:
         """Serve no tools, and say why to the model and the person: a host hides what a process says at its end."""
         from codemode_server.front.unconfigured import Unconfigured
+        from codemode_server.text import escaped_lines
 
-        print(f"codemode-server: {error}", file=sys.stderr)
+        print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         self._code = 2
         self._tools.set_target(Unconfigured(error))
 

@@ -13,6 +13,7 @@ from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox.microvm import image, runtime
 from codemode_server.sandbox.wasm import component
 from codemode_server.settings import SandboxSettings
+from codemode_server.text import escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Step:
 
     @property
     def text(self) -> str:
-        return f"{self.name}: {self.told}"
+        return escaped(f"{self.name}: {self.told}")
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> list[Step]:

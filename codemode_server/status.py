@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio.to_thread
 
@@ -13,7 +13,10 @@ from codemode_server.model import UpstreamState, definition_text
 from codemode_server.sandbox.microvm import runtime, verdict
 from codemode_server.search.encoding.examining import examine
 from codemode_server.settings import SandboxSettings
+from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
+
+_MAX_CELL_CHARACTERS = 200
 
 
 async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
@@ -22,8 +25,9 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
         search = await anyio.to_thread.run_sync(examine, loaded.settings.search)
-        page = f"{_table(servers)}\n\nsearch: {search.text}\n{sandbox}"
-        return app.redactor.text(page), is_met and search.is_met and all(map(is_well, servers))
+        mask = app.redactor.text
+        page = f"{_table(servers, mask)}\n\n{one_line(mask(f'search: {search.text}'))}\n{one_line(mask(sandbox))}"
+        return page, is_met and search.is_met and all(map(is_well, servers))
 
 
 def is_well(server: Server) -> bool:
@@ -46,18 +50,24 @@ async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
     return f"sandbox: wasm, since no microVM can be had: {known.reason}; {more}", True
 
 
-def _table(servers: Sequence[Server]) -> str:
-    """The upstreams, a line each, and what is wrong with them beneath."""
+def _table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
+    """The upstreams, a line each, and what is wrong with them beneath; nothing that a server says makes more lines."""
     if not servers:
         return "no servers are configured; the example upstream.yaml shows how"
     rows = [("server", "state", "protocol", "tools", "tokens")]
     notes: list[str] = []
     for server in servers:
         tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
-        name, protocol = server.raw_name, server.protocol or "-"
+        name = one_line(mask(server.raw_name), _MAX_CELL_CHARACTERS)
+        protocol = one_line(mask(server.protocol or "-"), _MAX_CELL_CHARACTERS)
         rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
-        notes += [f"{name}: {server.error}"] if server.error else []
-        notes += [f"{name}: left out: {problem}" for problem in server.problems]
+        notes += [_indented(mask(f"{name}: {server.error}"))] if server.error else []
+        notes += [_indented(mask(f"{name}: left out: {problem}")) for problem in server.problems]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([*table, *([""] if notes else []), *notes])
+
+
+def _indented(note: str) -> str:
+    """A note whose further lines can't be taken for lines of the page."""
+    return "\n    ".join(map(one_line, note.split("\n")))

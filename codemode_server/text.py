@@ -53,6 +53,11 @@ def escaped(text: str) -> str:
     return "".join(it if it.isprintable() else it.encode("unicode_escape").decode() for it in text)
 
 
+def escaped_lines(text: str) -> str:
+    """A page of our own lines, each of them escaped; what others wrote must be escaped before it becomes part of it."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
 def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:
     """`text` escaped and at most `longest` characters, for logs, terminals and reports that are read line by line.
 

@@ -10,6 +10,7 @@ from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAMES, ConfigFile, in_folder
 from codemode_server.config.preview import preview
 from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.text import escaped
 
 
 def examine(folder: Path) -> LoadedSettings:
@@ -28,7 +29,7 @@ def description(loaded: LoadedSettings) -> str:
     """What the person reviews before trusting the file."""
     before = store.find(_path(loaded))
     changed = [] if before is None else [path for path, it in loaded.digests.items() if before.digests.get(path) != it]
-    news = [f"changed since you trusted it: {', '.join(changed)}", ""] if changed else []
+    news = [f"changed since you trusted it: {escaped(', '.join(changed))}", ""] if changed else []
     return "\n".join([*news, preview(loaded), ""])
 
 
@@ -64,7 +65,7 @@ def withdraw(folder: Path) -> str:
 
 def listing() -> str:
     """Every trusted file, and whether its content has changed since."""
-    lines = [f"{found.path}{_state(found.path)}" for found in store.records()]
+    lines = [f"{escaped(str(found.path))}{_state(found.path)}" for found in store.records()]
     return "\n".join(lines) or "nothing is trusted"
 
 

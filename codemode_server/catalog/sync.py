@@ -17,6 +17,7 @@ from pathlib import Path
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stubs import server_package_source
+from codemode_server.text import escaped
 
 MANIFEST = ".codemode-sync.json"
 _MEMBER = re.compile(r"(?:(?!\.\.?/)[^/\\\0]+/)?[^/\\\0]+\.py")
@@ -35,7 +36,7 @@ class SyncReport:
     @property
     def text(self) -> str:
         told = f"{self.written} files written, {self.unchanged} unchanged, {self.removed} removed"
-        return told + (f"; left alone, since they are not ours: {', '.join(self.kept)}" if self.kept else "")
+        return escaped(told + (f"; left alone, since they are not ours: {', '.join(self.kept)}" if self.kept else ""))
 
 
 def sync(catalog: Catalog, folder: Path) -> SyncReport:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from codemode_server.errors import SettingsError
+from codemode_server.text import escaped
 
 _MAX_SHOWN = 50
 _MAX_NAME = 80
@@ -73,7 +74,7 @@ class Problems:
 
     def _told(self, problem: Problem) -> str:
         place = f"{self.name}:{problem.line}" if problem.line else self.name
-        return ": ".join(part for part in (place, problem.where, problem.message) if part)
+        return escaped(": ".join(part for part in (place, problem.where, problem.message) if part))
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -185,8 +185,8 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
         f"slack   ready     2026-07-28  1      {done.stdout.split()[24]}\n"
         "\n"
         "dead: exited with code 1; its stderr ends with:\n"
-        "starting\n"
-        "no licence found\n"
+        "    starting\n"
+        "    no licence found\n"
         "\n"
         "search: lexical, by words\n"
         f"{done.stdout.splitlines()[-1]}\n",
@@ -210,7 +210,21 @@ def test_status_masks_a_secret_in_what_an_upstream_says_at_its_end(tmp_path: Pat
     """`command` looks for the secret in all that it prints."""
     code = "import os, sys; sys.exit('bad token ' + os.environ['API_TOKEN'])"
     configuration(tmp_path, {"dead": {"command": sys.executable, "args": ["-c", code], "env": {"API_TOKEN": SECRET}}})
-    assert "its stderr ends with:\nbad token " in command(tmp_path, "status --config upstream.yaml").stdout
+    assert "its stderr ends with:\n    bad token " in command(tmp_path, "status --config upstream.yaml").stdout
+
+
+def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path: Path) -> None:
+    code = r"import sys; sys.exit('gone\nmail    ready     2026-07-28  3\x1b[2J\u2028sandbox: microvm')"
+    configuration(tmp_path, {"dead": {"command": sys.executable, "args": ["-c", code]}})
+    lines = command(tmp_path, "status --config upstream.yaml").stdout.split("\n")
+    assert lines[:4] == [
+        "server  state   protocol  tools  tokens",
+        "dead    failed  -         0      0",
+        "",
+        "dead: exited with code 1; its stderr ends with:",
+    ]
+    assert [line for line in lines[4:-4] if not line.startswith("    ")] == []
+    assert [line for line in lines if not line.isprintable()] == []
 
 
 def test_without_a_configuration_status_says_where_it_looked(tmp_path: Path) -> None:

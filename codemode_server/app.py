@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__, logs
+from codemode_server import __version__, logs, temporary
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import LoadedSettings
 from codemode_server.config.places import ConfigFile
@@ -173,6 +173,7 @@ class App:
         finally:
             app.learning.save()
             app.kept.close()
+            temporary.close()
             app.tracing.shutdown()
             app._vectors.close()
             app.database.close()
@@ -270,8 +271,13 @@ class App:
         self._traced.set()
         if names:
             logger.info("traces go to %s", ", ".join(names))
-        await anyio.to_thread.run_sync(self.kept.clean_leftovers)
+        await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
         await self.levels.keep()
+
+    def _clean_leftovers(self) -> None:
+        """Remove what products that were killed have left of files."""
+        if count := self.kept.clean_leftovers() + temporary.sweep():
+            logger.info("removed %d folders of earlier runs that were killed", count)
 
     async def _keep_indexed(self) -> None:
         """Index in the background, off the event loop, what would otherwise hold up the first search."""

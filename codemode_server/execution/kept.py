@@ -4,8 +4,8 @@ An item has an owner, its session, and nobody else is ever told that it is there
 request (see `front.sessions`) whoever names an item's exact name has it, since an execution's id can't be guessed; a
 list they never get.
 
-Files are in a folder of this run, locked for as long as the process lives; a folder whose lock can be had was left by
-a run that was killed, and is removed. Past its bounds the oldest item goes first.
+Files are in a folder of this run (see `own_folder`); one that a run which was killed has left is removed. Past its
+bounds the oldest item goes first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from typing import Literal
 
 from codemode_server.errors import CodemodeError, MetaToolError
 from codemode_server.model import Session
+from codemode_server.own_folder import OwnFolder, abandoned
 from codemode_server.sandbox.backend import Reply
 
 _MOST_ITEMS = 1_000
@@ -35,7 +35,6 @@ _MAX_NAMES = 5
 """In an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
-_LOCK = "lock"
 Kind = Literal["json", "text", "file"]
 
 
@@ -77,8 +76,7 @@ class KeptResults:
     all_bytes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
     _stored: dict[str, _Stored] = field(default_factory=dict)
-    _own: Path | None = None
-    _lock: int | None = None
+    _own: OwnFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, session: Session, item: Item, data: bytes) -> Item:
@@ -137,15 +135,8 @@ class KeptResults:
     def clean_leftovers(self) -> int:
         """Remove what runs that were killed have left; gives how many."""
         count = 0
-        for folder in self.folder.iterdir() if self.folder.is_dir() else ():
-            if folder == self._own or folder.is_symlink() or not folder.is_dir():
-                continue
-            try:
-                lock = _locked(folder)
-            except OSError:
-                continue  # its process lives
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+        for folder in abandoned(self.folder):
+            folder.remove()
             count += 1
         return count
 
@@ -154,10 +145,8 @@ class KeptResults:
         with self._guard:
             self._stored.clear()
             if self._own is not None:
-                shutil.rmtree(self._own, ignore_errors=True)
-            if self._lock is not None:
-                os.close(self._lock)
-            self._own = self._lock = None
+                self._own.remove()
+            self._own = None
 
     def _find(self, session: Session, name: str) -> _Stored:
         self._drop_old()
@@ -201,7 +190,7 @@ class KeptResults:
             path.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> Path:
-        path = self._own_folder() / secrets.token_hex(8)
+        path = self._own_folder().path / secrets.token_hex(8)
         try:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
@@ -210,14 +199,13 @@ class KeptResults:
             raise
         return path
 
-    def _own_folder(self) -> Path:
-        if self._own is None or not self._own.is_dir():  # somebody may have tidied up
+    def _own_folder(self) -> OwnFolder:
+        if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
+            if self._own is not None:
+                self._own.release()
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            own = self.folder / secrets.token_hex(8)
-            own.mkdir(mode=0o700)
-            self._lock = _locked(own)
-            self._own = own
+            self._own = OwnFolder.make(self.folder)
         return self._own
 
 
@@ -233,25 +221,3 @@ def kept_reply(item: Item, data: bytes) -> Reply:
 
 def _may_read(reader: Session, owner: Session) -> bool:
     return reader.session_id == owner.session_id or (reader.is_passing and owner.is_passing)
-
-
-def _locked(folder: Path) -> int:
-    """A lock that the system takes back when the process is dead.
-
-    Raises:
-        OSError: another process has it.
-    """
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt
-
-            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    except OSError:
-        os.close(lock)
-        raise
-    return lock

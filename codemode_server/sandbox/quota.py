@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import itertools
 import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +13,9 @@ import anyio.to_thread
 
 from codemode_server.sandbox.backend import Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel
+from codemode_server.untrusted_files import used_bytes
 
-LEAST_PER_ENTRY = 4_096
-"""What even an empty file or folder takes of a disk."""
 _EVERY_SECONDS = 0.1
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_LONG_PATH = 500
-"""Characters. With one more name, of at most 255 bytes, it is within what any system takes."""
 
 
 class Quota:
@@ -94,36 +87,6 @@ def _error(program: Program) -> ProgramError:
     return ProgramError("LimitExceeded", message, setting="limits.workspace_mb")
 
 
-def used_bytes(folder: Path, enough: int) -> int:
-    """Bytes in a folder and all below it, links not followed; stops counting past `enough`.
-
-    A program can nest folders deeper than any path of the host's reaches, so below a long path it goes on from there.
-    """
-    used = 0
-    try:
-        waiting = [(_Start(os.open(folder, _FOLDER)), ".")]
-    except OSError:
-        return 0
-    while waiting:
-        start, path = waiting.pop()
-        try:
-            here = _Start(os.open(path, _FOLDER, dir_fd=start.handle))
-            with os.scandir(here.handle) as entries:
-                if len(path) > _LONG_PATH:
-                    start, path = here, "."
-                for entry in entries:
-                    used += _size(entry)
-                    if used > enough:
-                        return used
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((start, f"{path}/{entry.name}"))
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                return enough + 1  # nested so that it can't be measured
-            continue  # removed meanwhile
-    return used
-
-
 def removed_bytes(holder: int | None, folder: Path) -> int:
     """Bytes of files of a folder that are removed and still open, which no folder shows; on Linux only."""
     used, beginning = 0, os.fsencode(folder) + b"/"
@@ -135,45 +98,3 @@ def removed_bytes(holder: int | None, folder: Path) -> int:
                 if target.endswith(b" (deleted)") and target.startswith(beginning):
                     used += os.stat(f"{files}/{name}").st_blocks * 512  # noqa: PTH116 - as above
     return used
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder that nobody uses any more; what can't be removed is left.
-
-    Folders inside are moved up before they are emptied: however deep they are nested, no path gets long.
-    """
-    names = (f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
-    waiting = [folder]
-    emptied: list[Path] = []
-    while waiting:
-        place = waiting.pop()
-        emptied.append(place)
-        with contextlib.suppress(OSError), os.scandir(place) as entries:
-            for entry in list(entries):
-                with contextlib.suppress(OSError):
-                    if not entry.is_dir(follow_symlinks=False):
-                        Path(entry.path).unlink()
-                    elif place is folder:
-                        waiting.append(Path(entry.path))
-                    else:
-                        waiting.append(Path(entry.path).rename(folder / next(names)))
-    for place in reversed(emptied):
-        with contextlib.suppress(OSError):
-            place.rmdir()
-
-
-class _Start:
-    """An open folder that paths begin at; closed with the last of them."""
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def __del__(self) -> None:
-        os.close(self.handle)
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    try:
-        return max(LEAST_PER_ENTRY, entry.stat(follow_symlinks=False).st_size)
-    except OSError:
-        return 0

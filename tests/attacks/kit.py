@@ -58,7 +58,8 @@ async def is_well(host: Host) -> None:
 
 
 def temporary_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
+    """The folders that programs see as /tmp, of every product there is."""
+    return set(Path(tempfile.gettempdir()).glob("codemode-*/tmp-*"))
 
 
 @contextmanager

@@ -18,9 +18,9 @@ import wasmtime
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Ending, Limits, Program
-from codemode_server.sandbox.quota import LEAST_PER_ENTRY, used_bytes
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.untrusted_files import LEAST_PER_ENTRY, used_bytes
 from tests.sandbox.lab import Tools
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")

@@ -5,12 +5,12 @@ Every attack has beside it what an honest program can do in the same place."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from codemode_server.sandbox.backend import Ending, SandboxBackend
+from tests.attacks.kit import temporary_folders
 from tests.sandbox.lab import Lab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -149,9 +149,6 @@ async def test_an_empty_frame_is_not_the_workers_word(lab: Lab) -> None:
 
 
 async def test_folders_for_tmp_are_removed(lab: Lab) -> None:
-    def folders() -> set[Path]:
-        return set(Path(tempfile.gettempdir()).glob("codemode-tmp-*"))
-
-    before = folders()
+    before = temporary_folders()
     await lab.value("open('/tmp/x', 'w').write('x')")
-    assert folders() <= before
+    assert temporary_folders() <= before

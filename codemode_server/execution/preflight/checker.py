@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from codemode_server import temporary
 from codemode_server.child_process import start_process
 
 logger = logging.getLogger(__name__)
@@ -165,7 +164,7 @@ class _Server:
                 stderr=DEVNULL,  # it may quote the text
             )
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            temporary.remove(folder)
             raise
         if process.stdin is None or process.stdout is None:
             raise _Broken("it has no pipes")
@@ -213,7 +212,7 @@ class _Server:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.aclose()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            temporary.remove(self._folder)
 
     async def _introduce(self) -> None:
         address = self._folder.as_uri()
@@ -277,7 +276,7 @@ class _Server:
 
 def _make_folder() -> Path:
     """A folder of its own, which looks like a project without any file or package."""
-    folder = Path(tempfile.mkdtemp(prefix="codemode-check-")).resolve()
+    folder = temporary.make("check").resolve()
     (folder / "source").mkdir()
     # An environment with nothing in it: else it reads the one that it is installed in.
     (folder / "python" / "lib" / "python3.14" / "site-packages").mkdir(parents=True)

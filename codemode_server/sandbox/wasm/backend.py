@@ -20,12 +20,13 @@ from typing import Self
 import anyio
 import anyio.to_thread
 
+from codemode_server import temporary
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.quota import ended_itself, remove, run_within
+from codemode_server.sandbox.quota import ended_itself, run_within
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 
@@ -83,9 +84,9 @@ class WasmBackend:
 
     async def run(self, program: Program, door: Door) -> Outcome:
         """Run one program in a fresh instance."""
-        temporary = Path(tempfile.mkdtemp(prefix="codemode-tmp-"))
+        scratch = _make_scratch()
         try:
-            folders = {"/tmp": temporary}  # noqa: S108 - the guest's name for a folder made for this program
+            folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
             if program.workspace is not None:
                 folders["/workspace"] = program.workspace
             worker = await self._take(program.limits, folders)
@@ -99,10 +100,10 @@ class WasmBackend:
             return outcome
         finally:
             try:
-                os.rmdir(temporary)  # noqa: PTH106 - at once, since most programs leave it empty
+                os.rmdir(scratch)  # noqa: PTH106 - at once, since most programs leave it empty
             except OSError:
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(remove, temporary)
+                    await anyio.to_thread.run_sync(temporary.remove, scratch)
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""
@@ -199,6 +200,15 @@ class WasmBackend:
 
     def _find_native_code(self) -> Path:
         return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
+
+
+def _make_scratch() -> Path:
+    """The folder that one program sees as /tmp."""
+    try:
+        return temporary.make("tmp")
+    except OSError as error:
+        reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
+        raise SandboxUnavailable(reason, passing=True) from error
 
 
 async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:

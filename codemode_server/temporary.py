@@ -1,0 +1,67 @@
+"""The temporary folders of this process: all in one folder of its own, which a later product removes if it was killed.
+
+`make` and `remove` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from codemode_server import untrusted_files
+from codemode_server.own_folder import OwnFolder, abandoned
+
+_PREFIX = "codemode-"
+_SWEEP_SECONDS = 60.0
+_guard = threading.Lock()
+_own: OwnFolder | None = None
+
+
+def make(purpose: str) -> Path:
+    """A new, empty, private folder, whose name begins with its purpose. Whoever makes it calls `remove` for it.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    global _own
+    with _guard:
+        place = Path(tempfile.gettempdir())
+        if _own is not None and (_own.path.parent != place or not _own.path.is_dir()):
+            _own.remove_if_empty()  # somebody may have tidied up
+            _own = None
+        if _own is None:
+            _own = OwnFolder.make(place, _PREFIX)
+        return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_own.path))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that `make` gave, with everything in it; what can't be removed is left."""
+    untrusted_files.remove(folder)
+
+
+def close() -> None:
+    """Remove this process's own folder, unless something in it is still in use. `make` makes another one."""
+    global _own
+    with _guard:
+        if _own is not None and _own.remove_if_empty():
+            _own = None
+
+
+def sweep(seconds: float = _SWEEP_SECONDS) -> int:
+    """Remove what processes that were killed have left, of this user only; gives how many there were.
+
+    After so many seconds the rest is left to the next product.
+    """
+    until, count = time.monotonic() + seconds, 0
+    for folder in abandoned(Path(tempfile.gettempdir()), _PREFIX):
+        folder.remove()
+        count += 1
+        if time.monotonic() > until:
+            break
+    return count
+
+
+atexit.register(close)

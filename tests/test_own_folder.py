@@ -1,0 +1,93 @@
+"""A folder with a lock is found once its process is dead, and by one other process only; nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codemode_server.own_folder import OwnFolder, abandoned
+
+KILLED = """
+import os, sys, pathlib
+from codemode_server.own_folder import OwnFolder
+own = OwnFolder.make(pathlib.Path(sys.argv[1]), "run-")
+(own.path / "file").write_text("x")
+os.kill(os.getpid(), 9)
+"""
+
+
+def leave(parent: Path) -> Path:
+    """What a process leaves that makes a folder and is killed."""
+    before = set(parent.iterdir())
+    subprocess.run([sys.executable, "-c", KILLED, str(parent)], check=False, timeout=60)
+    (left,) = set(parent.iterdir()) - before
+    return left
+
+
+def test_the_folder_of_a_killed_process_is_found_and_removed(tmp_path: Path) -> None:
+    left = leave(tmp_path)
+    (found,) = abandoned(tmp_path, "run-")
+    assert found.path == left
+    found.remove()
+    assert not left.exists()
+
+
+def test_a_living_process_keeps_its_folder(tmp_path: Path) -> None:
+    own = OwnFolder.make(tmp_path, "run-")
+    assert list(abandoned(tmp_path, "run-")) == []
+    own.release()
+    assert [found.path for found in abandoned(tmp_path, "run-")] == [own.path], "control: without the lock it is found"
+
+
+def test_two_that_look_find_each_folder_once(tmp_path: Path) -> None:
+    leave(tmp_path)
+    first = list(abandoned(tmp_path, "run-"))
+    assert (len(first), list(abandoned(tmp_path, "run-"))) == (1, [])
+
+
+@pytest.mark.parametrize("name", ["other-0123456789abcdef", "run-0123456789abcdeg", "run-", "run-0123456789abcdef0"])
+def test_a_folder_of_another_name_is_left_alone(tmp_path: Path, name: str) -> None:
+    leave(tmp_path).rename(tmp_path / name)
+    assert list(abandoned(tmp_path, "run-")) == []
+
+
+def test_a_link_is_left_alone(tmp_path: Path) -> None:
+    left = leave(tmp_path)
+    left.rename(tmp_path / "elsewhere")
+    left.symlink_to("elsewhere")
+    assert list(abandoned(tmp_path, "run-")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    left = leave(tmp_path)
+    os.chown(left, 65_534, 65_534)
+    assert list(abandoned(tmp_path, "run-")) == []
+
+
+def test_a_folder_whose_process_is_about_to_lock_it_is_left_alone_and_an_old_empty_one_is_removed(
+    tmp_path: Path,
+) -> None:
+    new, old = tmp_path / "run-0000000000000000", tmp_path / "run-0000000000000001"
+    new.mkdir()
+    old.mkdir()
+    os.utime(old, (0, 0))
+    assert list(abandoned(tmp_path, "run-")) == []
+    assert (new.exists(), old.exists()) == (True, False)
+
+
+def test_only_its_user_may_look_into_it(tmp_path: Path) -> None:
+    assert OwnFolder.make(tmp_path).path.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_is_removed_when_it_is_empty_and_stays_when_it_is_not(tmp_path: Path) -> None:
+    own = OwnFolder.make(tmp_path)
+    (own.path / "file").touch()
+    assert not own.remove_if_empty()
+    (own.path / "file").unlink()
+    assert own.remove_if_empty()
+    assert list(tmp_path.iterdir()) == []

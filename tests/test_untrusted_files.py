@@ -1,0 +1,142 @@
+"""Folders that programs write are measured and emptied whole, whatever is in them, and nothing outside is touched."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from codemode_server.untrusted_files import LEAST_PER_ENTRY, empty, remove, used_bytes, walk
+
+PLENTY = 10**12
+
+
+def nest(folder: Path, levels: int) -> int:
+    """Folders in folders, deeper than any path reaches; gives the descriptor of the last one."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("n" * 100, dir_fd=here)
+        below = os.open("n" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    return here
+
+
+def test_a_folder_comes_before_its_content_and_once_more_after(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").touch()
+    found = [(entry.name, entry.depth, entry.is_emptied) for entry in walk(tmp_path)]
+    assert found == [("a", 0, False), ("b", 1, False), ("file", 2, False), ("b", 1, True), ("a", 0, True)]
+
+
+def test_folders_deeper_than_any_path_are_measured_and_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    deepest = nest(folder, 2_000)
+    os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=deepest))
+    os.close(deepest)
+    assert used_bytes(folder, PLENTY) == 2_001 * LEAST_PER_ENTRY
+    remove(folder)
+    assert not folder.exists()
+
+
+def test_measuring_ends_once_there_is_enough(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / str(number)).write_bytes(bytes(10_000))
+    assert used_bytes(tmp_path, PLENTY) == 100_000
+    assert used_bytes(tmp_path, 25_000) == 30_000
+
+
+def test_the_content_of_a_file_counts_once_whatever_the_number_of_its_names(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(bytes(10_000))
+    for name in ("two", "three"):
+        (tmp_path / name).hardlink_to(tmp_path / "one")
+    assert used_bytes(tmp_path, PLENTY) == 10_000 + 2 * LEAST_PER_ENTRY
+
+
+def test_a_file_with_holes_counts_as_long_as_it_is(tmp_path: Path) -> None:
+    with (tmp_path / "holes").open("wb") as file:
+        file.truncate(2**30)
+    assert used_bytes(tmp_path, PLENTY) == 2**30
+
+
+def test_what_a_link_points_at_is_neither_counted_nor_removed(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "precious").write_bytes(bytes(10**6))
+    (folder / "folder").symlink_to(outside)
+    (folder / "file").symlink_to(outside / "precious")
+    (folder / "own").write_text("x")
+    assert used_bytes(folder, PLENTY) == 3 * LEAST_PER_ENTRY
+    empty(folder)
+    assert list(folder.iterdir()) == [], "control: what is inside goes"
+    assert (outside / "precious").stat().st_size == 10**6
+
+
+def test_the_folder_itself_may_be_no_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "precious").touch()
+    (tmp_path / "link").symlink_to("real")
+    empty(tmp_path / "link")
+    assert (tmp_path / "real" / "precious").exists()
+
+
+def test_emptying_leaves_the_one_entry_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "stays").touch()
+    (tmp_path / "stays").touch()
+    empty(tmp_path, besides="stays")
+    assert [entry.name for entry in walk(tmp_path)] == ["stays"]
+
+
+def test_a_walk_goes_on_where_a_folder_it_is_in_is_moved(tmp_path: Path) -> None:
+    (tmp_path / "a" / "deep" / "deeper").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    names = []
+    for entry in walk(tmp_path):
+        names.append(entry.name)
+        if entry.name == "deeper" and not entry.is_emptied:
+            (tmp_path / "a" / "deep").rename(outside / "deep")
+    assert "precious" not in names
+    assert {"a", "b", "deep", "deeper"} == set(names)
+
+
+def test_folders_swapped_for_links_while_they_are_emptied_lead_nowhere(tmp_path: Path) -> None:
+    """As a program could do that runs at the same time."""
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    (outside / "below").mkdir(parents=True)
+    for number in range(20):
+        (outside / str(number)).touch()
+        (outside / "below" / str(number)).touch()
+    folder.mkdir()
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for target in (None, outside):
+                for name in ("a", "b", "below"):
+                    try:
+                        if target is None:
+                            (folder / name).mkdir()
+                        else:
+                            (folder / name).symlink_to(target)
+                        (folder / name).rename(folder / "here")
+                        (folder / "here").rename(folder / name)
+                    except OSError:
+                        continue
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(1_000):
+            empty(folder)
+    finally:
+        stop.set()
+        thread.join()
+    empty(folder)
+    assert list(folder.iterdir()) == []
+    assert sum(1 for _ in walk(outside)) == 42

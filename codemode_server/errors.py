@@ -3,7 +3,9 @@
     CodemodeError
     ├── SettingsError          the person: upstream.yaml or the environment is wrong
     ├── SandboxUnavailable     the person: no sandbox can run here
-    ├── LedgerUnavailable      the person: the record can't be written (disk full, locked)
+    ├── LedgerUnavailable      the person: the record can't be written (permissions, locked)
+    │   ├── LedgerDamaged      its file is no sound database
+    │   └── LedgerFull         the disk is full
     ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
@@ -62,6 +64,18 @@ class LedgerUnavailable(CodemodeError):
     """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
 
     code = "ledger_unavailable"
+
+
+class LedgerDamaged(LedgerUnavailable):
+    """Raised when the record's file is no sound database; whoever may can set it aside."""
+
+    code = "ledger_damaged"
+
+
+class LedgerFull(LedgerUnavailable):
+    """Raised when there is no room on the disk for a record."""
+
+    code = "ledger_full"
 
 
 class EncoderFailed(CodemodeError):

@@ -48,7 +48,7 @@ class LastRun:
             LedgerUnavailable: the database can't be used.
         """
         settings, redactor = loaded.settings, Redactor(loaded.secrets)
-        database = Database(state_folder(settings))
+        database = Database(state_folder(settings), on_damage=settings.state.on_damage)
         listings = ListingStore(database)
         pool = upstream_pool(loaded, listings, lambda: redactor)
         observed = learned_types(lambda: settings, database).known

@@ -390,6 +390,9 @@ class StateSettings(_Section):
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
     """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
     which are removed when the product ends."""
+    on_damage: Literal["refuse", "set_aside"] = "refuse"
+    """If the database is damaged: `refuse` to start and say so, or `set_aside`: rename it and go on with a new one. A
+    full disk, a lock or a missing permission is no damage."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "codemode_server"
 STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {"child_process", "errors", "json_size", "model", "off_loop", "redaction", "settings", "text", "tokens"}
-NEUTRAL |= {"own_folder", "temporary", "untrusted_files"}
+NEUTRAL |= {"file_lock", "own_folder", "temporary", "untrusted_files"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
 
 
@@ -45,6 +45,8 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
     elif own == "storage":  # implements contracts of the stages, and nothing else of them
         assert {name.rsplit(".", 1)[0] for name in imports(path)} <= {
             "codemode_server.errors",
+            "codemode_server.file_lock",
+            "codemode_server.own_folder",
             "codemode_server.model",
             "codemode_server.gateway.kept_shapes",
             "codemode_server.gateway.ledger",
@@ -52,6 +54,8 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
             "codemode_server.search.kept_habits",
             "codemode_server.upstream.cache",
             "codemode_server.storage.database",
+        } | {f"codemode_server.storage.{path.stem}" for path in (PACKAGE / "storage").glob("*.py")} | {
+            "codemode_server.storage"
         }
         return
     else:  # neutral modules, and the configuration, which only knows the settings

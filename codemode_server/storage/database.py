@@ -7,15 +7,27 @@ a thread of its own has a connection of its own, since transactions belong to co
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
-from codemode_server.errors import LedgerUnavailable
+from codemode_server.errors import LedgerDamaged, LedgerFull
+from codemode_server.file_lock import held
+from codemode_server.storage.reserve import Reserve
+from codemode_server.storage.unusable import damaged, newer, unavailable
+
+logger = logging.getLogger(__name__)
+
+OnDamage = Literal["refuse", "set_aside"]
 
 FILE_NAME = "codemode.db"
+_WAL_BYTES = 4 * 2**20
+"""What the file of changes is cut back to after it was longer."""
 _BUSY_SECONDS = 5.0
 """How long another product's lock is waited for."""
 
@@ -92,24 +104,27 @@ _MIGRATIONS = (
 )
 
 
-class Database:
-    """An open database. Every failure to use it is a `LedgerUnavailable` that names the file and the remedy."""
+_TABLES = {"executions", "calls", "listings", "shapes", "vectors", "habits"}
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create the database in `folder`."""
+
+class Database:
+    """An open database. Every failure to use it is a `LedgerUnavailable` that names the file and the remedy.
+
+    A file that was moved or removed meanwhile is noticed: from then on a new one at the same place is used.
+    """
+
+    def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
+        """Open or create the database in `folder`. `on_damage`: what becomes of a file that is damaged.
+
+        Raises:
+            LedgerUnavailable: it can't be opened.
+        """
         self.path = folder / FILE_NAME
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            with suppress(OSError):
-                self.path.chmod(0o600)
-            self._use_wal()
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._migrate()
-        except (OSError, sqlite3.Error) as error:
-            raise self._unavailable(error) from error
+        self.reserve = Reserve(folder)
+        self._on_damage = on_damage
+        self._is_closed = False
+        self._connection = self._open()
+        self._identity = _identity(self.path)
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
@@ -118,10 +133,15 @@ class Database:
         Raises:
             LedgerUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file.
         """
+        if not self._is_closed and not self._connection.in_transaction and self._identity != _identity(self.path):
+            self._reopen()
         try:
             yield self._connection
         except sqlite3.Error as error:
-            raise self._unavailable(error) from error
+            problem = unavailable(self.path, error)
+            if isinstance(problem, LedgerDamaged):
+                self._note_damage()
+            raise problem from error
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
@@ -141,42 +161,161 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
+    def write(self, statement: str, values: tuple[object, ...]) -> None:
+        """Execute one statement of the record, for which the reserve is given up if the disk is full.
+
+        Raises:
+            LedgerUnavailable: as `use`.
+        """
+        try:
+            with self.use() as connection:
+                connection.execute(statement, values)
+        except LedgerFull:
+            if not self.reserve.give_up():
+                raise
+            with self.use() as connection:
+                connection.execute(statement, values)
+
     def close(self) -> None:
+        self._is_closed = True
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _use_wal(self) -> None:
-        """Two products that open a new record at once are in one another's way here, where SQLite does not wait."""
-        until = time.monotonic() + _BUSY_SECONDS
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
-            else:
-                return
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return _opened(self.path)
+        except LedgerFull:
+            if not self.reserve.give_up():
+                raise
+            return _opened(self.path)
+        except LedgerDamaged:
+            if self._on_damage != "set_aside":
+                raise
+        return self._opened_anew()
 
-    def _migrate(self) -> None:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version > len(_MIGRATIONS):
-            raise LedgerUnavailable(
-                f"the record {self.path} was written by a newer codemode-server (schema {version}). "
-                "Install that one, or set state.dir in upstream.yaml to another folder."
-            )
-        for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
-            # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
-            self._connection.execute("BEGIN IMMEDIATE")
-            (current,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if current < number:
-                for statement in filter(str.strip, script.split(";")):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {number}")
-            self._connection.execute("COMMIT")
+    def _opened_anew(self) -> sqlite3.Connection:
+        """Rename the damaged file and make a new one, unless another product was quicker."""
+        try:
+            with held(self.path.with_name(f"{FILE_NAME}.lock")):
+                try:
+                    return _opened(self.path)
+                except LedgerDamaged as damage:
+                    logger.warning("%s It was set aside as %s.", damage, self._set_aside())
+                    return _opened(self.path)
+        except OSError as error:
+            raise unavailable(self.path, error) from error
 
-    def _unavailable(self, error: Exception) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"the record {self.path} can't be used: {error}. "
-            "Free some disk space, or set state.dir in upstream.yaml to a folder that can be written."
-        )
+    def _set_aside(self) -> Path:
+        aside = self.path.with_name(f"{FILE_NAME}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        # The file itself comes last: without it, whoever opens the database makes a new one.
+        for suffix in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                self.path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
+        _damage_mark(self.path).unlink(missing_ok=True)
+        return aside
+
+    def _reopen(self) -> None:
+        logger.warning("the record %s was moved, removed or damaged; what is there now is used", self.path)
+        connection = self._open()
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        self._connection, self._identity = connection, _identity(self.path)
+
+    def _note_damage(self) -> None:
+        """Have the file examined when it is opened next, since not every damage is met at once."""
+        with suppress(OSError):
+            _damage_mark(self.path).touch(0o600)
+        if self._on_damage == "set_aside":
+            self._identity = None  # so that the next use opens it again
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at the path; None if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - each use of the database asks, and `Path.stat` takes twice as long
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _damage_mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}.damage-met")
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection to a sound database of this version.
+
+    Raises:
+        LedgerUnavailable: there can't be one.
+    """
+    try:
+        connection = _connect(path)
+        try:
+            _use_wal(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+            _migrate(connection, path)
+            _check(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, sqlite3.Error) as error:
+        raise unavailable(path, error) from error
+    return connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file itself, made if it is not there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    with suppress(OSError):
+        path.chmod(0o600)
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Two products that open a new record at once are in one another's way here, where SQLite does not wait."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can only be set before anything is written
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(_MIGRATIONS):
+        raise newer(path, version)
+    for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
+        # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
+        connection.execute("BEGIN IMMEDIATE")
+        (current,) = connection.execute("PRAGMA user_version").fetchone()
+        if current < number:
+            for statement in filter(str.strip, script.split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """What is quick to see of damage; all of it, which takes a second for each 300 MB, only where some was met before.
+
+    Raises:
+        LedgerDamaged: there is some.
+    """
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if missing := sorted(_TABLES - there):
+        raise damaged(path, f"there is no table {missing[0]!r}")
+    mark = _damage_mark(path)
+    if mark.exists():
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise damaged(path, str(found))
+        mark.unlink(missing_ok=True)

@@ -72,6 +72,17 @@ def test_a_damaged_record_is_told_in_a_sentence(tmp_path: Path, content: bytes) 
     assert (tmp_path / "state" / "codemode.db").read_bytes() == content
 
 
+def test_a_damaged_record_is_set_aside_if_the_configuration_says_so(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "codemode.db").write_bytes(b"no database at all")
+    state = {"dir": str(tmp_path / "state"), "on_damage": "set_aside"}
+    done = served(configuration(tmp_path, hostile(tmp_path, "plain"), state=state))
+    assert done.returncode == 0
+    (aside,) = (tmp_path / "state").glob("codemode.db.damaged-*")
+    assert aside.read_bytes() == b"no database at all"
+    assert aside.name.encode() in done.stderr
+
+
 def test_a_state_folder_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("x")
     done = served(configuration(tmp_path, hostile(tmp_path, "plain")))

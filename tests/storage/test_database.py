@@ -102,51 +102,6 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert rows(tmp_path, "PRAGMA user_version") == [(99,)]
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda folder: (folder / FILE_NAME).write_bytes(b"no database at all, but some text\n" * 100),
-        lambda folder: (folder / FILE_NAME).mkdir(),
-        lambda folder: (folder.rmdir(), folder.write_text("a file")),
-    ],
-    ids=["damaged", "a folder in its place", "its folder is a file"],
-)
-def test_what_can_not_be_opened_is_told_with_the_file_and_the_remedy(tmp_path: Path, spoil: Any) -> None:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    spoil(folder)
-    with pytest.raises(LedgerUnavailable) as caught:
-        Database(folder)
-    assert f"the record {folder / FILE_NAME} can't be used" in str(caught.value)
-    assert "set state.dir in upstream.yaml" in str(caught.value)
-
-
-READ_ONLY = """
-import os, sys
-from pathlib import Path
-from codemode_server.errors import LedgerUnavailable
-from codemode_server.storage.database import Database
-if os.geteuid() == 0:
-    os.setgid(65534)
-    os.setuid(65534)
-try:
-    Database(Path(sys.argv[1]))
-except LedgerUnavailable as error:
-    print(error)
-"""
-
-
-def test_a_folder_that_can_not_be_written_is_told(tmp_path: Path) -> None:
-    """As somebody else than root, for whom nothing is read-only."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o555)
-    said, errors = child(READ_ONLY, str(closed)).communicate(timeout=30)
-    assert said.startswith(f"the record {closed / FILE_NAME} can't be used: "), errors
-    assert "set state.dir" in said
-
-
 def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(tmp_path: Path) -> None:
     """`max_page_count` gives SQLite's own error of a full disk."""
     database = Database(tmp_path)

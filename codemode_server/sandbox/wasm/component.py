@@ -17,11 +17,12 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
+from codemode_server import file_lock
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.wasm import build
@@ -69,7 +70,7 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
     """
     _make_private(folder)
     target = folder / f"{_key(component)}.cwasm"
-    with _lock(folder / "compile.lock") as lock:
+    with file_lock.held(folder / "compile.lock") as lock:
         if not _is_sound(target):
             announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
             began = time.monotonic()
@@ -161,21 +162,3 @@ def _digest_path(target: Path) -> Path:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[int]:
-    """Held by one process at a time; the system takes it back when the last that has the descriptor is dead."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)

@@ -1,0 +1,59 @@
+"""Disk space put by for the record, so that on a full disk programs can still be recorded, which may free some."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "reserve"
+SIZE_BYTES = 4 * 2**20
+"""Enough for some hundred executions."""
+_FREE_BYTES = 4 * SIZE_BYTES
+"""The reserve is only made where this much is free: it must not be what fills the disk."""
+
+
+class Reserve:
+    """A file in the state folder, shared by all products on it; of random bytes, since disks compress others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+
+    @property
+    def is_held(self) -> bool:
+        try:
+            return self.path.lstat().st_size == SIZE_BYTES
+        except OSError:
+            return False
+
+    def take(self) -> bool:
+        """Put the space by if it is not yet and the disk has room; gives whether it is. Blocks while it writes."""
+        if self.is_held:
+            return True
+        unfinished = self.path.with_name(f"{FILE_NAME}.new")
+        try:
+            if shutil.disk_usage(self.path.parent).free < _FREE_BYTES:
+                return False
+            unfinished.unlink(missing_ok=True)
+            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(os.urandom(SIZE_BYTES))
+                os.fsync(file.fileno())
+            unfinished.replace(self.path)
+        except OSError as error:
+            logger.debug("no disk space is put by: %s", error)
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+        return self.is_held
+
+    def give_up(self) -> bool:
+        """Free the space; gives whether there was any."""
+        try:
+            self.path.unlink()
+        except OSError:
+            return False
+        logger.warning("the disk of %s is full; its reserve of 4 MiB is used up now. Free some space", self.path.parent)
+        return True

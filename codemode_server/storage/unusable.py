@@ -1,0 +1,110 @@
+"""Why the database can't be used, found from SQLite's error and the file itself, with the remedy for that cause."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+
+ELSEWHERE = "set state.dir in upstream.yaml to a folder that can be written"
+_FULL_BELOW_BYTES = 64 * 1024
+"""SQLite can tell a full disk as an I/O error; with less room than this, that is what it was."""
+_FILES = 3
+"""A database in use: its file, its log of changes and the index of that."""
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def unavailable(path: Path, error: Exception) -> LedgerUnavailable:
+    """The error to raise for one that came from SQLite or from the file system."""
+    kind: type[LedgerUnavailable] = LedgerUnavailable
+    if (code := _primary_code(error)) in _DAMAGE:
+        return damaged(path, str(error))
+    if _is_full(path, error, code):
+        kind, cause, remedy = LedgerFull, "database or disk is full", "Free some disk space"
+        remedy += "; programs can still delete files under /workspace, or `codemode-server workspace clean` does"
+    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        cause = f"another program has had it locked for seconds ({error})"
+        remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
+    elif code == sqlite3.SQLITE_ERROR:
+        cause = f"its tables are not as codemode-server makes them ({error})"
+        remedy = "If another program changed it, move it away, and a new one is made; else install the newest version"
+    else:
+        cause, remedy = _of_the_file(path, error)
+    return kind(f"the record {path} can't be used: {cause}. {remedy}.")
+
+
+def damaged(path: Path, why: str) -> LedgerDamaged:
+    """The error to raise for a file that is no sound database."""
+    return LedgerDamaged(
+        f"the record {path} can't be used: it is damaged ({why}). Restore it from a backup, or move it away, and a new "
+        "one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does that."
+    )
+
+
+def newer(path: Path, version: int) -> LedgerUnavailable:
+    """The error to raise for a schema that this version does not know."""
+    return LedgerUnavailable(
+        f"the record {path} was written by a newer codemode-server (schema {version}). "
+        "Install that one, or set state.dir in upstream.yaml to another folder."
+    )
+
+
+def _primary_code(error: Exception) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def _is_full(path: Path, error: Exception, code: int | None) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and path.parent.is_dir():
+        return shutil.disk_usage(path.parent).free < _FULL_BELOW_BYTES
+    return code == sqlite3.SQLITE_FULL
+
+
+def _of_the_file(path: Path, error: Exception) -> tuple[str, str]:
+    """The cause and the remedy, from what stands at the path and who may write there."""
+    folder = path.parent
+    above = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
+    try:
+        if not above.is_dir():
+            return f"{above} is no folder", f"Move that file away, or {ELSEWHERE}"
+        if path.is_dir():
+            return "it is a folder", f"Move that folder away, or {ELSEWHERE}"
+        if _is_read_only(above):
+            return f"the disk of {above} is read-only", f"Mount it for writing, or {ELSEWHERE}"
+        if not os.access(above, os.W_OK | os.X_OK):
+            return f"you may not write to {above} ({_owner(above)})", f"Make that folder yours (chown), or {ELSEWHERE}"
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+            return f"you may not write to it ({_owner(path)})", f"Make it yours (chown, chmod 600), or {ELSEWHERE}"
+        _open_as_often_as_sqlite(path)
+    except OSError as problem:
+        if problem.errno in (errno.EMFILE, errno.ENFILE):
+            return "too many files are open", "Raise the limit (`ulimit -n`), or end other programs"
+        if problem.errno != errno.ENOENT:
+            return problem.strerror or str(problem), f"Mend that, or {ELSEWHERE}"
+    return str(error), f"If the disk is sound and nothing else is wrong with the file, {ELSEWHERE}"
+
+
+def _open_as_often_as_sqlite(path: Path) -> None:
+    """Open as many files as a database consists of."""
+    descriptors: list[int] = []
+    try:
+        descriptors.extend(os.open(path, os.O_RDWR) for _ in range(_FILES))
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _is_read_only(folder: Path) -> bool:
+    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _owner(path: Path) -> str:
+    status = path.stat()
+    return f"mode {status.st_mode & 0o777:o}, user {status.st_uid}"

@@ -1,0 +1,324 @@
+"""A database that can't be opened: what is wrong is said truly, with what mends it; only real damage is set aside, and
+only where the configuration says so.
+
+Each cause is made on a real file; the control is that the same file opens once the cause is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.model import ExecutionId
+from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.unusable import unavailable
+
+ROOT = Path(__file__).parents[2]
+
+
+def executions(folder: Path, file: str = FILE_NAME) -> list[str]:
+    with closing(sqlite3.connect(folder / file)) as connection:
+        return [name for (name,) in connection.execute("SELECT execution_id FROM executions ORDER BY started_at")]
+
+
+def record(database: Database, name: str) -> None:
+    LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId(name), "s", "c", "wasm", None))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A state folder with a sound record of one execution."""
+    with closing(Database(tmp_path / "state")) as database:
+        record(database, "x1")
+    return tmp_path / "state"
+
+
+def overwrite(at: int, data: bytes) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        with (folder / FILE_NAME).open("r+b") as file:
+            file.seek(at)
+            file.write(data)
+
+    return damage
+
+
+def drop_table(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        connection.execute("DROP TABLE calls")
+
+
+DAMAGES = {
+    "its head": overwrite(0, b"no database at all"),
+    "its list of tables": overwrite(100, b"\xff" * 3_000),
+    "a table is missing": drop_table,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+class TestADamagedFile:
+    def test_is_refused_and_left_as_it_is(self, folder: Path, damage: Callable[[Path], None]) -> None:
+        damage(folder)
+        before = (folder / FILE_NAME).read_bytes()
+        with pytest.raises(LedgerDamaged, match=r"it is damaged \(.+\)\. Restore it .* state\.on_damage: set_aside"):
+            Database(folder)
+        assert (folder / FILE_NAME).read_bytes() == before
+
+    def test_is_set_aside_where_that_is_allowed(
+        self, folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        damage(folder)
+        before = (folder / FILE_NAME).read_bytes()
+        with closing(Database(folder, on_damage="set_aside")) as database:
+            record(database, "x2")
+        (aside,) = folder.glob("codemode.db.damaged-*")
+        assert aside.read_bytes() == before
+        assert executions(folder) == ["x2"]
+        assert f"set aside as {aside}" in caplog.text
+        Database(folder).close()
+
+
+def test_damage_that_is_met_later_is_told_and_found_again_at_the_next_start(folder: Path) -> None:
+    """SQLite reads a page when it needs it, so a file whose middle is damaged opens."""
+    with closing(Database(folder)) as database, database.change() as connection:
+        connection.executemany(
+            "INSERT INTO executions (execution_id, session_id, customer, level, started_at, status)"
+            " VALUES (?, 's', 'c', 'wasm', 0, 'failed')",
+            [(f"y{number}" * 20,) for number in range(500)],
+        )
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'executions'").fetchone()
+    overwrite((page - 1) * 4096, b"\xff" * 4096)(folder)
+    with (
+        closing(Database(folder)) as database,
+        pytest.raises(LedgerDamaged, match="it is damaged"),
+        database.use() as connection,
+    ):
+        connection.execute("SELECT count(execution_id || status) FROM executions").fetchone()
+    with pytest.raises(LedgerDamaged, match="it is damaged"):
+        Database(folder)
+    with closing(Database(folder, on_damage="set_aside")) as database:
+        record(database, "x2")
+    assert executions(folder) == ["x2"]
+    Database(folder).close()
+
+
+def test_damage_that_is_met_while_running_is_set_aside_at_once_where_that_is_allowed(folder: Path) -> None:
+    with closing(Database(folder, on_damage="set_aside")) as database:
+        drop = database._connection
+        drop.execute("PRAGMA writable_schema = ON")
+        drop.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'calls'")
+        drop.execute("PRAGMA writable_schema = RESET")
+        with pytest.raises(LedgerDamaged), database.use() as connection:
+            connection.execute("SELECT * FROM calls").fetchall()
+        record(database, "x2")
+    assert executions(folder) == ["x2"]
+
+
+def test_a_lock_is_told_as_one_and_never_set_aside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
+    with (
+        closing(Database(folder, on_damage="set_aside")) as database,
+        closing(sqlite3.connect(folder / FILE_NAME)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerUnavailable, match=r"another program has had it locked .* End that program") as caught:
+            record(database, "x2")
+        assert type(caught.value) is LedgerUnavailable
+        other.execute("ROLLBACK")
+        record(database, "x3")
+    assert executions(folder) == ["x1", "x3"]
+
+
+def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(LedgerUnavailable, match=r"can't be used: it is a folder\. Move that folder away, or set state"):
+        Database(tmp_path, on_damage="set_aside")
+    (tmp_path / FILE_NAME).rmdir()
+    Database(tmp_path).close()
+
+
+@pytest.mark.parametrize("inside", [".", "deeper/still"])
+def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path, inside: str) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(LedgerUnavailable, match=r"state is no folder\. Move that file away, or set state\.dir"):
+        Database(tmp_path / "state" / inside, on_damage="set_aside")
+    (tmp_path / "state").unlink()
+    Database(tmp_path / "state" / inside).close()
+
+
+OPENS_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from codemode_server.errors import LedgerUnavailable
+from codemode_server.storage.database import Database
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    Database(Path(sys.argv[1]), on_damage="set_aside")
+    print("opened")
+except LedgerUnavailable as error:
+    print(type(error).__name__, error)
+"""
+
+
+def opened_as_nobody(folder: Path) -> str:
+    """As somebody else than root, for whom nothing is read-only."""
+    command = [sys.executable, "-c", textwrap.dedent(OPENS_AS_NOBODY), str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder that everybody may pass through and write to."""
+    for place in (tmp_path, *tmp_path.parents[:2]):
+        place.chmod(0o755)
+    made = tmp_path / "shared"
+    made.mkdir()
+    made.chmod(0o777)
+    return made
+
+
+def test_a_folder_or_file_that_can_not_be_written_is_told_with_its_owner(shared: Path) -> None:
+    assert opened_as_nobody(shared / "control") == "opened\n"
+    closed = shared / "closed"
+    closed.mkdir(mode=0o555)
+    told = f"you may not write to {closed} (mode 555, user {os.getuid()}). Make that folder yours (chown), or set state"
+    assert told in opened_as_nobody(closed)
+    assert told in opened_as_nobody(closed / "state")
+    file = shared / FILE_NAME
+    file.touch(0o444)
+    assert f"you may not write to it (mode 444, user {os.getuid()}). Make it yours" in opened_as_nobody(shared)
+    assert list(shared.glob("*.damaged-*")) == []
+
+
+@contextmanager
+def mounted(folder: Path, options: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_read_only_disk_is_told(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "size=1m") as disk:
+        Database(disk / "state").close()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for folder in (disk / "state", disk / "other"):
+            with pytest.raises(LedgerUnavailable, match=r"is read-only\. Mount it for writing, or set state\.dir"):
+                Database(folder, on_damage="set_aside")
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+        Database(disk / "state").close()
+
+
+def test_a_full_disk_is_told_and_nothing_is_set_aside(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", "size=1m") as disk:
+        with pytest.raises(OSError, match="No space left"):
+            (disk / "filler").write_bytes(bytes(2**21))
+        with pytest.raises(LedgerFull, match=r"database or disk is full\. Free some disk space"):
+            Database(disk / "state", on_damage="set_aside")
+        (disk / "filler").unlink()
+        Database(disk / "state").close()
+        assert list((disk / "state").glob("*damaged*")) == []
+
+
+def test_too_many_open_files_are_told(folder: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))  # noqa: PTH208
+        with pytest.raises(LedgerUnavailable, match=r"too many files are open\. Raise the limit"):
+            Database(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    Database(folder).close()
+
+
+def test_an_error_of_another_kind_is_told_as_sqlite_says_it(folder: Path) -> None:
+    told = str(unavailable(folder / FILE_NAME, sqlite3.OperationalError("disk I/O error")))
+    assert "can't be used: disk I/O error. If the disk is sound" in told
+
+
+def test_a_newer_schema_is_not_set_aside(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS) + 1}")
+    with pytest.raises(LedgerUnavailable, match="written by a newer codemode-server"):
+        Database(folder, on_damage="set_aside")
+    assert executions(folder) == ["x1"]
+
+
+@pytest.mark.parametrize("what", ["removed", "moved", "replaced"])
+def test_a_state_folder_that_goes_away_meanwhile_is_made_anew(
+    folder: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On its open descriptor SQLite would go on writing into a file that nobody can read any more."""
+    with closing(Database(folder)) as database:
+        record(database, "x2")
+        assert caplog.text == "", "control"
+        aside = folder.rename(folder.with_name("aside"))
+        if what == "removed":
+            for path in aside.iterdir():
+                path.unlink()
+            aside.rmdir()
+        elif what == "replaced":
+            Database(folder).close()
+        record(database, "x3")
+        record(database, "x4")
+    assert executions(folder) == ["x3", "x4"]
+    assert "was moved, removed or damaged" in caplog.text
+    if what != "removed":
+        assert executions(aside) == ["x1", "x2"]
+
+
+SETS_ASIDE = """
+import sys
+from pathlib import Path
+from codemode_server.storage.database import Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.gateway.ledger import ExecutionStart
+print("ready", flush=True)
+sys.stdin.readline()
+database = Database(Path(sys.argv[1]), on_damage="set_aside")
+LedgerStore(database).record_execution_started(ExecutionStart(sys.argv[2], "s", "c", "wasm", None))
+"""
+
+
+def test_of_products_that_meet_the_damage_at_once_one_sets_it_aside_and_all_go_on(folder: Path) -> None:
+    DAMAGES["its head"](folder)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(SETS_ASIDE), str(folder), name],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abcd"
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ended = [process.communicate(timeout=30) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, ended
+    assert len(list(folder.glob("codemode.db.damaged-*"))) == 1
+    assert sorted(executions(folder)) == ["a", "b", "c", "d"]

@@ -3,9 +3,10 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench bench-types bench-search bench-vm component setup clean
+.PHONY: demo test vmtest fast lint types check bench bench-types bench-search bench-vm component setup clean lock audit sbom
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -51,13 +52,30 @@ bench-vm: setup
 	@CODEMODE_VM_OUT="$(CURDIR)/.cache/bench-vm" scripts/vm/run -- $(BIN)/python -m benchmarks.microvm
 	@cp .cache/bench-vm/MICROVM.md benchmarks/MICROVM.md
 
+## The locks in requirements/, from pyproject.toml and the files beside them; `make lock ARGS=--upgrade` takes new versions.
+lock: $(TOOLS)/.installed
+	@$(TOOLS)/bin/python -m scripts.lock $(ARGS)
+
+## Known vulnerabilities of what is locked; fails as well where the databases can't be asked.
+audit: $(TOOLS)/.installed
+	@$(TOOLS)/bin/python -m scripts.audit
+
+## What a release is made of, as CycloneDX in dist/.
+sbom: setup $(TOOLS)/.installed
+	@$(TOOLS)/bin/python -m scripts.sbom
+
+$(TOOLS)/.installed: requirements/tools.txt
+	@$(PYTHON) -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --require-hashes --requirement requirements/tools.txt
+	@touch "$@"
+
 ## The sandbox's WebAssembly component, from codemode_server/sandbox/guest; done by itself where it is missing or stale.
 component: setup
 
 setup: $(VENV)/.installed
 	@$(BIN)/python -m codemode_server.sandbox.wasm.build --if-stale
 
-$(VENV)/.installed: pyproject.toml scripts/setup.sh
+$(VENV)/.installed: pyproject.toml requirements/dev.txt scripts/setup.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 	@touch "$@"
 

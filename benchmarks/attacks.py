@@ -1,6 +1,6 @@
 """What one attacker costs the others: how much later another session's `1+1` is answered, and the host's memory.
 
-    python -m benchmarks.attacks [WORDS…]     the attacks whose names contain all of the words, else all of them
+    make bench ARGS="--attacks [WORDS…]"      the attacks whose names contain all of the words, else all of them
 
 One attack at a time on the real product over HTTP: the attacker is a process of its own, the other session runs `1+1`
 without a pause. The delay is the longest of its requests less the median of quiet ones of the same product; an attack
@@ -109,6 +109,26 @@ def costs(names: list[str], *, announce: bool = False) -> list[Cost]:
     return found
 
 
+def markdown(found: list[Cost]) -> list[str]:
+    """The section of `RESULTS.md`."""
+    lines = [
+        "",
+        "## What one attacker costs the others",
+        "",
+        "While one host or upstream attacks, another session runs `1+1` without a pause: how much later than usual an",
+        "answer of its came at worst, and how far the host's memory rose, without workers and upstreams.",
+        f"Budgets: {DELAY_MS:.0f} ms, {HOST_MIB:.0f} MiB, and {WORKER_MIB:.0f} MiB for the largest worker.",
+        "",
+        "| attack | later | host | largest worker | |",
+        "|---|---|---|---|---|",
+    ]
+    for cost in found:
+        verdict = "kept" if cost.is_within_budget else "**missed**"
+        figures = f"{cost.delay_ms:.0f} ms | {cost.host_mib:.0f} MiB | {cost.worker_mib:.0f} MiB"
+        lines.append(f"| {cost.attack} | {figures} | {verdict} |")
+    return lines
+
+
 def line(cost: Cost) -> str:
     verdict = "kept  " if cost.is_within_budget else "MISSED"
     return (
@@ -182,8 +202,8 @@ class _Site:
         config.write_text(json.dumps(settings))
         self._product = Product(config, folder)
         self._product.start()
+        self._warm_up(self._product.session())
         self._other = self._product.session(timeout_s=_ATTACK_SECONDS)
-        self._warm_up(self._other)
         self._base_mib = resident_mib(self._product.pid)
 
     def _warm_up(self, session: HostSession) -> None:
@@ -301,7 +321,7 @@ def attack(name: str, port: int, token: str) -> None:
     """The attacker's process."""
     os.nice(5)
     attack = ATTACKS[name]
-    session = HostSession(port, token, _ATTACK_SECONDS)
+    session = HostSession(port, token, _ATTACK_SECONDS + _UPSTREAM_SECONDS)
     session.open()
     if attack.upstream:
         session.run(f"from servers.{attack.upstream} import attack\nattack(prepare={attack.how!r})")

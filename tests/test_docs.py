@@ -118,7 +118,7 @@ def test_every_target_that_is_named_is_in_the_makefile(target: str) -> None:
 def test_the_targets_do_what_contributing_says() -> None:
     told = dict(re.findall(r"^make (\w+) +# (.*)$", CONTRIBUTING, flags=re.MULTILINE))
     does = recipes()
-    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "demo", "lock", "audit", "sbom"}
+    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "soak", "demo", "lock", "audit", "sbom"}
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
     assert "scripts/vm/run -- $(BIN)/python -m pytest -m microvm" in does["vmtest"]
@@ -130,6 +130,7 @@ def test_the_targets_do_what_contributing_says() -> None:
     assert does["types"].rstrip().endswith("/mypy")
     assert "strict = true" in (ROOT / "pyproject.toml").read_text()
     assert "python -m benchmarks" in does["bench"]
+    assert "python -m benchmarks.soak" in does["soak"]
     assert "scripts.demo" in does["demo"]
     assert all(does[target].startswith(("setup", "$(TOOLS)/.installed")) for target in told)
 

@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attacks, hosts, start
+from benchmarks import attack_table, attacks, hosts, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -59,7 +59,7 @@ class Row:
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--attacks"]:
         return attacks.main(arguments[1:])
-    attacked = attacks.costs(list(attacks.ATTACKS))
+    attacked = attacks.costs(list(attack_table.ATTACKS))
     rows = [
         *first_answers(),
         tools_in_context(),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from typing import Any, ClassVar
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, kept_text, payload, shape
 
 SECRET = 'ghp_"quoted"\\token'
+PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}abc/DEF+{n}ghi" * 4 for n in range(20)) + "\n-----END KEY-----"
 
 
 class TestASecret:
@@ -29,6 +33,108 @@ class TestASecret:
 
     def test_that_contains_another_is_replaced_whole(self) -> None:
         assert Redactor(["abcdef", "abcdefghij"]).text("abcdefghij") == "***"
+
+
+ODD = "pä\"ss\\w/ör'd&<é😀>~x! y"
+BYTES = "".join(f"\\x{byte:02x}" if byte >= 0x80 else chr(byte) for byte in ODD.replace("\\", "\\\\").encode())
+SPELLINGS = {
+    "as it is": ODD,
+    "JSON of Python": json.dumps(ODD),
+    "JSON of JavaScript": json.dumps(ODD, ensure_ascii=False),
+    "JSON of PHP": json.dumps(ODD).replace("/", "\\/"),
+    "JSON of Go": json.dumps(ODD, ensure_ascii=False)
+    .replace("&", "\\u0026")
+    .replace("<", "\\u003c")
+    .replace(">", "\\u003e"),
+    "JSON in upper case": re.sub(r"\\u....", lambda found: f"\\u{found[0][2:].upper()}", json.dumps(ODD)),
+    "JSON of both kinds": json.dumps(ODD[:8])[1:-1] + json.dumps(ODD[8:], ensure_ascii=False)[1:-1],
+    "JSON in JSON": json.dumps(json.dumps(ODD)),
+    "JSON in JSON in JSON": json.dumps(json.dumps(json.dumps(ODD, ensure_ascii=False))),
+    "repr": repr(ODD),
+    "ascii": ascii(ODD),
+    "repr of bytes": repr(ODD.encode()),
+    "bytes as Go quotes them": BYTES,
+    "percent": quote(ODD),
+    "form": quote_plus(ODD, safe=""),
+    "percent twice": quote(quote(ODD, safe=""), safe=""),
+    "percent in lower case": re.sub("%..", lambda found: found[0].lower(), quote(ODD)),
+    "HTML": html.escape(ODD),
+    "XML": ODD.replace("&", "&amp;").replace("<", "&lt;").encode("ascii", "xmlcharrefreplace").decode(),
+    "wrapped": ODD.replace(" ", "\n    "),
+    "YAML": ODD.replace("\\", "\\\\").replace('"', '\\"').replace("é", "\\xE9").replace("😀", "\\U0001F600"),
+}
+
+
+class TestASecretInAnySpelling:
+    redactor = Redactor([ODD])
+
+    @pytest.mark.parametrize("spelling", SPELLINGS)
+    def test_is_replaced_whole(self, spelling: str) -> None:
+        masked = self.redactor.text(f"before {SPELLINGS[spelling]} after")
+        assert re.fullmatch(r"""before b?["'\\]*\*\*\*["'\\]* after""", masked)
+
+    @pytest.mark.parametrize("spelling", SPELLINGS)
+    def test_leaves_what_differs_by_one_character(self, spelling: str) -> None:
+        """The positive control."""
+        written = (
+            SPELLINGS[spelling]
+            .replace("x!", "y!")
+            .replace("x%21", "y%21")
+            .replace("x%2521", "y%2521")
+            .replace("x&#33;", "y&#33;")
+        )
+        assert written != SPELLINGS[spelling]
+        assert self.redactor.text(written) == written
+
+    def test_is_replaced_within_a_text_that_is_json_in_a_value(self) -> None:
+        assert self.redactor.value([{"body": json.dumps({"key": ODD})}]) == [{"body": '{"key": "***"}'}]
+
+    def test_that_is_very_long_is_replaced_whole(self) -> None:
+        long = "".join(f"{number}é/" for number in range(3_000))
+        assert set(Redactor([long]).text(json.dumps(long))) == {'"', "*"}
+
+    def test_that_overlaps_another_leaves_nothing_of_either(self) -> None:
+        assert Redactor(["abcdefgh", "ghijklmn"]).text("_abcdefghijklmn_") == "_***_"
+
+
+class TestATextThatIsCut:
+    """Nothing of a secret is left of it, wherever the cut is."""
+
+    redactor = Redactor([SECRET, ODD, PEM])
+
+    @pytest.mark.parametrize("before", range(0, 60, 3))
+    @pytest.mark.parametrize("secret", [SECRET, ODD, json.dumps(ODD)])
+    def test_behind(self, secret: str, before: int) -> None:
+        for text in (
+            self.redactor.head(f"{'x' * before}{secret} y", 40),
+            self.redactor.line("x" * before + secret, 40),
+        ):
+            assert set(text) <= set('xy *…"')
+        assert self.redactor.head("x" * before + "y" * 60, 40) == ("x" * before + "y" * 60)[:40], "control"
+
+    @pytest.mark.parametrize("after", range(0, 120, 7))
+    @pytest.mark.parametrize("is_cut", [False, True])
+    def test_before(self, after: int, *, is_cut: bool) -> None:
+        data = f"{'y' * 5_000}{ODD}{'x' * after}".encode()
+        kept = data[-self.redactor.tail_bytes(60) :] if is_cut else data
+        assert set(self.redactor.tail(kept, 60, is_cut=is_cut)) <= set("xy*")
+
+    def test_before_shows_all_the_rest(self) -> None:
+        """The positive control."""
+        assert self.redactor.tail(b"a" * 50 + b"b" * 60, 60, is_cut=False) == "b" * 60
+        most = self.redactor.tail_bytes(60)
+        assert self.redactor.tail(b"a" * (most - 60) + b"b" * 60, 60, is_cut=True) == "b" * 60
+
+    def test_in_the_midst_of_a_secret_whose_beginning_was_dropped(self) -> None:
+        data = (PEM + "x" * 10).encode()
+        most = self.redactor.tail_bytes(60)
+        lost = (b"y" * most + data)[-most:]
+        for kept in (lost, data[30:] + b"z" * (most - len(data) + 30)):
+            shown = self.redactor.tail(kept, 60, is_cut=True)
+            assert not any(line in shown for line in PEM.splitlines())
+
+    def test_that_is_very_long_costs_no_more_for_it(self) -> None:
+        assert self.redactor.head("x" * 50_000_000, 10) == "x" * 10
 
 
 def test_a_value_without_secrets_is_handed_on_as_it_is() -> None:

@@ -18,7 +18,6 @@ from codemode_server.execution.kept import LARGE_BYTES, Item, KeptResults, NotKe
 from codemode_server.model import ExecutionId, Session
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_line
 from codemode_server.tokens import estimate_tokens
 
 _MOST_FILES = 64
@@ -75,7 +74,7 @@ class Showing:
         """
         if len(self._files) >= _MOST_FILES:
             raise MetaToolError(f"show(): a program can show {_MOST_FILES} files; save more in /workspace")
-        title = self._redactor.text(clean_line((name or "").replace("\\", "/").rpartition("/")[2], 120)) or None
+        title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
         kind, checked_type = checked(data, mime_type, title)
         data = self._redacted(data, kind)
         number = len(self._files) + 1
@@ -99,8 +98,8 @@ class Showing:
 
     def _redacted(self, data: bytes, kind: str) -> bytes:
         if kind == "text":
-            return self._redactor.text(clean(data.decode())).encode()
-        return self._redactor.text(data.decode("latin-1")).encode("latin-1")
+            return self._redactor.visible(data.decode()).encode()
+        return self._redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _fits(self, data: bytes, kind: str) -> bool:
         """Whether there is room for it in the answer; if so, it is taken."""

@@ -30,7 +30,7 @@ from codemode_server.search.habits import Habits
 from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.search.levels import Levels
 from codemode_server.settings import Settings
-from codemode_server.text import clean, clean_line, cut_middle
+from codemode_server.text import clean_line, cut_middle
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _MOST_READ_TOKENS = 25_000
@@ -90,16 +90,14 @@ class Answers:
         await self._listed()
         folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
         notices = self._notices() if folder.path in ("/", "/servers") else ()
-        text = self._redactor().text(clean("\n".join((folder.text, *notices))))
+        text = self._redactor().visible("\n".join((folder.text, *notices)))
         return text, {"text": text}
 
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
         # What programs left in /workspace may hold anything that they were given.
-        text = cut_middle(
-            self._redactor().text(clean(reading.text)), _MOST_READ_TOKENS, "ask for fewer lines: path:1-200"
-        )
+        text = cut_middle(self._redactor().visible(reading.text), _MOST_READ_TOKENS, "ask for fewer lines: path:1-200")
         return text, {"text": text}
 
     async def search_tools(
@@ -154,7 +152,7 @@ class Answers:
         execution = self._executor.start(code, session=session, timeout_s=timeout_s)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(report_progress, execution, progress, self._activity, self._redactor())
+                tasks.start_soon(report_progress, execution, progress, self._activity)
                 await execution.done.wait()
                 tasks.cancel_scope.cancel()
         finally:

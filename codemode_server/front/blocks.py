@@ -24,7 +24,6 @@ from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.server import ProgramAnswer
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean
 
 MOST_BYTES = 950_000
 """Size of a whole result as it is sent: hosts accept 1 MB."""
@@ -88,5 +87,5 @@ def contents_of(item: Item, data: bytes, redactor: Redactor) -> ReadResourceCont
     """A stored result as the answer to `resources/read`; text is cleaned and redacted, since a model may read it."""
     if item.kind == "file" and not item.mime_type.startswith("text/"):
         return ReadResourceContents(content=data, mime_type=item.mime_type)
-    text = redactor.text(clean(data.decode("utf-8", "replace")))
+    text = redactor.visible(data.decode("utf-8", "replace"))
     return ReadResourceContents(content=text, mime_type=item.mime_type)

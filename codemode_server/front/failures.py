@@ -17,7 +17,7 @@ from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
 from codemode_server.model import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_line, cut_middle
+from codemode_server.text import clean_line, cut_middle
 from codemode_server.tokens import estimate_tokens
 
 MOST_CHARACTERS = 10_500
@@ -54,7 +54,7 @@ def render_failure(
     """The text and the structured content; `told` has further lines by kind (notes, warnings and so on)."""
 
     def safe(text: str) -> str:
-        return redactor.text(clean(text))
+        return redactor.visible(text)
 
     content: dict[str, Any] = {"status": execution.status.value, "execution_id": execution.execution_id}
     if execution.level is not None:
@@ -90,7 +90,7 @@ def _error(execution: Execution, safe: Any) -> tuple[dict[str, Any], list[str]]:
     if error is None:
         return {}, []
     told: dict[str, Any] = {
-        "type": safe(clean_line(error.type, 100)),
+        "type": clean_line(safe(error.type), 100),
         "message": cut_middle(safe(error.message), 300)[:1_500],
     }
     if error.line is not None:

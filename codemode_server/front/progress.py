@@ -10,8 +10,7 @@ import anyio
 from codemode_server.execution.executor import Execution, Phase
 from codemode_server.front.server import Progress
 from codemode_server.gateway.gateway import Caller, CallInFlight
-from codemode_server.redaction import Redactor
-from codemode_server.text import clean, clean_line
+from codemode_server.text import clean_line
 
 HEARTBEAT_SECONDS = 2.0
 """Longest time without a notification; hosts give up on a silent request."""
@@ -22,14 +21,14 @@ _MIN_PROGRESS_STEP = 0.01
 _MAX_MESSAGE_CHARACTERS = 160
 
 
-async def report_progress(execution: Execution, send: Progress, sandbox: Callable[[], str], redactor: Redactor) -> None:
+async def report_progress(execution: Execution, send: Progress, sandbox: Callable[[], str]) -> None:
     """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled.
 
     `sandbox` gives the current sandbox start-up step; empty when ready.
     """
     meter, last, due = Meter(), "", -math.inf
     while True:
-        line, now = progress_line(execution, sandbox(), redactor), anyio.current_time()
+        line, now = progress_line(execution, sandbox()), anyio.current_time()
         if line != last or now >= due:
             await send(*meter.read(execution.caller), line)
             last, due = line, now + HEARTBEAT_SECONDS
@@ -57,7 +56,7 @@ class Meter:
         return self._value, max(self._value, 100.0 * (ended + len(parts)))
 
 
-def progress_line(execution: Execution, sandbox: str, redactor: Redactor) -> str:
+def progress_line(execution: Execution, sandbox: str) -> str:
     """The program's current activity in a few words."""
     match execution.phase:
         case Phase.ACCEPTED:
@@ -71,10 +70,10 @@ def progress_line(execution: Execution, sandbox: str, redactor: Redactor) -> str
             return "checking the program"
         case Phase.RUNNING if not execution.begun.is_set():
             return "starting a sandbox for the program"
-    return _running_line(execution.caller, redactor)
+    return _running_line(execution.caller)
 
 
-def _running_line(caller: Caller, redactor: Redactor) -> str:
+def _running_line(caller: Caller) -> str:
     reports, calls = caller.reports, list(caller.in_flight.values())
     done = f"{len(reports)} call{'' if len(reports) == 1 else 's'} done"
     if not calls:
@@ -82,13 +81,13 @@ def _running_line(caller: Caller, redactor: Redactor) -> str:
     # The one that reported last has news; where none reports, the oldest is what the program waits for.
     call = max(calls, key=lambda it: it.progress.reported_at or -math.inf)
     others = f" and {len(calls) - 1} more call{'' if len(calls) == 2 else 's'}" if len(calls) > 1 else ""
-    return f"waiting for {call.title}{_report(call, redactor)}{others}" + (f"; {done}" if reports else "")
+    return f"waiting for {call.title}{_report(call)}{others}" + (f"; {done}" if reports else "")
 
 
-def _report(call: CallInFlight, redactor: Redactor) -> str:
+def _report(call: CallInFlight) -> str:
+    """What its upstream says, which the connection has cleaned and masked."""
     progress = call.progress
     percent = "" if progress.fraction is None else f"{progress.fraction:.0%}"
-    # Redacted before it is cut: half a secret would not be recognised.
-    message = clean_line(redactor.text(clean(progress.message)), _MAX_MESSAGE_CHARACTERS)
+    message = clean_line(progress.message, _MAX_MESSAGE_CHARACTERS)
     report = ": ".join(part for part in (percent, message) if part)
     return f" ({report})" if report else ""

@@ -80,11 +80,11 @@ class _Parts:
 
         def safe(text: str) -> str:
             # Cleaned first: a secret with control characters within is one once they are gone.
-            return redactor.text(clean(text))
+            return redactor.visible(text)
 
         def safe_in_json(text: str) -> str:
             cleaned = clean(text)
-            masked = redactor.text(cleaned)
+            masked = redactor.visible(text)
             return masked if masked != cleaned else clean_in_json(text)
 
         budget = max(_FEWEST_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
@@ -187,7 +187,7 @@ def _shown_line(file: ShownFile) -> str:
 
 def _few(lines: list[str], redactor: Redactor) -> list[str]:
     """Each once, a line each, and not too many."""
-    unique = list(dict.fromkeys(redactor.text(clean_line(line, _MAX_NOTE)) for line in lines))
+    unique = list(dict.fromkeys(redactor.line(line, _MAX_NOTE) for line in lines))
     if len(unique) <= _MAX_NOTES:
         return unique
     return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]

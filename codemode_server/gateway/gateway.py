@@ -266,8 +266,10 @@ class Gateway:
 
     def _unknown(self, caller: Caller, server: str, tool: str, error: UnknownTool) -> UnknownTool:
         """Nothing to record it under, but the model and the person are told of the attempt."""
-        names = clean_line(server, 80), clean_line(tool, 80)
-        caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=str(error)))
+        redactor = self._redactor()
+        names = redactor.line(server, 80), redactor.line(tool, 80)
+        said = redactor.text(str(error))
+        caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=said))
         return error
 
     async def _run(self, caller: Caller, errand: Errand) -> tuple[Reply, str | None]:
@@ -379,7 +381,7 @@ class Gateway:
         size = len(result.encode("utf-8", "surrogatepass"))
         tokens = estimate_tokens(result)
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
-        text = self._redactor().text
+        redactor = self._redactor()
         caller.reports.append(
             CallReport(
                 sent.seq,
@@ -390,8 +392,8 @@ class Gateway:
                 size,
                 tokens,
                 error,
-                arguments=glimpses.of_arguments(sent.errand.arguments, text),
-                result=glimpses.of_reply(reply, text) if reply else "",
+                arguments=glimpses.of_arguments(sent.errand.arguments, redactor),
+                result=glimpses.of_reply(reply, redactor) if reply else "",
                 effect=sent.errand.effect,
                 has_error_text=has_error_text,
             )

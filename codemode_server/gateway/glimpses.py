@@ -1,16 +1,16 @@
 """A call in a few words for the model whose program failed: what it was given, and what came of it.
 
 Enough to know whether it has to be done again, and with which id to go on. It goes to the model only, is kept nowhere,
-and every text in it passes `text` (the redactor) before it is cut.
+and every text in it is masked before it is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 from codemode_server.model import JsonValue
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Reply
 
 _MOST_ARGUMENTS = 6
@@ -22,50 +22,55 @@ _SCANNED_TEXT = 4_096
 _IDS = ("id", "number", "key", "sha", "ts", "iid", "uuid", "name", "title", "status", "state", "url", "html_url")
 _MOST_IDS = 3
 _MOST_BLOCKS = 3
-Clean = Callable[[str], str]
 
 
-def of_arguments(arguments: dict[str, Any], text: Clean) -> dict[str, str]:
+def of_arguments(arguments: dict[str, Any], redactor: Redactor) -> dict[str, str]:
     """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones."""
-    shown = {_short(name, text): _argument(value, text) for name, value in islice(arguments.items(), _MOST_ARGUMENTS)}
+    shown = {
+        _short(name, redactor): _argument(value, redactor) for name, value in islice(arguments.items(), _MOST_ARGUMENTS)
+    }
     return shown | {"…": ""} if len(arguments) > _MOST_ARGUMENTS else shown
 
 
-def of_result(value: JsonValue, text: Clean) -> str:
+def of_result(value: JsonValue, redactor: Redactor) -> str:
     """`{number=7, title="…", 9 more keys}`, `30 items, each with id, title, labels`."""
     if isinstance(value, dict):
-        return _of_dict(value, text)
+        return _of_dict(value, redactor)
     if isinstance(value, list):
         first = value[0] if value else None
         count = _count(value)
-        return f"{count}, each with {_names(first, text)}" if isinstance(first, dict) and first else count
-    return f"a text of {len(value):,} characters" if isinstance(value, str) and len(value) > 80 else _value(value, text)
+        return f"{count}, each with {_names(first, redactor)}" if isinstance(first, dict) and first else count
+    return (
+        f"a text of {len(value):,} characters"
+        if isinstance(value, str) and len(value) > 80
+        else _value(value, redactor)
+    )
 
 
-def of_reply(reply: Reply, text: Clean) -> str:
+def of_reply(reply: Reply, redactor: Redactor) -> str:
     """The same of what a program gets, which may be files."""
     if reply.encoding == "json":
-        return of_result(reply.value, text)
+        return of_result(reply.value, redactor)
     blocks = reply.value
-    shown = ", ".join(_of_block(block, text) for block in blocks[:_MOST_BLOCKS])
+    shown = ", ".join(_of_block(block, redactor) for block in blocks[:_MOST_BLOCKS])
     return f"{len(blocks)} items: {shown}, …" if len(blocks) > _MOST_BLOCKS else shown
 
 
-def _of_block(block: dict[str, Any], text: Clean) -> str:
+def _of_block(block: dict[str, Any], redactor: Redactor) -> str:
     if block["type"] == "file":
         is_link = not any(part in block for part in ("data", "text", "at"))
-        kind = _short(str(block.get("mime_type") or "unknown"), text)
+        kind = _short(str(block.get("mime_type") or "unknown"), redactor)
         return f"a {'link' if is_link else 'file'} ({kind})"
-    return of_result(block.get("value", block.get("text")), text)
+    return of_result(block.get("value", block.get("text")), redactor)
 
 
-def _of_dict(value: dict[str, Any], text: Clean) -> str:
+def _of_dict(value: dict[str, Any], redactor: Redactor) -> str:
     known = list(islice(value, _SCANNED_KEYS))
     telling = [key for key in known if _is_id(key) and not isinstance(value[key], dict | list | None)]
     chosen = sorted(telling, key=lambda key: _IDS.index(key) if key in _IDS else 1)[:_MOST_IDS]
     if not chosen:
-        return f"a dict with {_names(value, text)}" if value else "{}"
-    shown = [f"{_short(key, text)}={_value(value[key], text)}" for key in chosen]
+        return f"a dict with {_names(value, redactor)}" if value else "{}"
+    shown = [f"{_short(key, redactor)}={_value(value[key], redactor)}" for key in chosen]
     more = len(value) - len(chosen)
     rest = [f"{more} more key{'' if more == 1 else 's'}"] if more else []
     return "{" + ", ".join([*shown, *rest]) + "}"
@@ -75,19 +80,19 @@ def _is_id(key: str) -> bool:
     return key in _IDS or key.endswith(("_id", "Id"))
 
 
-def _names(value: dict[str, Any], text: Clean) -> str:
-    shown = [_short(key, text) for key in islice(value, _MOST_KEYS)]
+def _names(value: dict[str, Any], redactor: Redactor) -> str:
+    shown = [_short(key, redactor) for key in islice(value, _MOST_KEYS)]
     return ", ".join([*shown, f"{len(value) - _MOST_KEYS} more"] if len(value) > _MOST_KEYS else shown)
 
 
-def _argument(value: Any, text: Clean) -> str:
+def _argument(value: Any, redactor: Redactor) -> str:
     """As `_value`, with what tells two lists, or two paths in one folder, apart."""
     if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
-        return f"[{_count(value)}: {_value(first, text)}{', …' if len(value) > 1 else ''}]"
+        return f"[{_count(value)}: {_value(first, redactor)}{', …' if len(value) > 1 else ''}]"
     if isinstance(value, str) and _is_path(value):
-        line = text(value)
+        line = redactor.text(value)
         return f'"{line}"' if len(line) <= _MOST_TEXT else f'"…{line[1 - _MOST_TEXT :]}"'
-    return _value(value, text)
+    return _value(value, redactor)
 
 
 def _is_path(value: str) -> bool:
@@ -110,16 +115,16 @@ def _count(value: list[Any]) -> str:
     return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
 
 
-def _value(value: Any, text: Clean) -> str:
+def _value(value: Any, redactor: Redactor) -> str:
     if isinstance(value, str):
-        return f'"{_short(value, text, _MOST_URL if value.startswith("https://") else _MOST_TEXT)}"'
+        return f'"{_short(value, redactor, _MOST_URL if value.startswith("https://") else _MOST_TEXT)}"'
     if isinstance(value, dict):
         return f"{{{len(value)} key{'' if len(value) == 1 else 's'}}}"
     if isinstance(value, list):
         return f"[{_count(value)}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else _short(str(value), text)
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else _short(str(value), redactor)
 
 
-def _short(written: str, text: Clean, most: int = _MOST_TEXT) -> str:
-    line = " ".join(text(written[:_SCANNED_TEXT]).split())
+def _short(written: str, redactor: Redactor, most: int = _MOST_TEXT) -> str:
+    line = " ".join(redactor.head(written, _SCANNED_TEXT).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

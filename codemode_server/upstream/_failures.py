@@ -1,22 +1,20 @@
-"""Errors of a connection → one text that says what happened, with no secret of the settings in it."""
+"""Errors of a connection → one text that says what happened, with no secret of the configuration in it."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 from codemode_server.errors import CallError, ToolFailed, UpstreamUnavailable
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import is_broken_off, is_end
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
 
-_SECRET_NAME = re.compile(r"key|token|secret|pass|auth|cred|cookie|session|private|signature|dsn|conn", re.IGNORECASE)
-_SHORTEST_SECRET = 6
 _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
 
@@ -47,9 +45,13 @@ _WHERE_TO_GET = {
 
 
 def why_not_connected(
-    error: BaseException, settings: ServerSettings, transport: StdioTransport | HttpTransport, refused: list[str]
+    error: BaseException,
+    settings: ServerSettings,
+    transport: StdioTransport | HttpTransport,
+    refused: list[str],
+    redactor: Redactor,
 ) -> str:
-    """Why an upstream is not connected; `refused` are the HTTP errors there were."""
+    """Why an upstream is not connected, masked and cut; `refused` are the HTTP errors there were."""
     cause = first_cause(error)
     known, words = transport.why_ended(), transport.last_words()
     if known is not None:
@@ -68,7 +70,7 @@ def why_not_connected(
         text = f"{origin(settings.url)} can't be reached: {str(cause) or type(cause).__name__}"
     else:
         text = f"{str(cause) or type(cause).__name__}{words}"
-    return error_text(without_secrets(text, settings))
+    return error_text(text, redactor)
 
 
 def _sign_in(status: str, settings: ServerSettings) -> str:
@@ -80,19 +82,13 @@ def _sign_in(status: str, settings: ServerSettings) -> str:
     return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
 
 
-def without_secrets(text: str, settings: ServerSettings) -> str:
-    for secret in sorted(_secrets(settings), key=len, reverse=True):
-        text = text.replace(secret, "[secret]")
-    return text
-
-
 def outcome_unknown(what: str) -> str:
     """Says that a request (`what`: `tool 'x'` or `the resource 'y'`) may or may not have had its effect."""
     return f"whether {what} {'acted' if what.startswith('tool ') else 'was read'} is not known"
 
 
-def call_error(error: Any, server: str, what: str, refused: list[str]) -> CallError:
-    """An `MCPError` that answered a call of `what`, as the program is to see it.
+def call_error(error: Any, server: str, what: str, refused: list[str], redactor: Redactor) -> CallError:
+    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut.
 
     Raises:
         SessionExpired: connect again and repeat the call.
@@ -110,12 +106,4 @@ def call_error(error: Any, server: str, what: str, refused: list[str]) -> CallEr
         return UpstreamUnavailable(f"server {server!r} answered with HTTP {status}")
     if isinstance(error.data, str) and error.data:
         message = f"{message}: {error.data}"
-    return ToolFailed(error_text(message) or f"{what} failed with code {error.code} and no message")
-
-
-def _secrets(settings: ServerSettings) -> Iterator[str]:
-    named = [value for name, value in settings.env.items() if _SECRET_NAME.search(name)]
-    for value in (*named, *settings.headers.values()):
-        for part in {value, value.rpartition(" ")[2]}:  # `Bearer …`: the token may be said alone
-            if len(part) >= _SHORTEST_SECRET:
-                yield part
+    return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")

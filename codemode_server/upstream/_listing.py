@@ -11,6 +11,7 @@ from typing import Any
 
 from codemode_server.catalog.summaries import server_purpose
 from codemode_server.model import Effect, JsonSchema, ToolDefinition
+from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.settings import ToolFilter
 from codemode_server.text import clean, clean_line
 
@@ -122,11 +123,10 @@ def _needs_task(raw: dict[str, Any]) -> bool:
     return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
-def describe_server(description: str | None, instructions: str | None) -> str:
-    """A server's purpose in one line: its own description, or else the fitting sentence of its instructions."""
-    text = clean_line((description or "")[:20_000], 20_000) or server_purpose(
-        instructions or "", _SERVER_DESCRIPTION_CHARACTERS
-    )
+def describe_server(description: str | None, instructions: str | None, redactor: Redactor = NO_SECRETS) -> str:
+    """A server's purpose in one line, masked: its own description, or else the fitting sentence of its instructions."""
+    own, said = (redactor.visible(redactor.head(text or "", 20_000)) for text in (description, instructions))
+    text = clean_line(own, 20_000) or server_purpose(said, _SERVER_DESCRIPTION_CHARACTERS)
     first = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
     return clean_line(first, _SERVER_DESCRIPTION_CHARACTERS)
 

@@ -71,6 +71,6 @@ def _to_error(error: Any) -> Any:
     code, message = error.get("code"), error.get("message")
     return types.ErrorData(
         code=code if isinstance(code, int) else 0,
-        message=message if isinstance(message, str) else json.dumps(error, default=str)[:2_000],
+        message=message if isinstance(message, str) else json.dumps(error, default=str),
         data=error.get("data"),
     )

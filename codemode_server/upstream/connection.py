@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 
 from codemode_server.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.model import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._failures import (
     SessionExpired,
@@ -99,6 +100,11 @@ class Connection:
         """Take over call history from the connection this one replaces."""
         self._last_link = other._last_link
 
+    @property
+    def _redactor(self) -> Redactor:
+        """The current one: a change of the configuration brings another."""
+        return self._around.redactor()
+
     async def run(self) -> None:
         """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
         if not self._settings.enabled:
@@ -150,7 +156,9 @@ class Connection:
         self, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
     ) -> dict[str, Any]:
         """Read a resource and return the result as it came; all as for `call_tool`."""
-        return await self._ask("resources/read", {"uri": uri}, f"the resource {uri[:200]!r}", timeout_s, progress)
+        return await self._ask(
+            "resources/read", {"uri": uri}, f"the resource {self._redactor.head(uri, 200)!r}", timeout_s, progress
+        )
 
     async def _ask(
         self,
@@ -190,14 +198,14 @@ class Connection:
 
                 async def take(progress: float, total: float | None, message: str | None) -> None:
                     now = anyio.current_time()
-                    reported.take(progress, total, message, now, self._around.redactor())
+                    reported.take(progress, total, message, now, self._redactor)
                     patience.deadline = now + timeout_s
 
                 return await link.request(method, params, take)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
-            raise call_error(error, self.name, what, refused) from error
+            raise call_error(error, self.name, what, refused, self._redactor) from error
         finally:
             refusals.reset(token)
         raise CallTimedOut(
@@ -255,9 +263,9 @@ class Connection:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
                     is_started.set()
-            self._error = self._around.redactor().text(transport.why_ended() or "the connection ended")
+            self._error = transport.why_ended() or "the connection ended"
         except Exception as error:
-            self._error = self._around.redactor().text(why_not_connected(error, self._settings, transport, refused))
+            self._error = why_not_connected(error, self._settings, transport, refused, self._redactor)
             raise
 
     async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
@@ -303,7 +311,7 @@ class Connection:
         if settings.url is not None:
             return HttpTransport(settings.url, settings.transport, settings.headers)
         launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
-        return StdioTransport(launch, self._around.reaper)
+        return StdioTransport(launch, self._around.reaper, redactor=self._around.redactor)
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -314,7 +322,7 @@ class Connection:
                 await is_started.wait()
 
     async def _list(self, link: Link) -> ToolsFound:
-        redact = self._around.redactor().value
+        redact = self._redactor.value
         found = await list_tools(link.tools_page, refuse_schema=link.refuse_schema, redact=redact)
         link.remember(found.tools)
         return found
@@ -322,8 +330,8 @@ class Connection:
     def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
         """Take over a new listing, and store it for the next run."""
         server = link.session.server_info
-        redact = self._around.redactor().text
-        version = redact(server.version) if server is not None else None
+        redactor = self._redactor
+        version = redactor.text(server.version) if server is not None else None
         if self._found.verdict == "legacy" and self._found.server_version != version:
             verdict = "auto"  # another version may have learnt the newer protocol
         if self._settings.protocol == "legacy":
@@ -331,7 +339,7 @@ class Connection:
         self._verdict = verdict
         self._found = CachedListing(
             tools=found.tools,
-            description=redact(describe_server(getattr(server, "description", None), link.session.instructions)),
+            description=describe_server(getattr(server, "description", None), link.session.instructions, redactor),
             protocol=link.session.protocol_version,
             verdict=verdict,
             server_version=version,

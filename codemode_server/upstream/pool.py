@@ -106,7 +106,7 @@ class UpstreamPool:
         """
         connection = self._connection(server)
         result = await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
-        return to_reply(result, declares_output=connection.declares_output(tool))
+        return to_reply(result, declares_output=connection.declares_output(tool), redactor=self._around.redactor())
 
     async def call_raw(
         self,
@@ -128,7 +128,7 @@ class UpstreamPool:
     ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
         found = await self._connection(server).read_resource(uri, timeout_s=timeout_s, progress=progress)
-        return resource_reply(uri, found)
+        return resource_reply(uri, found, redactor=self._around.redactor())
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)

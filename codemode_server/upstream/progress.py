@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codemode_server.redaction import Redactor
-from codemode_server.text import clean
 
 MAX_MESSAGE_CHARACTERS = 1_000
 _MAX_READ_CHARACTERS = 100_000
@@ -33,7 +32,7 @@ class CallProgress:
         """Take in one progress notification."""
         whole = message if message and len(message) <= _MAX_READ_CHARACTERS else ""
         # Redacted before it is cut: half a secret would not be recognised.
-        self.message = redactor.text(clean(whole))[:MAX_MESSAGE_CHARACTERS]
+        self.message = redactor.visible(whole)[:MAX_MESSAGE_CHARACTERS]
         self.reported_at = now
         self.fraction = None
         if total is not None and math.isfinite(total) and math.isfinite(done) and total > 0:

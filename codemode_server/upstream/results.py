@@ -27,8 +27,8 @@ from typing import Any
 
 from codemode_server.errors import ToolFailed
 from codemode_server.model import JsonValue
+from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.backend import Reply
-from codemode_server.text import clean
 from codemode_server.upstream._embedded import embedded_files
 from codemode_server.upstream._texts import parse_document, parse_text, parse_texts
 
@@ -39,19 +39,20 @@ MAX_DEPTH = 200
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
-def to_reply(result: Any, *, declares_output: bool = True) -> Reply:
-    """The value in a `tools/call` result; `declares_output` says whether the tool has an output schema.
+def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The value in a `tools/call` result, as it came; `declares_output` says whether the tool has an output schema. The
+    text of an error is masked by `redactor`, since it is cut.
 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
     """
-    reply = _to_reply(result, declares_output)
+    reply = _to_reply(result, declares_output, redactor)
     check_depth(reply.value)
     return _with_embedded_files(reply)
 
 
-def resource_reply(uri: str, result: Any) -> Reply:
-    """The files in a `resources/read` result.
+def resource_reply(uri: str, result: Any, *, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The files in a `resources/read` result, as they came.
 
     Raises:
         ToolFailed: there are none.
@@ -60,15 +61,15 @@ def resource_reply(uri: str, result: Any) -> Reply:
     parts = [it for it in contents if isinstance(it, dict)] if isinstance(contents, list) else []
     files = [file for file in (_to_file({"uri": uri, **part}) for part in parts) if file is not None]
     if not files:
-        raise ToolFailed(f"the resource {uri[:200]!r} came without contents")
+        raise ToolFailed(f"the resource {redactor.head(uri, 200)!r} came without contents")
     return Reply(files, "blocks")
 
 
-def failure_of(result: Any) -> str | None:
-    """The error's text if a raw result says that it is one."""
+def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
+    """The error's text if a raw result says that it is one, masked by `redactor`."""
     if not isinstance(result, dict) or result.get("isError") is not True:
         return None
-    return error_text(_error_of(result)) or "the tool reported an error and did not say which"
+    return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
 
 
 def check_depth(value: JsonValue) -> None:
@@ -81,18 +82,19 @@ def check_depth(value: JsonValue) -> None:
         raise ToolFailed(f"the tool's result is nested more than {MAX_DEPTH} deep")
 
 
-def error_text(text: str) -> str:
-    """An upstream's error text made fit to pass on: no control characters, at most `ERROR_CHARACTERS` of it."""
-    text = clean(text[: ERROR_CHARACTERS * 4]).strip()
+def error_text(text: str, redactor: Redactor) -> str:
+    """An upstream's error text made fit to pass on: no secrets and no control characters, at most `ERROR_CHARACTERS` of
+    it."""
+    text = redactor.visible(redactor.head(text, ERROR_CHARACTERS * 4)).strip()
     if len(text) <= ERROR_CHARACTERS:
         return text
     return f"{text[:ERROR_CHARACTERS].rstrip()}… (cut; the server's message goes on)"
 
 
-def _to_reply(result: Any, declares_output: bool) -> Reply:
+def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
     if not isinstance(result, dict):
         return Reply(result)
-    failure = failure_of(result)
+    failure = failure_of(result, redactor)
     if failure is not None:
         raise ToolFailed(failure)
     if result.get("resultType") == "input_required":
@@ -261,7 +263,7 @@ def _error_of(result: dict[str, Any]) -> str:
     if texts:
         return "\n".join(texts)
     structured = result.get("structuredContent")
-    return "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)[: ERROR_CHARACTERS * 4]
+    return "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)
 
 
 def _to_said(item: Any) -> str | None:

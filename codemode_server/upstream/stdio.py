@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from codemode_server.child_process import start_process
-from codemode_server.text import clean
+from codemode_server.redaction import Redactor
 from codemode_server.upstream._messages import parse_line
 from codemode_server.upstream.reaper import Reaper
 
@@ -59,11 +59,21 @@ class Launch:
 class StdioTransport:
     """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
 
-    def __init__(self, launch: Launch, reaper: Reaper, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        reaper: Reaper,
+        *,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        redactor: Callable[[], Redactor] = Redactor,
+    ) -> None:
+        """`redactor` masks what is told of the child's stderr."""
         self._launch = launch
+        self._redactor = redactor
         self._reaper = reaper
         self._max_message_bytes = max_message_bytes
         self._stderr = bytearray()
+        self._is_stderr_cut = False
         self._is_stopping = False
         self._left_by_itself = False
         self._failure: str | None = None
@@ -126,7 +136,9 @@ class StdioTransport:
 
     def last_words(self) -> str:
         """The end of what the child wrote on stderr, as a clause for a message; empty if it wrote nothing."""
-        text = clean(bytes(self._stderr).decode("utf-8", "replace")).strip()
+        redactor = self._redactor()
+        # Masked as a whole: half a secret, or a line of it, would not be recognised.
+        text = redactor.visible(redactor.tail(bytes(self._stderr), STDERR_BYTES, is_cut=self._is_stderr_cut)).strip()
         return "; its stderr ends with:\n" + "\n".join(text.splitlines()[-STDERR_LINES:]) if text else ""
 
     async def _read_stdout(
@@ -172,7 +184,10 @@ class StdioTransport:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             async for chunk in stderr:
                 self._stderr += chunk
-                del self._stderr[:-STDERR_BYTES]
+                surplus = len(self._stderr) - self._redactor().tail_bytes(STDERR_BYTES)
+                if surplus > 0:
+                    del self._stderr[:surplus]
+                    self._is_stderr_cut = True
 
     async def _write_stdin(
         self,

@@ -32,7 +32,7 @@ def execution(phase: Phase) -> Execution:
 )
 async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_does(phase: Phase, line: str) -> None:
     """Regression: the last line about the sandbox opened the progress of every later program."""
-    assert progress_line(execution(phase), COMPILED, Redactor()) == line
+    assert progress_line(execution(phase), COMPILED) == line
 
 
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:

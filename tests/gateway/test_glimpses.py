@@ -32,12 +32,12 @@ LINK = {"type": "file", "mime_type": "text/plain", "name": "a", "uri": "demo://a
     ],
 )
 def test_an_argument_shows_what_tells_it_from_others(value: Any, shown: str) -> None:
-    assert of_arguments({"it": value}, Redactor([SECRET]).text) == {"it": shown}
+    assert of_arguments({"it": value}, Redactor([SECRET])) == {"it": shown}
 
 
 def test_a_reply_of_many_blocks_says_how_many_and_that_links_are_links() -> None:
     blocks = [{"type": "text", "text": "Here are 10 links"}, *[LINK] * 10]
-    told = of_reply(Reply(blocks, "blocks"), Redactor().text)
+    told = of_reply(Reply(blocks, "blocks"), Redactor())
     assert told == '11 items: "Here are 10 links", a link (text/plain), a link (text/plain), …'
-    few = of_reply(Reply([{**LINK, "data": "AAAA"}, LINK], "blocks"), Redactor().text)
+    few = of_reply(Reply([{**LINK, "data": "AAAA"}, LINK], "blocks"), Redactor())
     assert few == "a file (text/plain), a link (text/plain)", "control: what is whole is not counted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 
 from codemode_server.model import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._surroundings import Timings
 from codemode_server.upstream.cache import MemoryListingCache
@@ -56,8 +57,11 @@ class Kit:
         timings: Timings = QUICK,
         on_change: Callable[[], None] = lambda: None,
         settled: bool = True,
+        secrets: Iterable[str] = (),
     ) -> AsyncGenerator[UpstreamPool]:
-        async with UpstreamPool(servers, self.cache, on_change, timings=timings).open() as pool:
+        redactor = Redactor(secrets)
+        made = UpstreamPool(servers, self.cache, on_change, timings=timings, redactor=lambda: redactor)
+        async with made.open() as pool:
             pool.connect()
             if settled:
                 assert await pool.wait_settled(PATIENCE_S)

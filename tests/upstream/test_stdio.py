@@ -39,10 +39,11 @@ async def test_nothing_of_an_upstream_reaches_our_own_output(kit: Kit, capfd: py
 
 
 async def test_a_server_that_exits_at_once_is_quoted_without_its_secrets(kit: Kit) -> None:
-    async with kit.pool({"s": kit.raw("exits", env={"PROBE_KEY": "hunter2-hunter2"})}) as pool:
+    secret = "hunter2-hunter2"
+    async with kit.pool({"s": kit.raw("exits", env={"PROBE_KEY": secret})}, secrets=[secret]) as pool:
         listing = kit.listing(pool, "s")
         assert listing.state is UpstreamState.FAILED
-        assert listing.error == ("exited with code 2; its stderr ends with:\nfatal: no API key; got PROBE_KEY=[secret]")
+        assert listing.error == ("exited with code 2; its stderr ends with:\nfatal: no API key; got PROBE_KEY=***")
 
 
 async def test_a_usual_program_that_is_missing_comes_with_the_place_to_get_it(

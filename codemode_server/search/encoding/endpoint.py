@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.errors import EncoderFailed
-from codemode_server.text import clean_line
+from codemode_server.redaction import Redactor
 
 Rows = NDArray[np.float32]
 
@@ -44,6 +44,7 @@ class Endpoint:
         self._query_prompt: str = given["query_prompt"] or ""
         self._document_prompt: str = given["document_prompt"] or ""
         key = given["api_key"]
+        self._redactor = Redactor([key] if key else [])
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {key}"} if key else {},
             follow_redirects=False,  # the key is for this address
@@ -104,11 +105,11 @@ class Endpoint:
         except httpx2.TimeoutException as error:
             raise _Refused(f"it did not answer within {seconds:g} s") from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise _Refused(f"it can't be reached: {clean_line(str(error), 200)}") from error
+            raise _Refused(f"it can't be reached: {self._redactor.line(str(error), 200)}") from error
         status = response.status_code
         if status == 200:
             return bytes(received)
-        said = clean_line(received[:2_000].decode("utf-8", "replace"), 200)
+        said = self._redactor.line(received.decode("utf-8", "replace"), 200)
         told = f"it answers {status}{f': {said}' if said else ''}"
         if status in (408, 425, 429) or status >= 500:
             raise _Refused(told, pause=_retry_after(response.headers.get("retry-after")))

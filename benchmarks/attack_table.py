@@ -70,7 +70,7 @@ def request(name: str, make: Callable[[], bytes], times: int = 1) -> Attack:
 
 
 def code(name: str, make: Callable[[], str]) -> Attack:
-    """A program that is hard to check before it runs."""
+    """A program that is hard to check before it runs, if it is no longer than those that are checked: 64 KiB."""
     return request(name, lambda: tool("execute_code", code=make(), timeout=PROGRAM_SECONDS))
 
 
@@ -78,6 +78,7 @@ MANY_WORDS = "' '.join(f'word{n} creates{n}' for n in range(1_200))"
 READS = "import time\ntime.sleep(2)"
 
 PROGRAMS = [
+    program("a harmless one, as the control", "import time\ntime.sleep(1)\nsum(range(1000))"),
     raw("1,000 calls of 16 MiB", """calls('{"how":"never","x":"%s"}' % ("x" * (16 * 2**20 - 100)), 1_000)"""),
     raw("3 calls of 16 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (5 * 10**6)), 3)"""),
     raw("200 calls of 2 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (7 * 10**5)), 200)"""),
@@ -182,8 +183,8 @@ MB = 10**6
 def _functions() -> str:
     """Functions that call one another, each within a `try`."""
     return "\n".join(
-        f"def f{n}():\n    try: f{(n * 7 + 1) % 3_000}(); f{(n * 3 + 2) % 3_000}()\n    except KeyError: f{n}()"
-        for n in range(3_000)
+        f"def f{n}():\n    try: f{(n * 7 + 1) % 800}(); f{(n * 3 + 2) % 800}()\n    except KeyError: f{n}()"
+        for n in range(800)
     )
 
 
@@ -220,33 +221,34 @@ REQUESTS = [
     code("a program of one comment of 4 MB", lambda: "#" + "a" * (4 * MB) + "\n1"),
     code("a program of one text of 4 MB", lambda: f"len({'a' * (4 * MB)!r})"),
     code("a program of 100,000 lines", lambda: "\n".join(f"x{n} = {n}" for n in range(100_000))),
-    code("a program of 10,000 calls of tools", lambda: _calls(10_000)),
+    code("a program of 2,000 calls of tools", lambda: _calls(2_000)),
     code("a program of 100,000 calls of tools", lambda: _calls(100_000)),
-    code("a program of 100,000 lists", lambda: "x = [" + "[]," * 100_000 + "]"),
+    code("a program of 20,000 lists", lambda: "x = [" + "[]," * 20_000 + "]"),
+    code("a program of 30,000 names", lambda: "a = 1\nx = [" + "a," * 30_000 + "]"),
     code("a program of 4 MB of brackets", lambda: "[" * (4 * MB)),
     code(
         "a program nested 90 deep",
         lambda: "x = " + "[" * 90 + "]" * 90 + "\nfrom servers.plain import attack\nattack(x=x)",
     ),
-    code("a program of a long sum", lambda: "x = " + "1 + " * 200_000 + "1"),
+    code("a program of a long sum", lambda: "x = " + "1 + " * 16_000 + "1"),
     code(
         "a program of a long sum of calls", lambda: "from servers.plain import attack\nx = " + "attack() + " * 900 + "1"
     ),
     code("a program of a long chain", lambda: "from servers.plain import attack\nx = attack()" + ".a['b']" * 900),
-    code("a program of nots", lambda: "x = " + "not " * 500_000 + "1"),
+    code("a program of nots", lambda: "x = " + "not " * 16_000 + "1"),
     code(
-        "a program of 3,000 functions", lambda: "from servers.plain import attack\n" + _functions() + "\nf0()\nattack()"
+        "a program of 800 functions", lambda: "from servers.plain import attack\n" + _functions() + "\nf0()\nattack()"
     ),
     code(
-        "a program of 20,000 wrong imports",
-        lambda: "\n".join(f"from servers.plain import attck{n}" for n in range(20_000)),
+        "a program of 1,500 wrong imports",
+        lambda: "\n".join(f"from servers.plain import attck{n}" for n in range(1_500)),
     ),
-    code("a program of 20,000 unknown names", lambda: "\n".join(f"print(attackk{n})" for n in range(20_000))),
+    code("a program of 3,000 unknown names", lambda: "\n".join(f"print(attackk{n})" for n in range(3_000))),
     code(
-        "a program of 2,000 branches",
+        "a program of 700 branches",
         lambda: (
             "from servers.plain import attack\nx = attack()\n"
-            + "\n".join(f"if x == {n}: x = attack(a={n})['k{n}']\nelse: x = [x]" for n in range(2_000))
+            + "\n".join(f"if x == {n}: x = attack(a={n})['k{n}']\nelse: x = [x]" for n in range(700))
         ),
     ),
     code(
@@ -258,7 +260,7 @@ REQUESTS = [
     ),
     code("a program of loops in loops", lambda: "\n".join(" " * n + "for _ in range(9):" for n in range(19)) + " pass"),
     code("a program of one line of lambdas", lambda: "x = " + "lambda: " * 2_000 + "1"),
-    code("a program of f-strings", lambda: "\n".join(f"print(f'{{attack}}{n}{{{{}}}}')" for n in range(30_000))),
+    code("a program of f-strings", lambda: "\n".join(f"print(f'{{attack}}{n}{{{{}}}}')" for n in range(2_000))),
     request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 5_000), 50),
     request("50 programs at once", lambda: tool("execute_code", code="sum(range(200_000))"), 50),
     request("50 programs to check at once", lambda: tool("execute_code", code=_calls(1_000)), 50),

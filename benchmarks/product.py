@@ -95,10 +95,10 @@ class HostSession:
             raise NoAnswer(f"HTTP {response.status}: {data[:200].decode('utf-8', 'replace')}")
         self._session_id = response.headers.get("mcp-session-id") or self._session_id
         # Server-sent events: notifications may come first, the answer is last.
-        text = data.decode().replace("\r\n", "\n").rpartition("data: ")[2].partition("\n")[0]
-        answer: dict[str, Any] = json.loads(text)
+        events = [line[6:] for line in data.decode().splitlines() if line.startswith("data: {")]
+        answer: dict[str, Any] = json.loads(events[-1]) if events else {}
         if "result" not in answer:
-            raise NoAnswer(text[:200])
+            raise NoAnswer(data[:200].decode("utf-8", "replace"))
         result: dict[str, Any] = answer["result"]
         return result
 

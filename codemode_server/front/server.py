@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from io import TextIOBase
+from itertools import islice
 from typing import Any, Protocol, TextIO, cast
 
 import anyio
@@ -34,6 +35,13 @@ from codemode_server.front.meta_tools import (
 from codemode_server.front.sessions import Sessions
 from codemode_server.model import Session
 from codemode_server.sandbox.guest.similar_names import similar_name
+
+MAX_CHARACTERS = 20_000
+"""Characters of each argument but `code`: paths and queries, which answers quote."""
+_MAX_UNKNOWN = 5
+"""Arguments that do not exist, named in one answer."""
+_MAX_QUOTED = 100
+_MAX_URI = 2_000
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Sends one notification: how far (it has to grow), of how much if that is known, and a message of one line."""
@@ -128,6 +136,8 @@ class FrontServer(MCPServer[None]):
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents]:
+        if len(str(uri)) > _MAX_URI:
+            raise ResourceNotFoundError(f"a URI here has at most {_MAX_URI:,} characters")
         try:
             return [await self._meta_tools.read_resource(str(uri), self._sessions.session_of(context))]
         except CodemodeError as error:
@@ -202,28 +212,43 @@ def _progress(context: Context[None, Any] | None) -> Progress:
 
 
 def _checked(name: str, arguments: dict[str, Any]) -> object:
+    """The arguments of a meta-tool. What a message quotes of them is cut: it can be megabytes."""
     model = ARGUMENTS.get(name)
     if model is None:
         meant = similar_name(name, ARGUMENTS)
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(ARGUMENTS)}."
         raise MetaToolError(
-            f"There is no tool {name!r}; {hint} Tools of the servers behind are called from a program in execute_code."
+            f"There is no tool {_quoted(name)}; {hint} Tools of the servers behind are called from a program in "
+            "execute_code."
         )
+    takes = ", ".join(field + ("" if info.is_required() else "?") for field, info in model.model_fields.items())
+    for field, value in arguments.items():
+        if field != "code" and isinstance(value, str) and len(value) > MAX_CHARACTERS:
+            problem = f"{_quoted(field)} has {len(value):,} characters, more than {MAX_CHARACTERS:,}"
+            raise MetaToolError(f"{name}: {problem}. It takes {takes}.")
+    # Of many wrong arguments the first few say it.
+    few = {field: arguments[field] for field in model.model_fields if field in arguments}
+    few |= islice(((field, value) for field, value in arguments.items() if field not in few), _MAX_UNKNOWN)
     try:
-        return model.model_validate(arguments)
+        return model.model_validate(few)
     except ValidationError as error:
-        takes = ", ".join(field + ("" if info.is_required() else "?") for field, info in model.model_fields.items())
-        problems = "; ".join(_problem(detail, list(model.model_fields)) for detail in error.errors())
+        known = list(model.model_fields)
+        problems = "; ".join(_problem(detail, known) for detail in error.errors(include_url=False, include_input=False))
         raise MetaToolError(f"{name}: {problems}. It takes {takes}.") from error
 
 
 def _problem(detail: Any, known: list[str]) -> str:
-    field = ".".join(str(part) for part in detail["loc"])
+    name = ".".join(str(part) for part in detail["loc"])
+    field = _quoted(name)
     match detail["type"]:
         case "missing":
-            return f"{field!r} is required"
+            return f"{field} is required"
         case "extra_forbidden":
-            meant = similar_name(field, known)
-            return f"there is no argument {field!r}" + (f" (did you mean {meant!r}?)" if meant else "")
+            meant = similar_name(name, known)
+            return f"there is no argument {field}" + (f" (did you mean {meant!r}?)" if meant else "")
         case _:
-            return f"{field!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+            return f"{field}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")

@@ -269,6 +269,34 @@ async def test_a_wrong_argument_is_answered_with_what_is_right(tmp_path: Path) -
             assert answer.text == message
 
 
+HUGE: list[tuple[str, dict[str, Any], str]] = [
+    ("list_dir", {"path": "/a" * 2_000_000}, "'path' has 4,000,000 characters, more than 20,000"),
+    ("read_tool", {"path": "a" * 20_001}, "'path' has 20,001 characters"),
+    ("search_tools", {"query": "a" * 20_001}, "'query' has 20,001 characters"),
+    ("search_tools", {"query": "x", "server": "a" * 20_001}, "'server' has 20,001 characters"),
+    ("x" * 4_000_000, {}, "There is no tool 'xxx"),
+    ("list_dir", {f"x{n}": n for n in range(100_000)}, "there is no argument 'x0'"),
+    ("list_dir", {"y" * 1_000_000: 1}, "there is no argument 'yyy"),
+]
+
+
+async def test_the_answer_to_huge_arguments_is_short(tmp_path: Path) -> None:
+    async with product(tmp_path) as host:
+        for tool, arguments, message in HUGE:
+            answer = await host.call(tool, **arguments)
+            assert answer.result.is_error, tool
+            assert message in answer.text
+            assert len(answer.text) < 1_000
+
+
+async def test_arguments_of_the_longest_allowed_size_are_taken(tmp_path: Path) -> None:
+    """The control of the test above."""
+    async with product(tmp_path) as host:
+        assert not (await host.call("search_tools", query="issue " * 3_333)).result.is_error
+        assert "no folder" in (await host.call("list_dir", path="/" + "a" * 19_999)).text
+        assert (await host.call("execute_code", code=f"len({'a' * 100_000!r})")).content["value"] == 100_000
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "told"),
     [

@@ -116,15 +116,15 @@ class Preflight:
     async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
         from codemode_server.execution.preflight.reading import read
 
-        reading = read(code)
-        if reading is None and ("servers" not in code or len(code) > _LARGE):
+        is_large = len(code) > _LARGE
+        reading = await _worked(is_large, read, code)
+        if reading is None and ("servers" not in code or is_large):
             return []
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         catalog = self._catalog()
         if reading is None:
             return await anyio.to_thread.run_sync(_syntax_findings, code, catalog)
-        is_large = len(code) > _LARGE
         own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
         try:
             more = await self._by_types(own, is_large) if own.calls else []

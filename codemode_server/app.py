@@ -40,6 +40,8 @@ from codemode_server.search.habits import Habits
 from codemode_server.search.levels import Levels
 from codemode_server.storage.habit_store import HabitStore
 from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import VectorStore
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
@@ -50,6 +52,7 @@ _AFTER_HANDSHAKE_SECONDS = 0.05
 """Between the first answer to the host and our own start of processes, so that the answer is out first."""
 _WATCH_SECONDS = 1.0
 _INDEX_AFTER_SECONDS = 0.2
+_UPKEEP_AFTER_SECONDS = 0.5
 _AT_START = ("sandbox", "tracing", "search", "results", "state")
 """Sections that are read once; the others are taken over from an edited file at once."""
 _FIRST_LISTING_SECONDS = 10.0
@@ -71,7 +74,10 @@ class App:
         self.state_folder = state_folder(settings)
         self.redactor = Redactor(loaded.secrets)
         self.database = last_run.database
-        ledger = LedgerStore(self.database)
+        self._ownership = Ownership(self.state_folder)
+        retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
+        self._upkeep = Upkeep(self.state_folder, self._ownership, retention)
+        ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
         self.pool = upstream_pool(loaded, last_run.listings, lambda: self.redactor, self._listings_changed)
         self._catalog = last_run.catalog
         self._catalog_is_old = True
@@ -164,14 +170,17 @@ class App:
                 tasks.start_soon(app._after_handshake)
                 tasks.start_soon(app._keep_indexed)
                 tasks.start_soon(app.learning.keep)
+                tasks.start_soon(app._keep_bounded)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._watch, loaded.place)
                 try:
                     yield app
                 finally:
+                    app._upkeep.end()
                     tasks.cancel_scope.cancel()
         finally:
             app.learning.save()
+            app._ownership.close()
             app.kept.close()
             temporary.close()
             app.tracing.shutdown()
@@ -278,6 +287,11 @@ class App:
         """Remove what products that were killed have left of files."""
         if count := self.kept.clean_leftovers() + temporary.sweep():
             logger.info("removed %d folders of earlier runs that were killed", count)
+
+    async def _keep_bounded(self) -> None:
+        await self._connected.wait()
+        await anyio.sleep(_UPKEEP_AFTER_SECONDS)
+        await self._upkeep.run()
 
     async def _keep_indexed(self) -> None:
         """Index in the background, off the event loop, what would otherwise hold up the first search."""

@@ -390,6 +390,10 @@ class StateSettings(_Section):
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
     """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
     which are removed when the product ends."""
+    record_days: Number = Field(default=90, ge=0, le=36_500)
+    """How long executions and their calls are kept in the database, days; 0 for ever."""
+    record_mb: Number = Field(default=256, ge=0, le=1_048_576)
+    """How much they may take there, MiB; beyond it the oldest are deleted. 0 for no bound."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
     """If the database is damaged: `refuse` to start and say so, or `set_aside`: rename it and go on with a new one. A
     full disk, a lock or a missing permission is no damage."""

@@ -22,12 +22,13 @@ MAX_ERROR_CHARACTERS = 4 * 1024
 class ExecutionStatus(StrEnum):
     """The execution is …"""
 
-    RUNNING = "running"  # recorded; not settled yet, or the product died under it
+    RUNNING = "running"  # recorded; not settled yet
     SUCCEEDED = "succeeded"  # the program came to its end
     FAILED = "failed"  # the program raised, or is no Python
     LIMITED = "limit_exceeded"  # a limit ended it
     CANCELLED = "cancelled"  # the host or the person ended it
     CRASHED = "sandbox_failed"  # the sandbox died under it
+    INTERRUPTED = "interrupted"  # the product was killed in the middle of it; a later one noted that
 
 
 class CallStatus(StrEnum):

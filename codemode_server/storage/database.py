@@ -101,6 +101,13 @@ _MIGRATIONS = (
         PRIMARY KEY (server, tool)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE executions ADD COLUMN owner TEXT;
+    ALTER TABLE executions ADD COLUMN bytes INTEGER;
+    CREATE INDEX executions_running ON executions (owner) WHERE status = 'running';
+    CREATE INDEX executions_settled ON executions (settled_at, bytes);
+    CREATE INDEX executions_not_measured ON executions (settled_at) WHERE bytes IS NULL;
+    """,
 )
 
 

@@ -55,3 +55,26 @@ async def test_an_error_whose_type_and_text_are_large_leaves_a_few_kib(tmp_path:
     assert len(large) < 5_000
     assert small == ("KeyError: 'x'" if payloads == "all" else "KeyError"), "control"
     assert len(code) < 70_000
+
+
+async def test_a_program_that_calls_without_end_leaves_no_more_than_the_configured_size(tmp_path: Path) -> None:
+    """1 MiB is kept, and a sixteenth more may have been written since the last look at it, twice."""
+    state = {"dir": str(tmp_path / "state"), "payloads": "all", "record_mb": 1}
+    path = configuration(tmp_path, hostile(tmp_path, "plain"), state=state)
+    async with in_memory(path) as host:
+        for _ in range(8):
+            code = "from servers.plain import act\nfor _ in range(25):\n    act(how='ping', more='x' * 20_000)\n1"
+            await host.run(code)
+        ((calls,),) = query(tmp_path, "SELECT SUM(calls) FROM executions")
+        ((first,),) = query(tmp_path, "SELECT MIN(started_at) FROM executions")
+        await host.until(lambda: kept_bytes(tmp_path) < 1.2 * 2**20)
+        await host.run("1+1")
+    assert calls >= 25, "control: they were recorded"
+    assert query(tmp_path, f"SELECT 1 FROM executions WHERE started_at > {first}"), "the newest stay"
+
+
+def kept_bytes(folder: Path) -> int:
+    ((pages, free),) = query(
+        folder, "SELECT p.page_count, f.freelist_count FROM pragma_page_count p, pragma_freelist_count f"
+    )
+    return int((pages - free) * 4096)

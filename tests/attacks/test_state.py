@@ -144,6 +144,42 @@ async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_
             assert (await host.run(CALL)).value == "pong"
 
 
+async def test_on_a_disk_that_a_program_filled_the_next_one_can_free_it(tmp_path: Path) -> None:
+    """Nothing runs that can't be recorded, so space is put by for that, and put by again once there is some."""
+    with small_disk(tmp_path / "disk", "24m") as disk:
+        path = configuration(tmp_path, hostile(tmp_path, "plain"), state={"dir": str(disk / "state")})
+        reserve = disk / "state" / "reserve"
+        async with in_memory(path) as host:
+            await host.until(reserve.exists)
+            assert reserve.stat().st_blocks * 512 >= 4 * 2**20, "it takes the space"
+            filled = await host.run(FILLS)
+            assert filled.value in ("I/O error", "No space left on device"), filled.text
+            # What is left of the last page is used up by what is recorded, until that needs the reserve.
+            for _ in range(300):
+                assert (await host.run(CALL)).value == "pong"
+                if not reserve.exists():
+                    break
+            assert not reserve.exists(), "control: the disk was full"
+        async with in_memory(path) as host:
+            assert (await host.run(CALL)).value == "pong", "a product can also start"
+            assert (await host.run("import os\nos.remove('/workspace/large')\nos.listdir('/workspace')")).value == []
+        async with in_memory(path) as host:
+            await host.until(reserve.exists)
+            assert (await host.run(CALL)).value == "pong"
+
+
+FILLS = """
+told = None
+with open("/workspace/large", "wb", buffering=0) as file:
+    try:
+        for _ in range(64 * 16):
+            file.write(bytes(65536))
+    except OSError as error:
+        told = error.strerror
+told
+"""
+
+
 @pytest.mark.parametrize(
     "listing",
     [

@@ -276,7 +276,7 @@ server.run("stdio")
 async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_the_next_one_goes_on(
     tmp_path: Path,
 ) -> None:
-    """Its outcome is not known, and the record says no more than that."""
+    """The call's outcome is not known, and the record says no more than that; the execution was interrupted."""
     entered = tmp_path / "entered"
     (tmp_path / "stuck.py").write_text(STUCK)
     stuck = {"command": sys.executable, "args": [str(tmp_path / "stuck.py"), str(entered)]}
@@ -290,7 +290,8 @@ async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_th
     assert rows(state, "SELECT status, settled_at FROM executions") == [("running", None)]
     async with over_stdio(path) as host:
         assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
-    assert rows(state, "SELECT status FROM executions ORDER BY started_at") == [("running",), ("succeeded",)]
+        await host.until(lambda: rows(state, "SELECT 1 FROM executions WHERE status = 'running'") == [])
+    assert rows(state, "SELECT status FROM executions ORDER BY started_at") == [("interrupted",), ("succeeded",)]
     assert rows(state, "SELECT status FROM calls ORDER BY started_at") == [("started",), ("succeeded",)]
 
 

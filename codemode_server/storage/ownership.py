@@ -1,0 +1,45 @@
+"""Which executions a living product runs, so that those of a killed one can be told apart on a shared database."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from codemode_server.own_folder import OwnFolder, abandoned
+
+logger = logging.getLogger(__name__)
+
+
+class Ownership:
+    """This product's name as an owner, alive for as long as its folder is locked.
+
+    A lock, and no process number: it ends with kill -9 and with the machine, no later process can have the same, and
+    it holds between containers that share the state folder.
+    """
+
+    def __init__(self, state_folder: Path) -> None:
+        self._parent = state_folder / "running"
+        self._own: OwnFolder | None = None
+
+    def name(self) -> str | None:
+        """The owner to record with an execution; None where nothing can be locked."""
+        if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
+            self.close()
+            try:
+                self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._own = OwnFolder.make(self._parent)
+            except OSError as error:
+                logger.debug("executions are recorded without an owner: %s", error)
+                return None
+        return self._own.path.name
+
+    def dead(self) -> Iterator[OwnFolder]:
+        """The folders of products that were killed, taken over; their names are owners."""
+        return abandoned(self._parent)
+
+    def close(self) -> None:
+        """This product runs nothing any more."""
+        if self._own is not None:
+            self._own.remove()
+            self._own = None

@@ -1,0 +1,268 @@
+"""Keeps the state folder bounded: settles what killed products left, deletes what is too old or too much, gives the
+space back to the disk.
+
+All in a thread with a connection of its own, in transactions of some milliseconds with pauses between them, since the
+record is written to on the event loop meanwhile. Several products may do the same at once. What runs is never deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.errors import LedgerFull, LedgerUnavailable
+from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.ownership import Ownership
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = "codemode-server ended in the middle of it"
+"""The recorded error of an execution whose product was killed."""
+_DAY = 86_400.0
+_EVERY_SECONDS = 3_600.0
+_AGAIN_SECONDS = 60.0
+"""Between two passes while there is no reserve."""
+_LONGEST_SECONDS = 3 * _DAY
+"""No execution takes longer, so one that began before was interrupted, whoever ran it."""
+_PAUSE_SECONDS = 0.005
+_EXECUTIONS_AT_ONCE = 20
+_ROWS_AT_ONCE = 50
+_PAGES_AT_ONCE = 128
+_FREE_PAGES = 256
+"""Free pages that are left for what is written next."""
+_CONVERTED_BYTES = 32 * 2**20
+"""A database of an older version is rewritten, so that it can shrink, if it has at most this much: 0.2 seconds."""
+_SET_ASIDE = 2
+"""Damaged databases that stay where they were set aside, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long and how much of the record is kept; 0 for no bound."""
+
+    days: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    """A table whose rows can be made anew, and its bounds."""
+
+    table: str
+    key: str
+    time: str
+    content: str
+    days: int
+    bytes: int | None
+    """None where the store itself sees to it."""
+
+
+CACHES = (
+    _Cache("listings", "upstream, fingerprint", "stored_at", "listing", 90, 64 * 2**20),
+    _Cache("shapes", "upstream, tool, schemas", "stored_at", "observed", 180, 32 * 2**20),
+    _Cache("vectors", "model, key", "used_at", "vector", 90, None),
+    _Cache("habits", "server, tool", "used_at", "tool", 365, None),
+)
+_INTERRUPT = (
+    "UPDATE executions SET status = ?, error = ?, settled_at = ?,"
+    " calls = (SELECT COUNT(*) FROM calls WHERE calls.execution_id = executions.execution_id) WHERE status = 'running'"
+)
+
+
+class Upkeep:
+    """The upkeep of one state folder, by one product."""
+
+    def __init__(
+        self, folder: Path, ownership: Ownership, retention: Retention, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder = folder
+        self._ownership = ownership
+        self._retention = retention
+        self._clock = clock
+        self._written = 0
+        self._woken = anyio.Event()
+        self._is_ending = threading.Event()
+
+    def note_written(self, count: int) -> None:
+        """So many bytes were added to the record; after a sixteenth of its bound it is looked at. On the event loop."""
+        self._written += count
+        if self._retention.bytes and self._written > self._retention.bytes // 16:
+            self._written = 0
+            self._woken.set()
+
+    async def run(self) -> None:
+        """A pass now, each hour, and whenever much was written."""
+        while True:
+            has_reserve = await anyio.to_thread.run_sync(self.pass_once)
+            with anyio.move_on_after(_EVERY_SECONDS if has_reserve else _AGAIN_SECONDS):
+                await self._woken.wait()
+            self._woken = anyio.Event()
+
+    def end(self) -> None:
+        """Let a pass that is under way end after its current transaction."""
+        self._is_ending.set()
+
+    def pass_once(self) -> bool:
+        """Do what there is to do; gives whether the reserve is there. Blocks."""
+        try:
+            with closing(Database(self._folder)) as database:
+                self._settle_interrupted(database)
+                self._delete_records(database)
+                for cache in CACHES:
+                    self._delete_of(database, cache)
+                self._shrink(database)
+                self._forget_set_aside()
+                return database.reserve.take()
+        except (LedgerUnavailable, OSError) as error:
+            logger.warning("old records can't be deleted: %s", error)
+            return False
+
+    def _settle_interrupted(self, database: Database) -> None:
+        for owner in self._ownership.dead():
+            try:
+                self._settle(database, "owner = ?", owner.path.name)
+            except LedgerUnavailable:
+                owner.release()
+                raise
+            owner.remove()
+        self._settle(database, "started_at < ?", self._clock() - _LONGEST_SECONDS)
+
+    def _settle(self, database: Database, which: str, value: object) -> None:
+        """Its calls stay as they are: of one that was started and not settled the outcome is not known."""
+        with database.use() as connection:
+            connection.execute(
+                f"{_INTERRUPT} AND {which}",
+                (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value),
+            )
+
+    def _delete_records(self, database: Database) -> None:
+        self._measure(database)
+        limits = [self._clock() - self._retention.days * _DAY] if self._retention.days else []
+        if self._retention.bytes and (until := _too_much(database, self._retention.bytes)) is not None:
+            limits.append(until)
+        while limits and not self._is_ending.is_set():
+            with database.use() as connection:
+                rows = connection.execute(
+                    "SELECT execution_id FROM executions WHERE settled_at <= ? ORDER BY settled_at LIMIT ?",
+                    (max(limits), _EXECUTIONS_AT_ONCE),
+                ).fetchall()
+            if not rows:
+                return
+            self._delete(database, "calls", "execution_id, seq", f"execution_id IN ({_marks(rows)})", _flat(rows))
+            self._delete(database, "executions", "execution_id", f"execution_id IN ({_marks(rows)})", _flat(rows))
+
+    def _measure(self, database: Database) -> None:
+        """Note what each settled execution takes. Not when it is written: the sum over its calls takes a while."""
+        while not self._is_ending.is_set():
+            with database.use() as connection:
+                rows = connection.execute(
+                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM calls"  # noqa: S608
+                    " WHERE calls.execution_id = executions.execution_id), 0), execution_id FROM executions"
+                    " WHERE bytes IS NULL AND settled_at IS NOT NULL LIMIT ?",
+                    (_ROWS_AT_ONCE,),
+                ).fetchall()
+            if not rows:
+                return
+            with database.change() as connection:
+                connection.executemany("UPDATE executions SET bytes = ? WHERE execution_id = ?", rows)
+            self._is_ending.wait(_PAUSE_SECONDS)
+
+    def _delete_of(self, database: Database, cache: _Cache) -> None:
+        """Delete what was not used for long, and what is beyond the bound, the oldest first."""
+        old = self._clock() - cache.days * _DAY
+        self._delete(database, cache.table, cache.key, f"{cache.time} < ?", (old,))
+        if cache.bytes is None:
+            return
+        with database.use() as connection:
+            until = _beyond(
+                connection.execute(
+                    f"SELECT {cache.time}, {_size(cache.content)} FROM {cache.table} ORDER BY {cache.time} DESC"  # noqa: S608
+                ),
+                cache.bytes,
+            )
+        if until is not None:
+            self._delete(database, cache.table, cache.key, f"{cache.time} <= ?", (until,))
+
+    def _delete(self, database: Database, table: str, key: str, where: str, values: Sequence[object]) -> None:
+        count = _ROWS_AT_ONCE
+        statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
+        while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
+            with database.use() as connection:
+                count = connection.execute(statement, (*values, _ROWS_AT_ONCE)).rowcount
+            self._is_ending.wait(_PAUSE_SECONDS)
+
+    def _shrink(self, database: Database) -> None:
+        """Give free pages back to the disk. A large database of an older version can't; it uses them again."""
+        with suppress(LedgerFull), database.use() as connection:
+            if _pragma(connection, "auto_vacuum") == 0:
+                used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+                if used * _pragma(connection, "page_size") > _CONVERTED_BYTES:
+                    return
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("VACUUM")
+            if _pragma(connection, "freelist_count") <= _FREE_PAGES:
+                return
+            while _pragma(connection, "freelist_count") > _FREE_PAGES and not self._is_ending.is_set():
+                # `execute` would make one step, which frees one page: the statement gives rows without columns.
+                connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+                self._is_ending.wait(_PAUSE_SECONDS)
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _forget_set_aside(self) -> None:
+        names = sorted(path.name for path in self._folder.glob(f"{FILE_NAME}.damaged-*-*[0-9]"))
+        for name in names[:-_SET_ASIDE]:
+            for suffix in ("", "-wal", "-shm"):
+                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def _size(column: str) -> str:
+    return f"LENGTH(CAST(COALESCE({column}, '') AS BLOB))"
+
+
+_EXECUTION_BYTES = f"300 + {_size('code')} + {_size('error')}"
+_CALL_BYTES = f"200 + {_size('arguments')} + {_size('result')} + {_size('error')}"
+"""With what the fields of fixed size and the indexes take, about."""
+
+
+def _too_much(database: Database, most: int) -> float | None:
+    """Up to which time of settlement executions have to go, so that nine tenths of `most` bytes are left."""
+    settled = "FROM executions WHERE settled_at IS NOT NULL"
+    with database.use() as connection:
+        (total,) = connection.execute(f"SELECT SUM(bytes) {settled}").fetchone()
+        if (total or 0) <= most:
+            return None
+        newest_first = f"SELECT settled_at, COALESCE(bytes, 0) {settled} ORDER BY settled_at DESC"
+        return _beyond(connection.execute(newest_first), most * 9 // 10)
+
+
+def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float | None:
+    """The time of the first that does not fit any more; None if all fit."""
+    total = 0
+    for at, size in newest_first:
+        total += size
+        if total > most_bytes:
+            return at
+    return None
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+def _marks(rows: Sequence[object]) -> str:
+    return ", ".join("?" * len(rows))
+
+
+def _flat(rows: Sequence[tuple[str]]) -> tuple[str, ...]:
+    return tuple(value for (value,) in rows)

@@ -1,0 +1,108 @@
+"""The reserve: space that a full disk still has for the record, on real small disks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from codemode_server.errors import LedgerFull
+from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.model import ExecutionId
+from codemode_server.storage.database import Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.reserve import SIZE_BYTES, Reserve
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path, left: int = 0) -> Path:
+    """Fill a disk up to so many bytes."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            if left and os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize <= left:
+                break
+    return filler
+
+
+def free(disk: Path) -> int:
+    status = os.statvfs(disk)
+    return status.f_bavail * status.f_frsize
+
+
+def test_it_takes_the_space_once_and_gives_it_up_once(disk: Path) -> None:
+    reserve, before = Reserve(disk), free(disk)
+    assert reserve.take()
+    assert reserve.take()
+    assert before - free(disk) == SIZE_BYTES
+    assert (disk / "reserve").stat().st_mode & 0o777 == 0o600
+    assert reserve.give_up()
+    assert not reserve.give_up()
+    assert free(disk) == before
+
+
+def test_it_is_not_what_fills_the_disk(disk: Path) -> None:
+    filler = fill(disk, left=3 * SIZE_BYTES)
+    assert not Reserve(disk).take()
+    filler.unlink()
+    assert Reserve(disk).take()
+
+
+def test_a_write_of_the_record_that_finds_the_disk_full_is_done_with_the_reserve(
+    disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(Database(disk)) as database:
+        ledger = LedgerStore(database)
+
+        def write(name: str) -> None:
+            start = ExecutionStart(ExecutionId(name), "s", "c", "wasm", "x" * 50_000)
+            ledger.record_execution_started(start)
+
+        write("before")
+        assert database.reserve.take()
+        fill(disk)
+        for number in range(5):
+            write(f"x{number}")
+        assert not database.reserve.is_held
+        assert "reserve of 4 MiB is used up" in caplog.text
+        fill(disk)
+        with suppress(LedgerFull):
+            for number in range(50):
+                write(f"y{number}")
+        with pytest.raises(LedgerFull, match="Free some disk space"):
+            write("z")
+        (disk / "filler").unlink()
+        write("after")
+        with database.use() as connection:
+            names = {name for (name,) in connection.execute("SELECT execution_id FROM executions")}
+    assert {"before", *(f"x{number}" for number in range(5)), "after"} <= names
+
+
+def test_a_database_on_a_full_disk_is_opened_with_the_reserve(disk: Path) -> None:
+    with closing(Database(disk)) as database:
+        assert database.reserve.take()
+    fill(disk)
+    with closing(Database(disk)) as database:
+        assert not database.reserve.is_held
+        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x"), "s", "c", "wasm", None))
+
+
+def test_what_a_killed_product_left_unfinished_is_made_anew(disk: Path) -> None:
+    (disk / "reserve.new").write_bytes(b"x" * 1_000)
+    assert Reserve(disk).take()
+    assert [path.name for path in disk.iterdir()] == ["reserve"]

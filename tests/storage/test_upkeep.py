@@ -1,0 +1,298 @@
+"""The state folder stays bounded: what is too old or too much is deleted and the disk gets the space back, executions
+of killed products are settled, and what runs or is new stays.
+
+Each store is filled past its bound; the control is what must still be there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.gateway.ledger import CallStart, CallStatus, ExecutionStart, ExecutionStatus
+from codemode_server.model import ExecutionId
+from codemode_server.storage import upkeep as upkeep_module
+from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.upkeep import CACHES, INTERRUPTED, Retention, Upkeep
+
+ROOT = Path(__file__).parents[2]
+DAY = 86_400.0
+UNBOUNDED = Retention(0, 0)
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def change(folder: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def names(folder: Path) -> list[str]:
+    return [name for (name,) in rows(folder, "SELECT execution_id FROM executions ORDER BY execution_id")]
+
+
+def record(folder: Path, *names: str, calls: int = 1, size: int = 10, settled: bool = True) -> None:
+    """Executions, each with calls whose results have that many bytes."""
+    with closing(Database(folder)) as database:
+        ledger = LedgerStore(database)
+        for name in map(ExecutionId, names):
+            ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", None))
+            for seq in range(1, calls + 1):
+                ledger.record_call_started(CallStart(name, seq, "github", "list", "allow", "default", "{}"))
+                ledger.record_call_settled(name, seq, CallStatus.SUCCEEDED, 1.0, size, "x" * size, None)
+            if settled:
+                ledger.record_execution_settled(name, ExecutionStatus.SUCCEEDED, None, calls, 1.0)
+
+
+def keep(folder: Path, retention: Retention = UNBOUNDED, *, clock: Callable[[], float] = time.time) -> Upkeep:
+    """One pass, by a product of its own."""
+    upkeep = Upkeep(folder, Ownership(folder), retention, clock=clock)
+    upkeep.pass_once()
+    return upkeep
+
+
+RUNS = """
+import sys
+from pathlib import Path
+from codemode_server.gateway.ledger import CallStart, ExecutionStart
+from codemode_server.storage.database import Database
+from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.ownership import Ownership
+folder = Path(sys.argv[1])
+ledger = LedgerStore(Database(folder), Ownership(folder))
+ledger.record_execution_started(ExecutionStart("x1", "s", "c", "wasm", None))
+ledger.record_call_started(CallStart("x1", 1, "github", "list", "allow", "default", "{}"))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+STATES = "SELECT executions.status, calls.status FROM executions JOIN calls USING (execution_id)"
+
+
+class TestAnExecution:
+    def test_of_a_killed_product_is_interrupted_and_its_call_stays_unknown(self, tmp_path: Path) -> None:
+        product = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(RUNS), str(tmp_path)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert product.stdout
+            assert product.stdout.readline() == b"ready\n"
+            keep(tmp_path)
+            assert rows(tmp_path, STATES) == [("running", "started")], "control: its product lives"
+        finally:
+            os.kill(product.pid, signal.SIGKILL)
+            product.communicate(timeout=10)
+        keep(tmp_path)
+        assert rows(tmp_path, STATES) == [("interrupted", "started")]
+        assert rows(tmp_path, "SELECT error, calls, settled_at IS NULL FROM executions") == [(INTERRUPTED, 1, 0)]
+        assert list((tmp_path / "running").iterdir()) == [], "nothing is left of it"
+
+    def test_of_this_product_goes_on(self, tmp_path: Path) -> None:
+        ownership = Ownership(tmp_path)
+        with closing(Database(tmp_path)) as database:
+            ledger = LedgerStore(database, ownership)
+            ledger.record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
+            Upkeep(tmp_path, ownership, Retention(1, 1)).pass_once()
+            ledger.record_execution_settled(ExecutionId("x1"), ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+        assert rows(tmp_path, "SELECT status FROM executions") == [("succeeded",)]
+        ownership.close()
+        assert list((tmp_path / "running").iterdir()) == []
+
+    @pytest.mark.parametrize("days", [2, 4])
+    def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:
+        """Those of a product of an older version, which may live."""
+        record(tmp_path, "x1", settled=False)
+        keep(tmp_path, clock=lambda: time.time() + days * DAY)
+        assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted" if days > 3 else "running",)]
+
+    def test_whose_owner_s_folder_was_tidied_up_gets_another_owner(self, tmp_path: Path) -> None:
+        ownership = Ownership(tmp_path)
+        first = ownership.name()
+        assert first == ownership.name(), "control"
+        keep_folder = tmp_path / "running"
+        for path in (keep_folder / str(first) / "lock", keep_folder / str(first), keep_folder):
+            path.unlink() if path.is_file() else path.rmdir()
+        assert ownership.name() not in (first, None)
+        ownership.close()
+
+
+class TestByAge:
+    def test_executions_and_their_calls_are_deleted_and_newer_and_running_ones_stay(self, tmp_path: Path) -> None:
+        record(tmp_path, *(f"old{number:03}" for number in range(120)), calls=3)
+        change(tmp_path, "UPDATE executions SET settled_at = settled_at - ?", 91 * DAY)
+        record(tmp_path, "young")
+        record(tmp_path, "runs", settled=False)
+        keep(tmp_path, Retention(90, 0))
+        assert names(tmp_path) == ["runs", "young"]
+        assert rows(tmp_path, "SELECT execution_id FROM calls ORDER BY 1") == [("runs",), ("young",)]
+
+    def test_nothing_is_deleted_without_a_bound(self, tmp_path: Path) -> None:
+        record(tmp_path, "old", size=100_000)
+        change(tmp_path, "UPDATE executions SET settled_at = 1")
+        keep(tmp_path, UNBOUNDED)
+        assert names(tmp_path) == ["old"]
+
+    @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache.table)
+    def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Any) -> None:
+        fill(tmp_path, cache, 120, age_days=cache.days + 1)
+        fill(tmp_path, cache, 1, first=1_000)
+        keep(tmp_path)
+        assert rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") == [(1,)]
+
+
+def fill(folder: Path, cache: Any, count: int, *, first: int = 0, size: int = 10, age_days: float = 0) -> None:
+    """Rows of a cache's table, each older than the next by a second."""
+    with closing(Database(folder)) as database, database.change() as connection:
+        columns = connection.execute(f"SELECT name, type FROM pragma_table_info('{cache.table}')").fetchall()
+        for number in range(first, first + count):
+            values = [
+                time.time() - age_days * DAY + number
+                if name == cache.time
+                else (b"x" if kind == "BLOB" else "x") * size
+                if name == cache.content
+                else 1.0
+                if kind == "REAL"
+                else f"{name}{number}"
+                for name, kind in columns
+            ]
+            if cache.table == "habits":
+                values[1] = f"tool{number}"
+            connection.execute(f"INSERT INTO {cache.table} VALUES ({', '.join('?' * len(values))})", values)
+
+
+class TestBySize:
+    def test_the_oldest_executions_are_deleted_and_the_disk_gets_their_space(self, tmp_path: Path) -> None:
+        record(tmp_path, "a_runs", settled=False)
+        for number in range(80):
+            record(tmp_path, f"x{number:03}", calls=10, size=16_000)
+        before = sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
+        keep(tmp_path, Retention(0, 2 * 2**20))
+        ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM executions")
+        assert 1.5 * 2**20 < total <= 2 * 2**20
+        left = names(tmp_path)
+        assert left == ["a_runs", *(f"x{number:03}" for number in range(80 - len(left) + 1, 80))], "the newest"
+        assert rows(
+            tmp_path, "SELECT COUNT(*) FROM calls WHERE execution_id NOT IN (SELECT execution_id FROM executions)"
+        ) == [(0,)]
+        assert before > 12 * 2**20, "control"
+        ((pages,),) = rows(tmp_path, "PRAGMA page_count")
+        assert pages * 4096 < 4 * 2**20
+        assert (tmp_path / f"{FILE_NAME}").stat().st_size < 4.5 * 2**20
+
+    def test_a_record_that_is_small_enough_stays_whole(self, tmp_path: Path) -> None:
+        record(tmp_path, "x1", "x2", calls=10, size=16_000)
+        keep(tmp_path, Retention(90, 2 * 2**20))
+        assert names(tmp_path) == ["x1", "x2"]
+        ((first,), _) = rows(tmp_path, "SELECT bytes FROM executions")
+        assert 160_000 < first < 165_000
+
+    @pytest.mark.parametrize("cache", [one for one in CACHES if one.bytes], ids=lambda cache: cache.table)
+    def test_the_oldest_of_a_cache_are_deleted(self, tmp_path: Path, cache: Any) -> None:
+        fill(tmp_path, cache, 70, size=2**20, age_days=1)
+        keep(tmp_path)
+        most = cache.bytes // 2**20
+        assert rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") == [(most,)]
+        kept = [row[0] for row in rows(tmp_path, f"SELECT upstream FROM {cache.table} ORDER BY {cache.time}")]
+        assert kept == [f"upstream{number}" for number in range(70 - most, 70)], "the newest"
+
+    def test_the_file_of_an_older_version_is_rewritten_and_shrinks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+            for script in _MIGRATIONS[:4]:
+                connection.executescript(script)
+            connection.execute("PRAGMA user_version = 4")
+        for number in range(30):
+            record(tmp_path, f"x{number:03}", calls=10, size=16_000)
+        file = tmp_path / FILE_NAME
+        with monkeypatch.context() as patch:
+            patch.setattr(upkeep_module, "_CONVERTED_BYTES", 2**20)
+            keep(tmp_path, Retention(0, 2 * 2**20))
+        assert rows(tmp_path, "PRAGMA auto_vacuum") == [(0,)], "too large to be rewritten while programs run"
+        assert file.stat().st_size > 4 * 2**20
+        keep(tmp_path, Retention(0, 2 * 2**20))
+        assert rows(tmp_path, "PRAGMA auto_vacuum") == [(2,)]
+        assert file.stat().st_size < 4 * 2**20
+        assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+
+    def test_of_damaged_files_that_were_set_aside_the_newest_two_stay(self, tmp_path: Path) -> None:
+        Database(tmp_path).close()
+        for day in range(1, 5):
+            for suffix in ("", "-wal"):
+                (tmp_path / f"{FILE_NAME}.damaged-2026010{day}-120000{suffix}").touch()
+        keep(tmp_path)
+        left = sorted(path.name.partition("damaged-")[2] for path in tmp_path.glob("*.damaged-*"))
+        assert left == ["20260103-120000", "20260103-120000-wal", "20260104-120000", "20260104-120000-wal"]
+
+
+def test_two_products_may_delete_at_once_while_a_third_writes(tmp_path: Path) -> None:
+    for number in range(40):
+        record(tmp_path, f"x{number:03}", calls=20, size=4_000)
+    retention = Retention(0, 2**20)
+    threads = [threading.Thread(target=keep, args=(tmp_path, retention)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    record(tmp_path, *(f"y{number:03}" for number in range(20)), calls=5)
+    for thread in threads:
+        thread.join()
+    keep(tmp_path, retention)
+    assert {f"y{number:03}" for number in range(20)} <= set(names(tmp_path)), "the newest stay"
+    ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM executions")
+    assert total <= 2**20
+    assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_an_end_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
+    record(tmp_path, *(f"x{number:03}" for number in range(50)))
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
+    upkeep.end()
+    upkeep.pass_once()
+    assert len(names(tmp_path)) == 50
+    keep(tmp_path, Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
+    assert names(tmp_path) == []
+
+
+async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), Retention(0, 2**20))
+    with closing(Database(tmp_path)) as database:
+        ledger = LedgerStore(database, None, upkeep.note_written)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upkeep.run)
+            with anyio.fail_after(20):
+                while not (tmp_path / "reserve").exists():  # the first pass is done
+                    await anyio.sleep(0.01)
+                number = 0
+                while number < 1_000 and (number < 100 or len(names(tmp_path)) == number):
+                    number += 1
+                    start = ExecutionStart(ExecutionId(f"x{number:04}"), "s", "c", "wasm", "x" * 16_000)
+                    ledger.record_execution_started(start)
+                    ledger.record_execution_settled(start.execution_id, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+                    await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+    assert len(names(tmp_path)) < number
+
+
+def test_a_folder_that_can_not_be_used_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "state").write_text("a file")
+    keep(tmp_path / "state")
+    assert "old records can't be deleted: the record" in caplog.text

@@ -66,7 +66,14 @@ def upstream(server: str, how: str, then: str = "pass") -> Attack:
 
 
 def request(name: str, make: Callable[[], bytes], times: int = 1) -> Attack:
-    return Attack(f"request: {name}", lambda: [make()] * times, is_at_once=times > 1)
+    if times == 1:
+        return Attack(f"request: {name}", lambda: [make()])
+
+    def bodies() -> list[bytes]:
+        body = make()
+        return [body.replace(b'"attack"', str(number).encode(), 1) for number in range(times)]
+
+    return Attack(f"request: {name}", bodies, is_at_once=True)
 
 
 def code(name: str, make: Callable[[], str]) -> Attack:
@@ -263,7 +270,7 @@ REQUESTS = [
     code("a program of f-strings", lambda: "\n".join(f"print(f'{{attack}}{n}{{{{}}}}')" for n in range(2_000))),
     request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 5_000), 50),
     request("50 programs at once", lambda: tool("execute_code", code="sum(range(200_000))"), 50),
-    request("50 programs to check at once", lambda: tool("execute_code", code=_calls(1_000)), 50),
+    request("50 programs to check at once", lambda: tool("execute_code", code=_calls(500), timeout=1), 50),
     request("50 bodies of 4 MB at once", lambda: tool("list_dir", path="a" * (4 * MB)), 50),
 ]
 

@@ -264,7 +264,8 @@ class LimitSettings(_Section):
     value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
     """Size of the value a program returns, as JSON, bytes."""
     programs: Number = Field(default=4, ge=1, le=64)
-    """Programs that run at once; more wait for `queue_seconds`."""
+    """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
+    takes the last place while it has another, so that no session holds up the rest."""
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
     workspace_mb: Number = Field(default=256, ge=1)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -22,6 +23,7 @@ from codemode_server.errors import CodemodeError, LedgerUnavailable, LimitExceed
 from codemode_server.execution.kept import LARGE_BYTES, Item, KeptResults, NotKept
 from codemode_server.execution.preflight.preflight import Checked
 from codemode_server.execution.showing import ShownFile
+from codemode_server.execution.turns import QueuePlace, Turns
 from codemode_server.execution.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import (
@@ -62,16 +64,6 @@ class Phase(StrEnum):
     PREPARING = "preparing"  # the sandbox backend is not ready yet
     CHECKING = "checking"
     RUNNING = "running"  # handed to the backend; its code runs once `Execution.begun` is set
-
-
-@dataclass(slots=True)
-class QueuePlace:
-    """Where a waiting program stands."""
-
-    place: int
-    """1 for the next."""
-    waiting: int
-    running: int
 
 
 @dataclass(slots=True)
@@ -139,9 +131,7 @@ class Executor:
         self._redactor = redactor
         self._payloads: Payloads = payloads
         self._customer = customer
-        self._running = 0
-        self._queue: list[Execution] = []
-        self._turn_free = anyio.Condition()
+        self._turns = Turns()
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -178,7 +168,13 @@ class Executor:
         started = time.perf_counter()
         try:
             with execution.scope:
-                async with self._turn(execution):
+                turn = self._turns.turn(
+                    execution.session,
+                    self._limits(),
+                    on_wait=partial(setattr, execution, "phase", Phase.QUEUED),
+                    on_place=partial(setattr, execution, "queue"),
+                )
+                async with turn:
                     await self._run(execution, span)
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.CANCELLED
@@ -193,42 +189,6 @@ class Executor:
         finally:
             execution.milliseconds = (time.perf_counter() - started) * 1e3
             self._settle(execution, span)
-
-    @asynccontextmanager
-    async def _turn(self, execution: Execution) -> AsyncIterator[None]:
-        """A place among `limits.programs`, waited for in order and at most `limits.queue_seconds`."""
-        limits = self._limits()
-        with anyio.move_on_after(limits.queue_seconds) as patience:
-            async with self._turn_free:
-                self._queue.append(execution)
-                self._count_queue()
-                try:
-                    while self._running >= limits.programs or self._queue[0] is not execution:
-                        execution.phase = Phase.QUEUED
-                        await self._turn_free.wait()
-                    self._running += 1
-                finally:
-                    self._queue.remove(execution)
-                    self._count_queue()
-                    self._turn_free.notify_all()
-        if patience.cancelled_caught:
-            raise LimitExceeded(
-                f"{limits.programs} programs are running already, and none ended within {limits.queue_seconds:g} s; "
-                "try again later (the user can raise limits.programs or limits.queue_seconds)",
-                setting="limits.programs",
-            )
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                async with self._turn_free:
-                    self._running -= 1
-                    self._count_queue()
-                    self._turn_free.notify_all()
-
-    def _count_queue(self) -> None:
-        for place, waiting in enumerate(self._queue, 1):
-            waiting.queue = QueuePlace(place, len(self._queue), self._running)
 
     async def _run(self, execution: Execution, span: Span) -> None:
         session = execution.session

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.execution.executor import Execution, Phase, QueuePlace
+from codemode_server.execution.executor import Execution, Phase
+from codemode_server.execution.turns import QueuePlace
 from codemode_server.front.progress import Meter, progress_line
 from codemode_server.gateway.gateway import Caller, CallInFlight
 from codemode_server.model import ExecutionId, Session

@@ -67,6 +67,7 @@ class App:
 
         Raises:
             LedgerUnavailable: the database can't be used.
+            NotPrivate: another user could have made a folder of the state.
         """
         last_run = last_run or LastRun.read(loaded)
         self.loaded = loaded
@@ -90,6 +91,7 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
+        workspace.make()  # now, since a folder that can't be used ends the product
         self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
         self.learning = learned_types(lambda: self.loaded.settings, self.database)
         self.habits = Habits(HabitStore(self.database), is_on=settings.search.habits)

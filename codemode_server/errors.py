@@ -6,6 +6,7 @@
     ├── LedgerUnavailable      the person: the record can't be written (permissions, locked)
     │   ├── LedgerDamaged      its file is no sound database
     │   └── LedgerFull         the disk is full
+    ├── NotPrivate             the person: somebody else could write where the product keeps files (`private_files`)
     ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on

@@ -17,6 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder
 from codemode_server.redaction import Redactor
 from codemode_server.text import one_line
 
@@ -97,7 +98,7 @@ class _PrivateFile(RotatingFileHandler):
     """A log file that only its owner can read."""
 
     def _open(self) -> TextIOWrapper:
-        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = open_private(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
 
 
@@ -117,11 +118,10 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
     if folder is None:
         return
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        to_file = _PrivateFile(
-            folder / "codemode.log", maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
-        )
-    except OSError as error:
+        state_folder = private_folder(folder.parent, "state.dir in upstream.yaml", is_readable=True)
+        place = private_subfolder(state_folder, folder.name) / "codemode.log"
+        to_file = _PrivateFile(place, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8")
+    except (OSError, NotPrivate) as error:
         root.warning("no log file in %s: %s", folder, error)
         return
     _add(to_file, _Lines(redactor, _FORMAT))

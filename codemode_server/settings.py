@@ -382,8 +382,8 @@ class StateSettings(_Section):
     """What is kept between runs, and where."""
 
     dir: str | None = None
-    """Folder of the database and the workspaces; relative to the configuration file. Default: the user's data
-    folder."""
+    """Folder of the database and the workspaces; relative to the configuration file. It must be yours, and nobody else
+    may be able to write to a folder above it. Default: the user's data folder."""
     customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     """Whose workspace programs see as /workspace."""
     payloads: Literal["all", "shapes", "none"] = "shapes"

@@ -14,7 +14,7 @@ STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "cat
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {"child_process", "errors", "json_size", "model", "off_loop", "redaction", "settings", "text", "tokens"}
 NEUTRAL |= {"file_lock", "own_folder", "temporary", "untrusted_files"}
-NEUTRAL |= {"secret_spellings"}
+NEUTRAL |= {"secret_spellings", "private_files"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
 
 
@@ -47,6 +47,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         assert {name.rsplit(".", 1)[0] for name in imports(path)} <= {
             "codemode_server.errors",
             "codemode_server.file_lock",
+            "codemode_server.private_files",
             "codemode_server.own_folder",
             "codemode_server.model",
             "codemode_server.gateway.kept_shapes",

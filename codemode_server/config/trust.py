@@ -15,11 +15,13 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+
+from codemode_server.private_files import NotPrivate, is_own, open_private, private_folder
 
 Digests: TypeAlias = Mapping[str, str]
 """SHA-256 of each file that was read, by path; empty where there was no such file."""
@@ -47,10 +49,9 @@ def record(path: Path, digests: Digests) -> None:
 
     Raises:
         OSError: the record can't be written.
+        NotPrivate: somebody else could write it.
     """
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
+    folder = private_folder(_folder(), "$XDG_DATA_HOME")
     handle, temporary = tempfile.mkstemp(dir=folder)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -101,21 +102,11 @@ def _folder() -> Path:
 
 
 def _read(file: Path) -> Record | None:
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        if not _is_private(file.parent.lstat(), stat.S_ISDIR):
+    with suppress(OSError, NotPrivate, ValueError, TypeError, KeyError, AttributeError):
+        folder = file.parent.lstat()
+        if not stat.S_ISDIR(folder.st_mode) or not is_own(folder) or not is_own(file.lstat()):
             return None
-        with file.open("rb") as opened:
-            if not _is_private(os.fstat(opened.fileno()), stat.S_ISREG):
-                return None
+        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
             data = json.load(opened)
         return Record(Path(data["path"]), {str(name): str(digest) for name, digest in data["digests"].items()})
     return None
-
-
-def _is_private(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Whether nobody but this user could have written it."""
-    if not is_kind(status.st_mode):
-        return False
-    if not hasattr(os, "geteuid"):  # Windows: the folder belongs to the user's profile
-        return True
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022

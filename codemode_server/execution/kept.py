@@ -25,6 +25,7 @@ from typing import Literal
 from codemode_server.errors import CodemodeError, MetaToolError
 from codemode_server.model import Session
 from codemode_server.own_folder import OwnFolder, abandoned
+from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.sandbox.backend import Reply
 
 _MOST_ITEMS = 1_000
@@ -96,6 +97,8 @@ class KeptResults:
                 path = self._write(data)
             except OSError as error:
                 raise NotKept(f"it could not be written: {error.strerror or error}") from error
+            except NotPrivate as error:
+                raise NotKept(f"it could not be written: {error}") from error
             if item.name in self._stored:
                 self._forget(item.name)
             self._stored[item.name] = _Stored(item, session, path, self.clock())
@@ -135,6 +138,8 @@ class KeptResults:
     def clean_leftovers(self) -> int:
         """Remove what runs that were killed have left; gives how many."""
         count = 0
+        if self.folder.is_symlink():
+            return count
         for folder in abandoned(self.folder):
             folder.remove()
             count += 1
@@ -203,8 +208,8 @@ class KeptResults:
         if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
             if self._own is not None:
                 self._own.release()
-            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.folder.mkdir(mode=0o700, exist_ok=True)
+            state_folder = private_folder(self.folder.parent, "state.dir in upstream.yaml", is_readable=True)
+            private_subfolder(state_folder, self.folder.name)
             self._own = OwnFolder.make(self.folder)
         return self._own
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.errors import MetaToolError
+from codemode_server.private_files import private_folder, private_subfolder
 from codemode_server.text import clean_line
 
 _MAX_READ_BYTES = 1 << 20
@@ -31,12 +32,18 @@ class Workspace:
     """The folder that programs of one customer see as /workspace."""
 
     def __init__(self, state_folder: Path, customer: str) -> None:
+        self._state_folder, self._customer = state_folder, customer
         self.path = state_folder / "workspaces" / customer
 
     def make(self) -> Path:
-        """Create it; gives its path."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # `mode` is of the last folder only
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        """Create it; gives its path.
+
+        Raises:
+            NotPrivate: another user could have made it, or a link in its place.
+            OSError: it can't be made.
+        """
+        state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
+        private_subfolder(state_folder, "workspaces", self._customer)
         return self.path
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
@@ -87,7 +94,7 @@ class Workspace:
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
         descriptor, is_last = -1, False
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(self.make(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             for number, part in enumerate(parts, start=1):
                 is_last = number == len(parts)
                 step = os.open(

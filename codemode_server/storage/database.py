@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from codemode_server.errors import LedgerDamaged, LedgerFull
+from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 from codemode_server.file_lock import held
+from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.unusable import damaged, newer, unavailable
+from codemode_server.storage.unusable import ELSEWHERE, damaged, newer, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -266,6 +267,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
+    except NotPrivate as error:
+        raise LedgerUnavailable(f"the record {path} can't be used: {error}; or {ELSEWHERE}") from error
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     return connection
@@ -273,11 +276,14 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the file itself, made if it is not there."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    with suppress(OSError):
-        path.chmod(0o600)
-    return connection
+    private_folder(path.parent, is_readable=True)
+    for suffix in ("", "-wal", "-shm", "-journal", ".lock", ".damage-met"):
+        check_file(path.with_name(FILE_NAME + suffix))
+    # SQLite would follow a link, and make a file that others can read. Closing a file that is there would end the locks
+    # of this process's other connections.
+    with suppress(FileExistsError):
+        os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

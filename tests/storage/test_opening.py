@@ -182,12 +182,12 @@ def opened_as_nobody(folder: Path) -> str:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A folder that everybody may pass through and write to."""
+    """A folder that everybody may pass through and write to, but not exchange what is another's in it, as in /tmp."""
     for place in (tmp_path, *tmp_path.parents[:2]):
         place.chmod(0o755)
     made = tmp_path / "shared"
     made.mkdir()
-    made.chmod(0o777)
+    made.chmod(0o1777)
     return made
 
 
@@ -198,10 +198,11 @@ def test_a_folder_or_file_that_can_not_be_written_is_told_with_its_owner(shared:
     told = f"you may not write to {closed} (mode 555, user {os.getuid()}). Make that folder yours (chown), or set state"
     assert told in opened_as_nobody(closed)
     assert told in opened_as_nobody(closed / "state")
-    file = shared / FILE_NAME
-    file.touch(0o444)
-    assert f"you may not write to it (mode 444, user {os.getuid()}). Make it yours" in opened_as_nobody(shared)
-    assert list(shared.glob("*.damaged-*")) == []
+    file = shared / "control" / FILE_NAME
+    if os.getuid() == 0:
+        os.chown(file, 0, 0)
+        assert f"'{file}' belongs to root (uid 0); run codemode-server as that user" in opened_as_nobody(file.parent)
+    assert list(shared.rglob("*.damaged-*")) == []
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.own_folder import OwnFolder, abandoned
+from codemode_server.private_files import NotPrivate, private_folder
 from codemode_server.sandbox.microvm.machine import destroy
 
 _log = logging.getLogger(__name__)
@@ -37,13 +38,15 @@ class Run:
             SandboxUnavailable: it can't be made.
         """
         try:
-            self._runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self._runs, "MSB_HOME")
             self._own = OwnFolder.make(self._runs, digits=_DIGITS)
         except OSError as error:
             raise SandboxUnavailable(
                 f"the folder {self._runs} can't be used for microVMs: {error.strerror}; "
                 "make it writable, or set MSB_HOME to a folder that is"
             ) from error
+        except NotPrivate as error:
+            raise SandboxUnavailable(f"the folder for microVMs {error}") from error
 
     @property
     def folder(self) -> Path:

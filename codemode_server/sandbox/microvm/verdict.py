@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import platform
 import stat
 import sys
@@ -24,6 +23,7 @@ import anyio.to_thread
 import platformdirs
 
 from codemode_server.errors import SandboxUnavailable
+from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.microvm import runtime
 from codemode_server.settings import SandboxSettings
@@ -100,7 +100,7 @@ def recall(name: str, now: Callable[[], float] = time.time) -> Verdict | None:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             return None
-        if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+        if not is_own(status) or not is_own(path.parent.lstat()):
             return None
         kept = json.loads(path.read_text(encoding="utf-8"))
         verdict, at = Verdict(**kept["verdict"]), kept["at"]
@@ -119,9 +119,9 @@ def remember(name: str, verdict: Verdict, now: Callable[[], float] = time.time) 
         return
     text = json.dumps({"at": now(), "verdict": asdict(verdict)})
     try:
-        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder())
         with tempfile.NamedTemporaryFile("w", dir=folder(), prefix=".", delete=False, encoding="utf-8") as file:
             file.write(text)  # 0600 from the start
         Path(file.name).replace(folder() / f"{name}.json")
-    except OSError as error:
+    except (OSError, NotPrivate) as error:
         logger.debug("the verdict on microVMs can't be kept: %s", error)

@@ -24,6 +24,7 @@ import platformdirs
 
 from codemode_server import file_lock
 from codemode_server.errors import SandboxUnavailable
+from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.wasm import build
 
@@ -105,11 +106,9 @@ def _key(component: Path) -> str:
 
 def _make_private(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name == "posix":
-            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-                raise SandboxUnavailable(f"the cache folder '{folder}' belongs to somebody else; remove it")
-            folder.chmod(0o700)
+        private_folder(folder, "$XDG_CACHE_HOME")
+    except NotPrivate as error:
+        raise SandboxUnavailable(f"the cache folder {error}") from error
     except OSError as error:
         raise SandboxUnavailable(f"the cache folder '{folder}' can't be used: {error.strerror}") from error
 
@@ -120,7 +119,7 @@ def _is_sound(target: Path) -> bool:
         status = target.lstat()
         if not stat.S_ISREG(status.st_mode):
             return False
-        if os.name == "posix" and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+        if not is_own(status) or status.st_mode & 0o077:
             return False
         return _digest_path(target).read_text(encoding="ascii").strip() == _digest(target)
     except (OSError, ValueError):

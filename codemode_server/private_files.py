@@ -1,0 +1,256 @@
+"""Folders and files of the product's own: nobody but their owner can have put anything into them.
+
+Every path of the state and the caches is made and opened through this module: a folder that another user made, or could
+write to, may hold a link to a file of the person's, or native code of that user's.
+
+- A folder that settings name may be reached through links, if each belongs to this user or to root. Every folder above
+  it must belong to one of the two, and nobody else may write to it, unless it is sticky as `/tmp` is.
+- What stands in such a folder is never reached through a link, and belongs to this user.
+- What others may read or write is tightened, if it is this user's own.
+
+On Windows nothing is checked: the folders are in the user's profile.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from codemode_server.errors import CodemodeError
+from codemode_server.text import escaped
+
+_MAX_LINKS = 40
+_OTHERS, _OTHERS_WRITE = 0o077, 0o022
+
+
+class NotPrivate(CodemodeError):
+    """Raised when a path belongs to somebody else, or somebody else may write to it; the message says what mends it."""
+
+    code = "not_private"
+
+
+def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) -> Path:
+    """Make the folder, or check and tighten the one that is there; gives it without links.
+
+    `setting` is what would name another folder, for the message. If others could read it and `is_readable`, they still
+    can: a person may keep other files there.
+
+    Raises:
+        NotPrivate: somebody else could have put something there.
+        OSError: it can't be made.
+    """
+    if sys.platform == "win32":
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    try:
+        real = _checked_folder(Path(os.path.abspath(path)))  # noqa: PTH100 - `resolve` would follow links unchecked
+        _check_own_folder(real, _OTHERS_WRITE if is_readable else _OTHERS)
+    except NotPrivate as error:
+        other = f", or set {setting} to another folder" if setting else ""
+        raise NotPrivate(f"'{escaped(str(path))}' can't be used: {error}{other}") from None
+    return real
+
+
+def private_subfolder(parent: Path, *names: str) -> Path:
+    """Make folders within a private one, or check and tighten those that are there. No link is followed.
+
+    Raises:
+        NotPrivate: one of them is a link, or somebody else's.
+        OSError: one can't be made.
+    """
+    for name in names:
+        parent = parent / name
+        _make(parent)
+        _check_own_folder(parent)
+    return parent
+
+
+def open_private(path: Path, flags: int) -> int:
+    """A descriptor of a file in a private folder; what is made is 0600. No link is followed.
+
+    Raises:
+        NotPrivate: it is a link, no regular file, or somebody else's.
+        OSError: it can't be opened.
+    """
+    if sys.platform == "win32":
+        return os.open(path, flags, 0o600)
+    check_file(path)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        _check_file_status(path, os.fstat(descriptor))
+    except NotPrivate:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_file(path: Path) -> None:
+    """Check and tighten a file in a private folder, for what is opened by somebody else, such as SQLite.
+
+    Raises:
+        NotPrivate: it is a link, no regular file, or somebody else's.
+    """
+    if sys.platform == "win32":
+        return
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    _check_file_status(path, status)
+    if status.st_mode & _OTHERS:
+        path.chmod(0o600)
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user and nobody else may write to it."""
+    if sys.platform == "win32":
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def others_may_read(path: Path) -> bool:
+    """Whether another user of the machine may read the file, as far as modes tell."""
+    if sys.platform == "win32":
+        return False
+    try:
+        real = path.resolve()
+        return _allows_others(real.stat(), 0o4) and all(_allows_others(it.stat(), 0o1) for it in real.parents)
+    except OSError:
+        return False
+
+
+def _checked_folder(path: Path) -> Path:
+    """Walk down from the root, so that each step is checked before the next one is looked at."""
+    here, steps, links = Path(path.anchor), list(path.parts[1:]), 0
+    _check_parent(here, here.lstat())
+    while steps:
+        name = steps.pop(0)
+        if name == "..":
+            here = here.parent
+            continue
+        following = here / name
+        try:
+            status = following.lstat()
+        except FileNotFoundError:
+            _make(following)
+            status = following.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            if not _is_trusted(status.st_uid):
+                raise NotPrivate(f"the link '{escaped(str(following))}' belongs to {_name(status.st_uid)}; remove it")
+            if (links := links + 1) > _MAX_LINKS:
+                raise NotPrivate(f"'{escaped(str(following))}' is one of too many links")
+            target = following.readlink()
+            if target.is_absolute():
+                here = Path(target.anchor)
+            steps = [*(target.parts[1:] if target.is_absolute() else target.parts), *steps]
+        else:
+            if steps:
+                _check_parent(following, status)
+            here = following
+    return here
+
+
+def _make(folder: Path) -> None:
+    with suppress(FileExistsError):  # another product may make it as well; a link is not followed
+        folder.mkdir(mode=0o700)
+
+
+def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: bool = True) -> None:
+    """Only this user and root can put another thing in the place of what is in the folder."""
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(20, "Not a directory", str(folder))
+    if not _is_trusted(status.st_uid):
+        raise NotPrivate(
+            f"'{escaped(str(folder))}' belongs to {_name(status.st_uid)}, who could exchange what is in it"
+            f"{_remedy(folder)}"
+        )
+    if _allows_others(status, 0o2) and not (is_sticky_enough and status.st_mode & stat.S_ISVTX):
+        raise NotPrivate(f"others may write to '{escaped(str(folder))}'; run: chmod go-w {_quoted(folder)}")
+
+
+def _check_own_folder(folder: Path, forbidden: int = _OTHERS) -> None:
+    status = folder.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise NotPrivate(f"'{escaped(str(folder))}' is a link, which is not followed there; remove it")
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(20, "Not a directory", str(folder))
+    if sys.platform == "win32":
+        return
+    if status.st_uid == 0 != os.geteuid():  # what root keeps for this user is sound, but root alone can tighten it
+        _check_parent(folder, status, is_sticky_enough=False)
+        return
+    if status.st_uid != os.geteuid():
+        raise NotPrivate(
+            f"'{escaped(str(folder))}' belongs to {_name(status.st_uid)}, who could have put links into it"
+            f"{_remedy(folder)}"
+        )
+    if status.st_mode & forbidden:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~forbidden)
+
+
+def _check_file_status(path: Path, status: os.stat_result) -> None:
+    shown = escaped(str(path))
+    if stat.S_ISLNK(status.st_mode):
+        raise NotPrivate(f"'{shown}' is a link, which is not followed there; remove it")
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(21, "Is a directory", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise NotPrivate(f"'{shown}' is no regular file; remove it")
+    if sys.platform != "win32" and status.st_uid != os.geteuid():
+        raise NotPrivate(f"'{shown}' belongs to {_name(status.st_uid)}{_remedy(path)}")
+
+
+def _remedy(path: Path) -> str:
+    """For a wrong owner: in a container, for instance, a mounted folder often has another than the process."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return f"; run codemode-server as that user, or run: {sudo}chown {os.geteuid()} {_quoted(path)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(escaped(str(path)))
+
+
+def _is_trusted(uid: int) -> bool:
+    return uid in (0, os.geteuid()) or uid == _unmapped_root()
+
+
+def _unmapped_root() -> int | None:
+    """What stands for root, and for everybody else unknown, in a user namespace without root (rootless containers)."""
+    try:
+        if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
+            return None
+        return int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _allows_others(status: os.stat_result, access: int) -> bool:
+    """Whether somebody but the owner has this access (4 read, 2 write, 1 search)."""
+    if status.st_mode & access:
+        return True
+    return bool(status.st_mode & (access << 3)) and not _is_private_group(status.st_gid)
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether the group is this user's alone, as most Linux systems make one for each user."""
+    import grp
+    import pwd
+
+    try:
+        group, me = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return gid == me.pw_gid and group.gr_name == me.pw_name and set(group.gr_mem) <= {me.pw_name}
+
+
+def _name(uid: int) -> str:
+    import pwd
+
+    try:
+        return f"{escaped(pwd.getpwuid(uid).pw_name)} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"

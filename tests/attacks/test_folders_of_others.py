@@ -1,0 +1,156 @@
+"""Threat: another user of the machine made the state folder, or put a link into it, before the product used it.
+
+Rule: nothing is read, written or created through it; the command ends with a message that says what mends it. Another
+user's files are made by changing their owner, so those tests need root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from codemode_server.errors import CodemodeError, LedgerUnavailable, MetaToolError
+from codemode_server.execution.kept import Item, KeptResults, NotKept
+from codemode_server.execution.workspace import Workspace
+from codemode_server.model import Session
+from codemode_server.private_files import NotPrivate
+from codemode_server.sandbox.wasm import component
+from codemode_server.storage.database import FILE_NAME, Database
+from tests.attacks.kit import hostile
+from tests.attacks.test_state import served
+from tests.behaviour.product import configuration, in_memory
+
+SOMEBODY = 54_321
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make another user's files"
+)
+
+
+def victim(folder: Path) -> Path:
+    """A folder of the person's, with a file that a program must not see."""
+    target = folder / "documents"
+    target.mkdir()
+    (target / "diary.txt").write_text("private")
+    return target
+
+
+@needs_root
+def test_a_state_folder_that_another_user_made_is_not_used(tmp_path: Path) -> None:
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+    assert served(path).returncode == 0, "the control: the product makes it itself"
+    shutil.rmtree(tmp_path / "state")
+    (tmp_path / "state").mkdir()
+    os.chown(tmp_path / "state", SOMEBODY, SOMEBODY)
+    done = served(path)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr, done.stderr.decode()[-2000:]
+    assert f"belongs to uid {SOMEBODY}".encode() in done.stderr
+    assert f"chown 0 {tmp_path / 'state'}".encode() in done.stderr
+    assert b"state.dir in upstream.yaml" in done.stderr
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Path) -> None:
+    target = victim(tmp_path)
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+    program = "import pathlib\nsorted(path.name for path in pathlib.Path('/workspace').iterdir())"
+    async with in_memory(path) as host:
+        assert (await host.run("open('/workspace/own.txt', 'w').write('x')\n" + program)).value == ["own.txt"]
+    workspaces = tmp_path / "state" / "workspaces"
+    (workspaces / "default").rename(tmp_path / "aside")
+    (workspaces / "default").symlink_to(target)
+    with pytest.raises(NotPrivate, match="is a link"):
+        async with in_memory(path):
+            pass
+    shutil.rmtree(workspaces)
+    workspaces.symlink_to(tmp_path)
+    with pytest.raises(NotPrivate, match="is a link"):
+        Workspace(tmp_path / "state", "documents").make()
+    with pytest.raises((NotPrivate, MetaToolError)):
+        Workspace(tmp_path / "state", "documents").read(("diary.txt",))
+    with pytest.raises((NotPrivate, MetaToolError)):
+        Workspace(tmp_path / "state", "documents").list(())
+
+
+@pytest.mark.parametrize("name", [FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", f"{FILE_NAME}-journal"])
+def test_the_database_is_not_made_through_a_link(tmp_path: Path, name: str) -> None:
+    Database(tmp_path / "control").close()
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(LedgerUnavailable, match="is a link"):
+        Database(state)
+    assert not (tmp_path / "victim").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("name", [FILE_NAME, f"{FILE_NAME}-wal"])
+def test_a_database_of_another_user_is_not_opened(tmp_path: Path, name: str) -> None:
+    Database(tmp_path).close()
+    Database(tmp_path).close()  # the control
+    (tmp_path / name).touch()
+    os.chown(tmp_path / name, SOMEBODY, SOMEBODY)
+    with pytest.raises(LedgerUnavailable, match=f"belongs to uid {SOMEBODY}"):
+        Database(tmp_path)
+
+
+def test_no_file_of_the_database_is_readable_by_others(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        database = Database(tmp_path)
+        with database.change() as connection:
+            connection.execute("DELETE FROM habits")
+        files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        database.close()
+    finally:
+        os.umask(umask)
+    assert files == {FILE_NAME: 0o600, f"{FILE_NAME}-wal": 0o600, f"{FILE_NAME}-shm": 0o600}
+
+
+def test_results_are_not_kept_or_removed_through_a_link(tmp_path: Path) -> None:
+    """What a killed run left is removed at the next start, so a link would have had another folder emptied."""
+    target = victim(tmp_path)
+    (target / "album").mkdir()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "kept").symlink_to(target)
+    linked = KeptResults(tmp_path / "state" / "kept", lambda: 1_000, lambda: 1_000)
+    control = KeptResults(tmp_path / "state" / "other", lambda: 1_000, lambda: 1_000)
+    item = Item("x1", "text", 1)
+    assert control.keep(Session("s"), item, b"x") == item
+    with pytest.raises(NotKept, match="is a link"):
+        linked.keep(Session("s"), item, b"x")
+    assert linked.clean_leftovers() == 0
+    assert {path.name for path in target.iterdir()} == {"diary.txt", "album"}
+    control.close()
+
+
+async def test_the_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+    assert served(path).returncode == 0
+    log = state / "logs" / "codemode.log"
+    assert log.is_file(), "the control"
+    log.unlink()
+    log.symlink_to(tmp_path / "victim")
+    done = served(path)
+    assert (done.returncode, b"is a link" in done.stderr) == (0, True)
+    assert not (tmp_path / "victim").exists()
+
+
+@needs_root
+def test_native_code_is_not_loaded_from_another_users_folder(tmp_path: Path) -> None:
+    guest = component.checked_component()
+    real = component.cache_folder()
+    name = f"{component._key(guest)}.cwasm"
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for file in (name, f"{name}.sha256"):
+        (cache / file).symlink_to(real / file) if file.endswith("sha256") else os.link(real / file, cache / file)
+    cache.chmod(0o700)
+    assert component.native_code(guest, cache, lambda _line: None) == cache / name, "the control"
+    os.chown(cache, SOMEBODY, SOMEBODY)
+    with pytest.raises(CodemodeError, match=f"belongs to uid {SOMEBODY}"):
+        component.native_code(guest, cache, lambda _line: None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from codemode_server.config.reading import Reading
 from codemode_server.config.sources import Sources
 from codemode_server.config.toml import looks_like_toml, parse_toml
 from codemode_server.errors import SettingsError
+from codemode_server.private_files import others_may_read
 from codemode_server.settings import Settings
 
 _BEGINS_AS_JSON = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
@@ -181,6 +182,8 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
         reading.secrets.add_variable(name, name, value, is_default=False)
     settings = reading.settings(tree)
     _check_unchanged(path, sources, record)  # each `envFile` that was read meanwhile
+    has_literal_secret = any(secret in text for secret in reading.secrets.values)
+    warnings += _readable_by_others(sources, {path} if not has_literal_secret else set(), cwd)
     return LoadedSettings(
         settings=settings,
         path=path,
@@ -196,6 +199,16 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
         dotenv=dotenv,
         stamp=stamp,
     )
+
+
+def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) -> Iterator[str]:
+    """A warning for each file with secrets that other users of this machine can read."""
+    for name, digest in sources.digests.items():
+        path = Path(name)
+        if digest and path not in harmless and others_may_read(path):
+            shown = printable(_shown(path, cwd), _MAX_PATH_CHARACTERS)
+            command = f"chmod 600 {printable(shlex.quote(str(path)), _MAX_PATH_CHARACTERS)}"
+            yield f"{shown}: other users of this machine can read the secrets in it; run: {command}"
 
 
 def _check_unchanged(path: Path, sources: Sources, record: trust.Record | None) -> None:

@@ -135,6 +135,7 @@ class Product:
     def start(self) -> None:
         """Start it and wait until it answers."""
         self.temporary.mkdir(exist_ok=True)
+        data = self.folder / "data"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         command = [sys.executable, "-m", "codemode_server", "--config", str(self.config)]
@@ -145,13 +146,20 @@ class Product:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**os.environ, **self.environment, "TMPDIR": str(self.temporary), "PYTHONPATH": str(HERE.parent)},
+                env={
+                    **os.environ,
+                    **self.environment,
+                    "XDG_DATA_HOME": str(data),
+                    "TMPDIR": str(self.temporary),
+                    "PYTHONPATH": str(HERE.parent),
+                },
             )
         deadline = time.monotonic() + _START_SECONDS
         while not self._is_listening():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise NoAnswer(f"the product did not start: {self.log.read_text()[-2_000:]}")
             time.sleep(0.02)
+        self.token = (data / "codemode-server" / "http-token").read_text().strip()
 
     def stop(self) -> int:
         """End it as a person does, or by force where that does not help; gives its exit code."""

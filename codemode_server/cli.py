@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 def _serve(parsed: argparse.Namespace) -> int:
     from codemode_server.serve import serve
 
-    return serve(_file(parsed), getattr(parsed, "http", None))
+    return serve(_file(parsed), getattr(parsed, "http", None), new_token=getattr(parsed, "new_token", False))
 
 
 def _config(parsed: argparse.Namespace) -> int:
@@ -242,6 +242,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve = commands.add_parser("serve", parents=[config], help="serve over stdio, or over HTTP on this machine")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp; loopback only")
+    serve.add_argument(
+        "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"
+    )
     check = commands.add_parser("config", parents=[config], help="check upstream.yaml, or print its JSON Schema")
     actions = check.add_subparsers(dest="action", metavar="ACTION")
     actions.add_parser("check", parents=[config], help="print what was understood; the default")

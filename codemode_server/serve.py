@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,12 +37,14 @@ _AFTER_HANDSHAKE_SECONDS = 0.02
 """Between the first answer and what takes the processor from sending it."""
 
 
-def serve(config: Path | None, http: str | None) -> NoReturn:
+def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> NoReturn:
     """Serve until the host is gone or a signal comes; ends the process with its exit code."""
     start = _Start(config)
     if http is not None:
-        opening, listener = None, _listener(*_address(http))
+        opening, listener = None, _HttpListener.open(*_address(http), new_token=new_token)
     else:
+        if new_token:
+            raise SettingsError("--new-token is for --http; over stdio there is no token")
         opening, listener = Opening(HostStreams.standard(), instructions(), __version__), None
         opening.run(start.first_definitions, _definitions_without_servers, _import_server)
     _import_server()
@@ -103,7 +106,7 @@ def _definitions_without_servers() -> list[dict[str, Any]]:
 class _Service:
     """One front, the product behind it, and what ends them."""
 
-    def __init__(self, start: _Start, listener: socket.socket | None, opening: Opening | None) -> None:
+    def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
         """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
         from codemode_server.front.late import LateTools
         from codemode_server.front.server import FrontServer
@@ -137,14 +140,17 @@ class _Service:
         finally:
             self._stop.set()
 
-    async def _serve_http(self, listener: socket.socket) -> None:
-        import uvicorn
+    async def _serve_http(self, listener: _HttpListener) -> None:
+        from codemode_server import logs
+        from codemode_server.front import http
+        from codemode_server.redaction import Redactor
 
+        logs.start(None, lambda: Redactor(frozenset({listener.token})))  # until the configuration is read
         self._connected.set()
-        host, port = listener.getsockname()[:2]
-        server = uvicorn.Server(uvicorn.Config(self._front.streamable_http_app(host=host), log_level="error"))
-        print(f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp", file=sys.stderr)
-        await server._serve([listener])  # `serve` would put its own signal handlers in the place of ours
+        app = self._front.streamable_http_app(host=listener.host, max_sessions=http.MAX_SESSIONS)
+        server = http.server(app, listener.token, listener.token_file)
+        listener.announce()
+        await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
 
     async def _serve_product(self) -> None:
         """Build the product once the host is served, and keep it until the end."""
@@ -222,24 +228,51 @@ def _first(error: BaseException) -> CodemodeError:
     return error
 
 
+@dataclass(frozen=True, slots=True)
+class _HttpListener:
+    """Where HTTP is served, and the token that it is served to."""
+
+    socket: socket.socket
+    token: str = field(repr=False)
+    token_file: Path
+
+    @classmethod
+    def open(cls, host: str, port: int, *, new_token: bool) -> _HttpListener:
+        """Opened before anything else, so that a port that is taken ends the command with a message."""
+        from codemode_server.front import http_token
+
+        token = http_token.token(is_new=new_token)
+        try:
+            listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
+        # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return cls(listener, token, http_token.token_file())
+
+    @property
+    def host(self) -> str:
+        return str(self.socket.getsockname()[0])
+
+    def announce(self) -> None:
+        """The address and what a host's entry needs. The token is shown to a terminal only: a log has other readers."""
+        host, port = self.host, self.socket.getsockname()[1]
+        token = self.token if sys.stderr.isatty() else "TOKEN"
+        print(
+            f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp\n"
+            f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; '
+            f"the token is in {self.token_file}",
+            file=sys.stderr,
+        )
+
+
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) <= 65_535
     if host not in ("127.0.0.1", "localhost", "[::1]", "::1") or not is_port:
         raise SettingsError(
-            f"--http {text!r}: give 127.0.0.1:PORT. There is no authentication, so other machines are not served; "
-            "put a proxy that authenticates in front if they must be."
+            f"--http {text!r}: give 127.0.0.1:PORT. There is no encryption, so other machines are not served; "
+            "put a proxy with TLS in front if they must be."
         )
     return host.strip("[]"), int(port)
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    """Opened before anything else, so that a port that is taken ends the command with a message."""
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener  # noqa: TRY300 - what can fail is above
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error

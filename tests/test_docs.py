@@ -53,12 +53,18 @@ def test_every_file_and_folder_that_is_named_is_there(named: str) -> None:
 
 def test_the_hosts_configurations_start_the_command_with_a_file() -> None:
     found = [json.loads(block) for block in blocks(README, "json")]
-    assert [list(host) for host in found] == [["mcpServers"], ["servers"]]
-    for host in found:
+    assert [list(host) for host in found] == [["mcpServers"], ["servers"], ["mcpServers"]]
+    for host in found[:2]:
         (servers,) = host.values()
         entry = servers["codemode"]
         assert entry["command"].endswith("/.venv/bin/codemode-server")
         assert entry["args"] == ["--config", "/path/to/upstream.yaml"]
+
+
+def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> None:
+    (entry,) = json.loads(blocks(README, "json")[2])["mcpServers"].values()
+    (address,) = re.findall(r"^\| `codemode-server serve --http (\S+)`", README, flags=re.MULTILINE)
+    assert entry == {"type": "http", "url": f"http://{address}/mcp", "headers": {"Authorization": "Bearer TOKEN"}}
 
 
 def test_the_example_of_the_configuration_loads(tmp_path: Path) -> None:

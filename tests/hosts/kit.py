@@ -82,21 +82,33 @@ class Served:
 
     process: subprocess.Popen[bytes]
     port: int
+    data: Path
+    """Its user's data folder."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
+    @property
+    def token(self) -> str:
+        return (self.data / "codemode-server" / "http-token").read_text().strip()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a host's entry must have."""
+        return {"Authorization": f"Bearer {self.token}"}
+
 
 @contextmanager
-def serving(config: Path) -> Iterator[Served]:
+def serving(config: Path, *more: str) -> Iterator[Served]:
     """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind."""
-    port = free_port()
+    port, data = free_port(), config.parent / "data"
     errors = config.parent / "stderr.log"
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
-            (*PRODUCT, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config)),
+            (*PRODUCT, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config), *more),
             cwd=ROOT,
+            env={**os.environ, "XDG_DATA_HOME": str(data)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
@@ -104,7 +116,7 @@ def serving(config: Path) -> Iterator[Served]:
     try:
         until(lambda: process.poll() is not None or _listens(port))
         assert process.poll() is None, errors.read_text()
-        yield Served(process, port)
+        yield Served(process, port, data)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -199,7 +211,7 @@ async def http_host(served: Served, folder: Path, mode: Mode, **headers: str) ->
 
     hooks: dict[str, list[Any]] = {"request": [note_sent], "response": [note_issued]}
     async with (
-        httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=60) as http,
+        httpx2.AsyncClient(headers={**served.headers, **headers}, event_hooks=hooks, timeout=60) as http,
         Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
     ):
         yield HttpHost(client, folder, sent, issued)

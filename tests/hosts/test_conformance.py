@@ -8,15 +8,18 @@ subscriptions, tasks). Single checks of that sort are in conformance_baseline.ym
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.hosts.kit import NodeTools, configured, serving
+from tests.hosts.kit import NodeTools, Served, configured, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 
@@ -74,8 +77,43 @@ def judge(tools: NodeTools, url: str, scenario: str, version: str, folder: Path)
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(configured(tmp_path_factory.mktemp("conformance"), "github")) as served:
-        yield served.url
+    with serving(configured(tmp_path_factory.mktemp("conformance"), "github")) as served, relay(served) as url:
+        yield url
+
+
+@contextmanager
+def relay(served: Served) -> Iterator[str]:
+    """An address that adds the token to each request, since the suite can't."""
+
+    class Connection(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            received = b""
+            while b"\r\n\r\n" not in received:
+                if not (part := self.request.recv(65_536)):
+                    return
+                received += part
+            head, _, body = received.partition(b"\r\n\r\n")
+            request, *headers = head.split(b"\r\n")
+            kept = [line for line in headers if not line.lower().startswith(b"connection:")]
+            added = [f"Authorization: Bearer {served.token}".encode(), b"Connection: close"]
+            with socket.create_connection(("127.0.0.1", served.port)) as product:
+                product.sendall(b"\r\n".join([request, *added, *kept]) + b"\r\n\r\n" + body)
+                up = threading.Thread(target=pump, args=(self.request, product), daemon=True)
+                up.start()
+                pump(product, self.request)
+                self.request.shutdown(socket.SHUT_RDWR)
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while part := source.recv(65_536):
+                target.sendall(part)
+            target.shutdown(socket.SHUT_WR)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/mcp"
+        server.shutdown()
 
 
 @EACH

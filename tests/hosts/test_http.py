@@ -19,10 +19,9 @@ from typing import Literal
 
 import anyio
 import pytest
-from mcp import Client
 
 from tests.behaviour.product import Host
-from tests.hosts.kit import PRODUCT, ROOT, Served, configured, descendants, processes, serving, until
+from tests.hosts.kit import PRODUCT, ROOT, Served, configured, descendants, http_host, processes, serving, until
 
 pytestmark = pytest.mark.slow
 
@@ -56,8 +55,7 @@ INITIALIZE = {
 @asynccontextmanager
 async def host(served: Served, folder: Path, mode: Mode) -> AsyncIterator[Host]:
     """A connected host that has waited for the upstreams."""
-    async with Client(served.url, mode=mode) as client:
-        connected = Host(client, folder)
+    async with http_host(served, folder, mode) as connected:
         await connected.settled()
         yield connected
 
@@ -103,7 +101,7 @@ def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
 
 def status(served: Served, **headers: str) -> int:
     """How an initialize request with these headers is answered."""
-    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **served.headers}
     with closing(HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
         connection.request("POST", "/mcp", json.dumps(INITIALIZE), accepted | headers)
         return connection.getresponse().status
@@ -113,12 +111,12 @@ def status(served: Served, **headers: str) -> int:
     "address", ["0.0.0.0:1", "[::]:8765", "example.com:80", "127.0.0.1", ":8765", "127.0.0.1:99999", "nonsense"]
 )
 def test_an_address_for_others_or_none_is_refused(tmp_path: Path, address: str) -> None:
-    """Without authentication other machines are not served, whatever is asked for."""
+    """Without encryption other machines are not served, whatever is asked for."""
     done = refused(configured(tmp_path, "github"), address)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"codemode-server: --http {address!r}: give 127.0.0.1:PORT. There is no authentication, so other machines are "
-        "not served; put a proxy that authenticates in front if they must be.\n"
+        f"codemode-server: --http {address!r}: give 127.0.0.1:PORT. There is no encryption, so other machines are "
+        "not served; put a proxy with TLS in front if they must be.\n"
     )
 
 

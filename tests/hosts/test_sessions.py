@@ -169,6 +169,7 @@ def post(served: Served, method: str, params: dict[str, Any], *sessions: str) ->
         connection.putrequest("POST", "/mcp")
         connection.putheader("Accept", "application/json, text/event-stream")
         connection.putheader("Content-Type", "application/json")
+        connection.putheader("Authorization", served.headers["Authorization"])
         connection.putheader("Content-Length", str(len(body)))
         connection.putheader("MCP-Protocol-Version", "2025-11-25")
         for session in sessions:

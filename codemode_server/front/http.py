@@ -1,0 +1,179 @@
+"""Serves the front over HTTP on this machine, to those who have the token, with bounds on what a connection may cost.
+
+Without the token nothing is answered but where it is, before a byte of the body is read. Connections that bring no
+request in time are closed, and with too many open, the one that has waited longest. So others can't hold the service
+up, whether by many connections or by slow ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from codemode_server.text import escaped
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_CONNECTIONS = 128
+"""Open connections; fewer where the process may open few files."""
+MAX_SESSIONS = 256
+"""Sessions of hosts at once; idle ones are ended after 30 minutes."""
+MAX_BODY_BYTES = 4 << 20
+HEADER_SECONDS = 10.0
+"""From opening a connection, or the last answer on it, until the headers of a request are there."""
+BODY_SECONDS = 30.0
+_BACKLOG = 64
+"""Connections that the system holds for us. asyncio accepts as many at once, so this also bounds what is open for a
+moment beyond the bound on connections."""
+
+
+def server(app: ASGIApp, token: str, token_file: Path) -> uvicorn.Server:
+    """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            _Guarded(app, token, token_file),
+            http=_Connection,
+            ws="none",
+            log_config=None,  # its messages go through our own log, which has a bound
+            log_level="error",
+            access_log=False,
+            backlog=_BACKLOG,
+        )
+    )
+
+
+class _Guarded:
+    """The app behind the token; it gets whole bodies, of bounded size and in bounded time."""
+
+    def __init__(self, app: ASGIApp, token: str, token_file: Path) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._refusal = (
+            "This server needs its token, in the header `Authorization: Bearer TOKEN`. "
+            f"The user who runs it finds the token in {escaped(str(token_file))}\n"
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not self._has_token(scope):
+            await _refuse(send, 401, self._refusal, (b"www-authenticate", b'Bearer realm="codemode-server"'))
+            return
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                body = await _body(scope, receive)
+        except TimeoutError:
+            await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
+            return
+        except _TooLarge:
+            await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
+            return
+        except _Gone:
+            return
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        del body
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self._app(scope, replay, send)
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Gone(Exception):
+    """The client closed the connection within its request."""
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
+        raise _TooLarge
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise _TooLarge
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _refuse(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+    body = text.encode()
+    fixed = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Connection(H11Protocol):
+    """One connection; uvicorn has a time limit for the wait after an answer, but none for headers."""
+
+    _waiting: asyncio.TimerHandle | None = None
+    """Set while there is no request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._follow()
+        open_ones = [it for it in self.connections if isinstance(it, _Connection) and not it.transport.is_closing()]
+        if len(open_ones) > _max_connections():
+            waiting = [(it._waiting.when(), it) for it in open_ones if it._waiting is not None]
+            _, oldest = min(waiting, key=lambda pair: pair[0])  # this one waits as well
+            oldest.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _follow(self) -> None:
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        if is_busy:
+            self._stop_waiting()
+        elif self._waiting is None and not self.transport.is_closing():
+            self._waiting = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+def _max_connections() -> int:
+    if sys.platform == "win32":
+        return MAX_CONNECTIONS
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(MAX_CONNECTIONS, max(8, files // 4)) if files != resource.RLIM_INFINITY else MAX_CONNECTIONS

@@ -1,0 +1,161 @@
+"""Threat: another user of the machine reaches `serve --http`, since every user can connect to loopback.
+
+Rule: without the token in a private file of the person's nothing is answered or started; half-open connections cost
+neither the service nor the disk. The product is a process of its own, with a destructive tool behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.front import http, http_token
+from tests.attacks.kit import arrived, hostile
+from tests.behaviour.product import configuration
+from tests.hosts.kit import Served, http_host, serving, until
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
+HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "eve", "version": "1"}}
+PROGRAM = {"name": "execute_code", "arguments": {"code": "from servers.plain import act\nact(how='ping')"}}
+
+
+def asked(served: Served, method: str, params: dict[str, Any], verb: str = "POST", **headers: str) -> tuple[int, str]:
+    """How a request is answered that brings these headers."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    own = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+        connection.request(verb, "/mcp", body, own | {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+async def test_another_user_of_the_machine_gets_no_session_and_can_use_none(tmp_path: Path) -> None:
+    with serving(configuration(tmp_path, hostile(tmp_path, "plain"))) as served:
+        for verb in ("POST", "GET", "DELETE", "OPTIONS"):
+            refused, text = asked(served, "initialize", HANDSHAKE, verb)
+            assert refused == 401
+            assert str(tmp_path / "data" / "codemode-server" / "http-token") in text
+            assert served.token not in text
+        async with http_host(served, tmp_path, "legacy") as person:
+            assert (await person.run(PROGRAM["arguments"]["code"])).value == "pong", "the control"  # type: ignore[index]
+            (session,) = person.issued
+            for stolen in ({}, {"Authorization": "Bearer " + "x" * 43}, {"Authorization": f"Bearer {session}"}):
+                headers = {"mcp_session_id": session, "mcp_protocol_version": "2025-11-25", **stolen}
+                assert asked(served, "tools/call", PROGRAM, **headers)[0] == 401
+                modern = {"mcp_protocol_version": "2026-07-28", **stolen}
+                assert asked(served, "tools/call", PROGRAM, **modern)[0] == 401
+        assert arrived(tmp_path, "plain") == ["act"]
+
+
+async def test_what_is_printed_for_others_to_read_holds_no_token(tmp_path: Path) -> None:
+    """Stderr is a file here, as with a service manager."""
+    with serving(configuration(tmp_path, {})) as served:
+        until(lambda: "http-token" in (tmp_path / "stderr.log").read_text())
+        printed = (tmp_path / "stderr.log").read_text()
+        assert served.url in printed
+        assert '"Authorization": "Bearer TOKEN"' in printed
+        assert served.token not in printed
+
+
+@needs_proc
+async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(tmp_path: Path) -> None:
+    with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:
+        for number in range(700):
+            stream = opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+            if number % 2:
+                stream.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        async with http_host(served, tmp_path, "legacy") as person:
+            assert (await person.run("1 + 1")).value == 2
+        assert held(served) < http.MAX_CONNECTIONS + 100
+        assert (tmp_path / "stderr.log").stat().st_size < 20_000
+
+
+@needs_proc
+async def test_where_few_files_may_be_open_the_service_recovers_and_the_log_stays_small(tmp_path: Path) -> None:
+    """asyncio reports a failed accept 64 times at once, each second again."""
+    resource = pytest.importorskip("resource")
+    with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:
+        async with http_host(served, tmp_path, "legacy") as person:
+            assert (await person.run("1 + 1")).value == 2, "all that is opened late is open"
+        log, (_, hard) = tmp_path / "stderr.log", resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (held(served) + 3, hard))
+        for _ in range(40):
+            opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+        until(lambda: "Too many open files" in log.read_text())
+        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        until(lambda: _answers(served))
+        assert log.stat().st_size < 200_000
+
+
+def held(served: Served) -> int:
+    """The files that the product has open."""
+    return len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
+
+
+def _answers(served: Served) -> bool:
+    try:
+        return asked(served, "initialize", HANDSHAKE, Authorization=served.headers["Authorization"])[0] == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's data folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path / "codemode-server"
+
+
+def test_the_token_is_private_and_stays_until_a_new_one_is_asked_for(data: Path) -> None:
+    umask = os.umask(0)
+    try:
+        first = http_token.token()
+    finally:
+        os.umask(umask)
+    assert len(first) >= 43
+    assert stat.S_IMODE(http_token.token_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert http_token.token() == first
+    second = http_token.token(is_new=True)
+    assert second != first
+    assert http_token.token() == second
+    assert [path.name for path in data.iterdir()] == ["http-token"]
+
+
+def test_a_token_that_others_could_read_is_not_used(data: Path) -> None:
+    http_token.token()
+    http_token.token_file().chmod(0o644)
+    with pytest.raises(SettingsError, match=r"others could read the token .*--new-token"):
+        http_token.token()
+    http_token.token(is_new=True)
+    assert http_token.token()
+
+
+@pytest.mark.parametrize("content", ["", "short", "x" * 42, "a b" * 30])
+def test_a_file_that_holds_no_token_is_told(data: Path, content: str) -> None:
+    """An empty token would let everybody in."""
+    http_token.token()
+    http_token.token_file().write_text(content)
+    with pytest.raises(SettingsError, match=r"there is no token in .*--new-token"):
+        http_token.token()
+
+
+def test_a_token_is_not_read_or_made_through_a_link(data: Path) -> None:
+    http_token.token()
+    http_token.token_file().unlink()
+    for target in ("known", "nowhere"):
+        (data / "known").write_text("k" * 43)
+        http_token.token_file().symlink_to(data / target)
+        with pytest.raises(CodemodeError, match="is a link"):
+            http_token.token()
+        http_token.token_file().unlink()
+        assert not (data / "nowhere").exists()

@@ -1,0 +1,183 @@
+"""The HTTP service around a small app: the token before all else, and bounds on connections, headers and bodies."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import SocketStream
+
+from codemode_server.front import http
+
+TOKEN = "t" * 43
+GET = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+POST = f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
+    """The service; gives what opens a connection to it. Its app answers with the size of the body."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
+        body = (await receive())["body"]
+        text = str(len(body)).encode()
+        headers = [(b"content-length", str(len(text)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
+
+    server = http.server(app, TOKEN, Path("/data/http-token"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server._serve, [listener])
+            with anyio.fail_after(10):
+                while not server.started:
+                    await anyio.sleep(0.01)
+            try:
+                yield lambda: anyio.connect_tcp("127.0.0.1", port)
+            finally:
+                server.should_exit = True
+
+
+async def answer(stream: SocketStream, request: bytes = b"") -> str:
+    """All that comes until a whole answer is there or the connection ends; empty if it ended at once."""
+    received = b""
+    with anyio.fail_after(20):
+        try:
+            if request:
+                await stream.send(request)
+            while b"\r\n\r\n" not in received or received.endswith(b"\r\n\r\n"):
+                received += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+    return received.decode()
+
+
+def status(text: str) -> int:
+    return int(text.split()[1]) if text else 0
+
+
+async def ask(connect: Callable[[], Awaitable[SocketStream]], request: bytes) -> str:
+    async with await connect() as stream:
+        return await answer(stream, request)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"",
+        b"Authorization: Bearer\r\n",
+        b"Authorization: Bearer " + b"u" * 43 + b"\r\n",
+        f"Authorization: Bearer {TOKEN}x\r\n".encode(),
+        f"Authorization: Bearer {TOKEN[:-1]}\r\n".encode(),
+        f"Authorization: Basic {TOKEN}\r\n".encode(),
+        f"Authorization: {TOKEN}\r\n".encode(),
+        f"Authorization: Bearer \u00e9{TOKEN}\r\n".encode(),
+        f"X-Authorization: Bearer {TOKEN}\r\n".encode(),
+        f"Authorization: Bearer wrong\r\nAuthorization: Bearer {TOKEN}\r\n".encode(),
+    ],
+)
+async def test_without_the_token_nothing_is_answered_but_where_it_is(headers: bytes) -> None:
+    async with serving() as connect:
+        assert status(await ask(connect, GET)) == 200, "the control"
+        for start in (b"GET / HTTP/1.1", b"POST /mcp HTTP/1.1", b"OPTIONS * HTTP/1.1", b"DELETE /mcp HTTP/1.1"):
+            text = await ask(connect, start + b"\r\nHost: x\r\nContent-Length: 0\r\n" + headers + b"\r\n")
+            assert status(text) == 401
+            assert 'www-authenticate: Bearer realm="codemode-server"' in text
+            assert text.endswith(" finds the token in /data/http-token\n")
+            assert TOKEN not in text
+
+
+async def test_a_request_without_the_token_is_refused_before_its_body_comes() -> None:
+    async with serving() as connect:
+        request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+        assert status(await ask(connect, request)) == 401
+
+
+async def test_the_scheme_may_be_written_in_any_case() -> None:
+    async with serving() as connect:
+        assert status(await ask(connect, GET.replace(b"Bearer", b"bearer"))) == 200
+
+
+async def test_a_body_within_the_bound_comes_through_and_a_larger_one_does_not() -> None:
+    async with serving() as connect:
+        bound = http.MAX_BODY_BYTES
+        whole = POST + f"Content-Length: {bound}\r\n\r\n".encode() + b"x" * bound
+        assert (await ask(connect, whole)).endswith(f"\r\n\r\n{bound}")
+        declared = POST + f"Content-Length: {bound + 1}\r\n\r\n".encode()
+        assert status(await ask(connect, declared)) == 413
+        chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        within = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 3 + b"0\r\n\r\n"
+        assert (await ask(connect, within)).endswith(f"\r\n\r\n{3 * 0x10000}")
+        beyond = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * (bound // 0x10000) + b"1\r\nx\r\n"
+        assert status(await ask(connect, beyond)) == 413
+
+
+async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.3)
+    async with serving() as connect:
+        assert status(await ask(connect, POST + b"Content-Length: 2\r\n\r\nab")) == 200, "the control"
+        assert status(await ask(connect, POST + b"Content-Length: 3\r\n\r\nab")) == 408
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX-A: b\r\n"])
+async def test_a_connection_that_brings_no_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(http, "HEADER_SECONDS", 0.3)
+    async with serving() as connect:
+        assert await ask(connect, sent) == ""
+        async with await connect() as stream:
+            assert status(await answer(stream, GET)) == 200
+            assert await answer(stream, sent) == "", "after an answer as well"
+
+
+async def test_headers_that_come_bit_by_bit_get_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "HEADER_SECONDS", 0.5)
+    async with serving() as connect, await connect() as stream:
+
+        async def drip() -> None:
+            await stream.send(b"GET / HTTP/1.1\r\n")
+            while True:
+                await stream.send(b"X-A: b\r\n")
+                await anyio.sleep(0.05)
+
+        with anyio.fail_after(20), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await drip()
+
+
+async def test_endless_headers_are_refused() -> None:
+    async with serving() as connect:
+        assert status(await ask(connect, b"GET / HTTP/1.1\r\n" + b"X-A: " + b"b" * 200_000)) in (0, 400)
+
+
+async def test_with_too_many_connections_the_one_that_waits_longest_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 8)
+    async with serving() as connect:
+        streams = [await connect() for _ in range(8)]
+        for stream in streams:
+            assert status(await answer(stream, GET)) == 200, "as many as are allowed are served"
+        first, *others = streams
+        async with await connect() as another:
+            assert status(await answer(another, GET)) == 200
+            assert await answer(first, b"GET") == ""
+            for stream in others:
+                assert status(await answer(stream, GET)) == 200
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_a_request_that_is_served_is_not_cut_off_by_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 8)
+    async with serving() as connect, await connect() as served:
+        await served.send(POST + b"Content-Length: 2\r\n\r\n")
+        assert status(await ask(connect, GET)) == 200, "its headers have been read by now"
+        flood = [await connect() for _ in range(40)]
+        assert status(await answer(served, b"ab")) == 200
+        for stream in flood:
+            await stream.aclose()

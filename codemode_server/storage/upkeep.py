@@ -23,6 +23,7 @@ from codemode_server.errors import LedgerFull, LedgerUnavailable
 from codemode_server.gateway.ledger import ExecutionStatus
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.reserve import Reserve
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +31,14 @@ INTERRUPTED = "codemode-server ended in the middle of it"
 """The recorded error of an execution whose product was killed."""
 _DAY = 86_400.0
 _EVERY_SECONDS = 3_600.0
-_AGAIN_SECONDS = 60.0
-"""Between two passes while there is no reserve."""
+_RESERVE_SECONDS = 60.0
+"""How often it is seen to that the reserve is there."""
 _LONGEST_SECONDS = 3 * _DAY
 """No execution takes longer, so one that began before was interrupted, whoever ran it."""
 _PAUSE_SECONDS = 0.005
 _EXECUTIONS_AT_ONCE = 20
-_ROWS_AT_ONCE = 50
+_ROWS_AT_ONCE = 20
+_LOG_PAGES = 100
 _PAGES_AT_ONCE = 128
 _FREE_PAGES = 256
 """Free pages that are left for what is written next."""
@@ -102,30 +104,38 @@ class Upkeep:
 
     async def run(self) -> None:
         """A pass now, each hour, and whenever much was written."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_reserve)
+            while True:
+                await anyio.to_thread.run_sync(self.pass_once)
+                with anyio.move_on_after(_EVERY_SECONDS):
+                    await self._woken.wait()
+                self._woken = anyio.Event()
+
+    async def _keep_reserve(self) -> None:
         while True:
-            has_reserve = await anyio.to_thread.run_sync(self.pass_once)
-            with anyio.move_on_after(_EVERY_SECONDS if has_reserve else _AGAIN_SECONDS):
-                await self._woken.wait()
-            self._woken = anyio.Event()
+            await anyio.to_thread.run_sync(Reserve(self._folder).take)
+            await anyio.sleep(_RESERVE_SECONDS)
 
     def end(self) -> None:
         """Let a pass that is under way end after its current transaction."""
         self._is_ending.set()
 
-    def pass_once(self) -> bool:
-        """Do what there is to do; gives whether the reserve is there. Blocks."""
+    def pass_once(self) -> None:
+        """Do what there is to do. Blocks."""
         try:
             with closing(Database(self._folder)) as database:
+                with database.use() as connection:
+                    # Else the event loop's connection would find a long log, and write it into the file.
+                    connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
                 self._settle_interrupted(database)
                 self._delete_records(database)
                 for cache in CACHES:
                     self._delete_of(database, cache)
                 self._shrink(database)
                 self._forget_set_aside()
-                return database.reserve.take()
         except (LedgerUnavailable, OSError) as error:
             logger.warning("old records can't be deleted: %s", error)
-            return False
 
     def _settle_interrupted(self, database: Database) -> None:
         for owner in self._ownership.dead():

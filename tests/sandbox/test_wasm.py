@@ -48,6 +48,23 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
     assert len([line for line in said if line.startswith("compiling the sandbox for this machine, once")]) == 1
 
 
+def test_native_code_that_was_not_used_for_a_month_or_is_one_of_many_is_removed(tiny: Path, tmp_path: Path) -> None:
+    """Each version of the product leaves 50 MB."""
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    now = time.time()
+    for number in range(12):
+        for path in (cache / f"used{number:02}.cwasm", cache / f"used{number:02}.cwasm.sha256"):
+            path.touch()
+            os.utime(path, (now - 60 - number, now - 60 - number))
+    (cache / "unused.cwasm").touch()
+    os.utime(cache / "unused.cwasm", (now - 31 * 86_400, now - 31 * 86_400))
+    native = component.native_code(tiny, cache, lambda _: None)
+    assert {path.name for path in cache.glob("*.cwasm")} == {native.name, *(f"used{n:02}.cwasm" for n in range(9))}
+    assert len(list(cache.glob("*.sha256"))) == 10
+    assert component.is_compiled(tiny, cache)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -30,6 +30,8 @@ from codemode_server.sandbox.wasm import build
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
+_UNUSED_SECONDS = 30 * 86_400.0
+_MOST_KEPT = 10
 
 
 def cache_folder() -> Path:
@@ -77,6 +79,9 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
             began = time.monotonic()
             _compile(component, target, lock)
             announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
+        with contextlib.suppress(OSError):
+            os.utime(_digest_path(target))
+            _forget_unused(folder, target)
     return target
 
 
@@ -147,6 +152,21 @@ def _compile(component: Path, target: Path, lock: int) -> None:
     if run.returncode != 0 or not _is_sound(target):
         reason = run.stderr.decode(errors="replace").strip()[-500:]
         raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
+
+
+def _forget_unused(folder: Path, used: Path) -> None:
+    """Remove the native code of other versions and processors that was not used for long; it has 50 MB each."""
+    newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
+    for number, path in enumerate(newest_first):
+        if path != used and (number >= _MOST_KEPT or _used_at(path) < time.time() - _UNUSED_SECONDS):
+            path.unlink()
+            _digest_path(path).unlink(missing_ok=True)
+
+
+def _used_at(native: Path) -> float:
+    """When it was used last: each use touches its digest."""
+    digest = _digest_path(native)
+    return (digest if digest.exists() else native).lstat().st_mtime
 
 
 def worker_environment() -> dict[str, str]:

@@ -79,7 +79,13 @@ class App:
         retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
         self._upkeep = Upkeep(self.state_folder, self._ownership, retention)
         ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
-        self.pool = upstream_pool(loaded, last_run.listings, lambda: self.redactor, self._listings_changed)
+        self.pool = upstream_pool(
+            loaded,
+            last_run.listings,
+            lambda: self.redactor,
+            self._listings_changed,
+            call_bytes=lambda: self.loaded.settings.limits.call_bytes,
+        )
         self._catalog = last_run.catalog
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()

@@ -178,3 +178,9 @@ class ToolFailed(CallError):
     """Raised when the upstream answered with an error of its own."""
 
     code = "tool_failed"
+
+
+class ResultTooLarge(CallError):
+    """Raised for a result that is too large to be taken; whether the tool acted is for its result to say."""
+
+    code = "result_too_large"

@@ -50,7 +50,7 @@ class LastRun:
         settings, redactor = loaded.settings, Redactor(loaded.secrets)
         database = Database(state_folder(settings), on_damage=settings.state.on_damage)
         listings = ListingStore(database)
-        pool = upstream_pool(loaded, listings, lambda: redactor)
+        pool = upstream_pool(loaded, listings, lambda: redactor, call_bytes=lambda: settings.limits.call_bytes)
         observed = learned_types(lambda: settings, database).known
         return cls(database, listings, Catalog.build(pool.listings(), observed=observed))
 
@@ -66,10 +66,18 @@ def upstream_pool(
     listings: ListingStore,
     redactor: Callable[[], Redactor],
     on_change: Callable[[], None] = lambda: None,
+    *,
+    call_bytes: Callable[[], int],
 ) -> UpstreamPool:
     """The upstreams as of the last run; nothing of them is started yet."""
-    invalid = reasons(loaded)
-    return UpstreamPool(loaded.settings.servers, listings, on_change, redactor=redactor, invalid=invalid)
+    return UpstreamPool(
+        loaded.settings.servers,
+        listings,
+        on_change,
+        redactor=redactor,
+        invalid=reasons(loaded),
+        call_bytes=call_bytes,
+    )
 
 
 def reasons(loaded: LoadedSettings) -> dict[str, str]:

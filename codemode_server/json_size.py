@@ -10,7 +10,7 @@ MAX_VALUES = 500_000
 """Values and keys that one message may hold: at most 50 MB of objects, and 0.1 s of parsing."""
 
 
-def holds_too_many_values(data: bytes, most: int = MAX_VALUES) -> bool:
+def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bool:
     """Whether parsing `data`, JSON in UTF-8, would make more than `most` values and keys.
 
     Of text that is not JSON it counts at least what a parser makes before it meets the mistake.
@@ -25,6 +25,6 @@ def holds_too_many_values(data: bytes, most: int = MAX_VALUES) -> bool:
     return _separators(b"".join(outside)) >= most
 
 
-def _separators(data: bytes) -> int:
+def _separators(data: bytes | bytearray) -> int:
     """What each value but the first, and each key, comes with."""
     return sum(map(data.count, (b",", b":", b"[", b"{")))

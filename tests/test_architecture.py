@@ -50,6 +50,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
             "codemode_server.private_files",
             "codemode_server.own_folder",
             "codemode_server.model",
+            "codemode_server.off_loop",
             "codemode_server.gateway.kept_shapes",
             "codemode_server.gateway.ledger",
             "codemode_server.search.encoding.kept_vectors",

@@ -45,6 +45,7 @@ from codemode_server.gateway.policy import Names, Verdict, judge
 from codemode_server.gateway.received import ResultKey, keys_in
 from codemode_server.gateway.workspace_paths import note_on_path
 from codemode_server.model import Effect, ExecutionId, JsonValue
+from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, kept_text, payload
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import PermissionSettings
@@ -157,6 +158,21 @@ class Caller:
 
     def doubted_keys_of(self, tool: Tool) -> set[str]:
         return {one.key for one in self.doubted_keys if (one.server, one.tool) == (tool.server, tool.name)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is reported and recorded of a reply."""
+
+    size: int = 0
+    """As JSON, bytes."""
+    tokens: int = 0
+    glimpse: str = ""
+    kept: str | None = None
+    """What the record holds of it."""
+    failure: str | None = None
+    """See `Errand.failure`, and `Errand.error_text`."""
+    error_text: str | None = None
 
 
 class Gateway:
@@ -292,6 +308,7 @@ class Gateway:
             try:
                 self._admit(caller, sent, span)
                 reply = await self._forward(caller, sent)
+                seen = await run_sized(is_large(reply.value), self._look_at, sent.errand, reply)
             except CallError as error:
                 message = self._redactor().text(str(error))
                 self._settle(caller, sent, span, status_of(error), error=message)
@@ -299,11 +316,9 @@ class Gateway:
             except anyio.get_cancelled_exc_class():
                 self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
                 raise
-            failure = errand.failure(reply.value)
-            status = CallStatus.SUCCEEDED if failure is None else CallStatus.FAILED
-            said = errand.error_text(reply)
-            self._settle(caller, sent, span, status, reply=reply, error=failure, has_error_text=said is not None)
-            return reply, said
+            status = CallStatus.SUCCEEDED if seen.failure is None else CallStatus.FAILED
+            self._settle(caller, sent, span, status, seen=seen, error=seen.failure)
+            return reply, seen.error_text
 
     def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
@@ -338,12 +353,27 @@ class Gateway:
             if progress.restart:
                 name = errand.server.name
                 caller.notes.append(f"{name} was {progress.restart} since its last call; its state may be gone")
-        shown = replace(reply, value=self._redactor().value(reply.value))
+        shown = replace(reply, value=await run_sized(is_large(reply.value), self._redactor().value, reply.value))
         if reply.encoding == "blocks":
             for given, known in zip(uris(reply.value), uris(shown.value), strict=False):
                 if len(caller.links) < _MOST_LINKS:
                     caller.links[errand.server.raw_name, known] = given
         return shown
+
+    def _look_at(self, errand: Errand, reply: Reply) -> _Seen:
+        result = json.dumps(reply.value, ensure_ascii=False)
+        size = sum(len(result[at : at + 2**20].encode("utf-8", "surrogatepass")) for at in range(0, len(result), 2**20))
+        tokens = estimate_tokens(result)
+        del result
+        redactor = self._redactor()
+        return _Seen(
+            size,
+            tokens,
+            glimpses.of_reply(reply, redactor),
+            payload(reply.value, self._payloads, redactor),
+            errand.failure(reply.value),
+            errand.error_text(reply),
+        )
 
     def _judge(self, errand: Errand) -> Verdict:
         server = errand.server
@@ -373,13 +403,10 @@ class Gateway:
         span: Span,
         status: CallStatus,
         *,
-        reply: Reply | None = None,
+        seen: _Seen = _Seen(),
         error: str | None = None,
-        has_error_text: bool = False,
     ) -> None:
-        result = json.dumps(reply.value, ensure_ascii=False) if reply else ""
-        size = len(result.encode("utf-8", "surrogatepass"))
-        tokens = estimate_tokens(result)
+        size, tokens, kept = seen.size, seen.tokens, seen.kept
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
         redactor = self._redactor()
         caller.reports.append(
@@ -393,12 +420,11 @@ class Gateway:
                 tokens,
                 error,
                 arguments=glimpses.of_arguments(sent.errand.arguments, redactor),
-                result=glimpses.of_reply(reply, redactor) if reply else "",
+                result=seen.glimpse,
                 effect=sent.errand.effect,
-                has_error_text=has_error_text,
+                has_error_text=seen.error_text is not None,
             )
         )
-        kept = payload(reply.value, self._payloads, self._redactor()) if reply else None
         told = error if self._payloads == "all" or error is None else status.value  # a message may hold values
         told = None if told is None else kept_text(told, self._redactor(), MAX_ERROR_CHARACTERS)
         spans.describe(

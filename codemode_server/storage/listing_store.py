@@ -1,4 +1,7 @@
-"""What upstreams listed last time, on SQLite, so that their tools are there before they are."""
+"""What upstreams listed last time, on SQLite, so that their tools are there before they are.
+
+One listing of each upstream, and none that is very large: that one is fetched again next time.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ import logging
 import time
 
 from codemode_server.errors import LedgerUnavailable
+from codemode_server.off_loop import run_large
 from codemode_server.storage.database import Database
 from codemode_server.upstream.cache import CachedListing
 
 logger = logging.getLogger(__name__)
+
+MAX_LISTING_CHARACTERS = 8 * 2**20
+"""Longest listing that is stored, as JSON; the largest real server has 2 MiB."""
 
 
 class ListingStore:
@@ -39,14 +46,21 @@ class ListingStore:
             return None
         return CachedListing.from_json(row[0]) if row else None
 
-    def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         self._read[name] = fingerprint, listing
+        text = await run_large(listing.to_json)
+        if self._read[name][1] is not listing:
+            return  # a later one was faster
+        row = (name, fingerprint, text, time.time())
         try:
-            with self._database.use() as connection:
-                connection.execute(
-                    "INSERT OR REPLACE INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)",
-                    (name, fingerprint, listing.to_json(), time.time()),
-                )
-                connection.execute("DELETE FROM listings WHERE upstream = ? AND fingerprint != ?", (name, fingerprint))
+            with self._database.change() as connection:
+                connection.execute("DELETE FROM listings WHERE upstream = ?", (name,))
+                if len(text) <= MAX_LISTING_CHARACTERS:
+                    connection.execute(
+                        "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
+                    )
+                else:
+                    most = MAX_LISTING_CHARACTERS // 2**20
+                    logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
         except LedgerUnavailable as error:
             logger.warning("the tools of %s can't be stored for next time: %s", name, error)

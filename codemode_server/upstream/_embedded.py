@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from codemode_server.model import JsonValue
 from codemode_server.sandbox.guest.encoded import DATA_URI_START, MIN_CHARACTERS
@@ -50,19 +50,34 @@ def embedded_files(value: JsonValue) -> list[dict[str, Any]]:
 
 def _long_strings(value: JsonValue) -> Iterator[tuple[list[str | int], str, dict[str, Any]]]:
     """Each long string with its path and the object that it is a field of, in the order of the value."""
-    waiting: list[tuple[list[str | int], Any, dict[str, Any]]] = [([], value, {})]
+    waiting: list[tuple[_Place | None, Any, dict[str, Any]]] = [(None, value, {})]
     while waiting:
-        path, inner, around = waiting.pop()
+        place, inner, around = waiting.pop()
         if isinstance(inner, str):
             if len(inner) >= MIN_CHARACTERS:
-                yield path, inner, around
+                yield _path(place), inner, around
         elif isinstance(inner, dict):
-            waiting += [([*path, key], item, inner) for key, item in reversed(inner.items()) if _may_hold(item)]
+            waiting += [(_Place(place, key), item, inner) for key, item in reversed(inner.items()) if _may_hold(item)]
         elif isinstance(inner, list):
             last = len(inner) - 1
             waiting += [
-                ([*path, last - index], item, {}) for index, item in enumerate(reversed(inner)) if _may_hold(item)
+                (_Place(place, last - index), item, {}) for index, item in enumerate(reversed(inner)) if _may_hold(item)
             ]
+
+
+class _Place(NamedTuple):
+    """The last step of a path, and the path before it: whole paths of many values nested deep would take gigabytes."""
+
+    before: _Place | None
+    step: str | int
+
+
+def _path(place: _Place | None) -> list[str | int]:
+    steps: list[str | int] = []
+    while place is not None:
+        steps.append(place.step)
+        place = place.before
+    return steps[::-1]
 
 
 def _may_hold(item: Any) -> bool:

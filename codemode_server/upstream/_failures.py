@@ -7,10 +7,11 @@ import re
 import shutil
 from typing import Any
 
-from codemode_server.errors import CallError, ToolFailed, UpstreamUnavailable
+from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import is_broken_off, is_end
+from codemode_server.upstream._messages import TOO_DEEP, TOO_LARGE
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
@@ -94,6 +95,9 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
         SessionExpired: connect again and repeat the call.
     """
     message = str(error.message)
+    if error.code in (TOO_LARGE, TOO_DEEP):
+        kind = ResultTooLarge if error.code == TOO_LARGE else ToolFailed
+        return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     status = refused[-1] if refused else ""
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemode_server.model import ToolDefinition
+from codemode_server.off_loop import run_large
 from codemode_server.upstream._link import Link
 from codemode_server.upstream._listing import ToolsFound
 from codemode_server.upstream._negotiation import negotiate
@@ -49,13 +50,15 @@ async def find_hidden_tools(
     Raises whatever making the second connection raises.
     """
     listed = tuple(listed)
-    if not _mentions_client_features([link.session.instructions or "", *(tool.description for tool in listed)]):
+    texts = [link.session.instructions or "", *(tool.description for tool in listed)]
+    if not await run_large(_mentions_client_features, texts):
         return ()
     async with transport().open() as streams:
         other = Link(streams, _ignore, declares_features=True)
         async with other.session:
             await negotiate(other, legacy=not link.is_modern, probe_s=probe_s)
-            return _hidden_tools(listed, (await list_tools(other)).tools)
+            found = await list_tools(other)
+            return await run_large(_hidden_tools, listed, found.tools)
 
 
 async def _ignore(message: IncomingMessage) -> None:

@@ -11,23 +11,50 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
 from codemode_server.model import JsonSchema, ToolDefinition
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.upstream._messages import TOO_DEEP, TOO_LARGE
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientSession, MessageHandlerFnT
     from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.message import SessionMessage
+
+_READ_S = 5.0
+"""How long a large result that is being read keeps the next message waiting: they must not pile up in memory."""
+_MAX_INSTRUCTIONS_CHARACTERS = 100_000
+T = TypeVar("T")
 
 
 class Progress(Protocol):
     """Called for each progress notification of a call: progress, total and message."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class Answer:
+    """The result of a request, as it came."""
+
+    def __init__(self, result: dict[str, Any], is_read: anyio.Event | None = None) -> None:
+        """`is_read` is set once it was read; None for a small one."""
+        self._result = result
+        self._is_read = is_read
+
+    async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
+        """What `function` makes of it; in a thread if it is large. Called once."""
+        result, self._result = self._result, {}
+        try:
+            return await run_sized(self._is_read is not None, function, result)
+        finally:
+            if self._is_read is not None:
+                self._is_read.set()
 
 
 class Link:
@@ -39,6 +66,7 @@ class Link:
         """`declares_features`: elicitation, sampling and roots, each of which is refused; only for listing tools."""
         import mcp_types as types
         from mcp.client.session import ClientSession
+        from mcp.shared.dispatcher import coerce_request_id
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         from codemode_server import __version__
@@ -48,7 +76,41 @@ class Link:
 
         class WatchedDispatcher(JSONRPCDispatcher):
             """Sets `lost` when its loop ends, which a `ClientSession` does not report. A too large number in a progress
-            notification does not end the loop."""
+            notification does not end the loop. A large result is read before the next message is taken."""
+
+            def __init__(self, *streams: Any) -> None:
+                super().__init__(*streams)
+                self._being_read: dict[int, anyio.Event] = {}
+                """By the identity of the result."""
+
+            async def answer(self, method: str, params: dict[str, Any], options: CallOptions) -> Answer:
+                result = await super().send_raw_request(method, params, options)
+                return Answer(result, self._being_read.pop(id(result), None))
+
+            async def send_raw_request(
+                self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+            ) -> dict[str, Any]:
+                """For requests of the session itself, whose results mcp validates on the event loop."""
+                result = await super().send_raw_request(method, params, opts, **more)
+                is_read = self._being_read.pop(id(result), None)
+                if is_read is not None:
+                    is_read.set()
+                    result = _without_large_parts(result)
+                return result
+
+            async def _dispatch(self, item: SessionMessage | Exception, *rest: Any) -> None:
+                await super()._dispatch(item, *rest)
+                result = getattr(getattr(item, "message", None), "result", None)
+                if (is_read := self._being_read.get(id(result))) is not None:
+                    with anyio.move_on_after(_READ_S):
+                        await is_read.wait()
+                    self._being_read.pop(id(result), None)
+
+            def _resolve_pending(self, request_id: types.RequestId | None, outcome: Any) -> None:
+                is_awaited = request_id is not None and coerce_request_id(request_id) in self._pending
+                if is_awaited and is_large(outcome):
+                    self._being_read[id(outcome)] = anyio.Event()
+                super()._resolve_pending(request_id, outcome)
 
             async def run(
                 self,
@@ -91,8 +153,8 @@ class Link:
 
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def request(self, method: str, params: dict[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-        """Send a request and return its result as it came. Cancelling this cancels the request at the server.
+    async def request(self, method: str, params: dict[str, Any], progress: Progress | None = None) -> Answer:
+        """Send a request; its result is to be read soon. Cancelling this cancels the request at the server.
 
         Raises:
             MCPError: the server answered with an error, or the connection ended.
@@ -102,9 +164,9 @@ class Link:
         self.session._stamp(data, options)
         if progress is not None:
             options["on_progress"] = progress
-        return await self._dispatcher.send_raw_request(method, data["params"], options)
+        return await self._dispatcher.answer(method, data["params"], options)
 
-    async def tools_page(self, cursor: str | None) -> dict[str, Any]:
+    async def tools_page(self, cursor: str | None) -> Answer:
         """One page of `tools/list`, from `cursor` on; no tools where the server does not have the method.
 
         Raises:
@@ -117,7 +179,9 @@ class Link:
             return await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
-                return {"tools": []}
+                return Answer({"tools": []})
+            if error.code in (TOO_LARGE, TOO_DEEP):
+                raise MCPError(error.code, f"its list of tools is {error.message.partition(';')[0]}") from error
             raise
 
     def refuse_schema(self, schema: JsonSchema) -> str | None:
@@ -141,6 +205,15 @@ class Link:
             # The 2026-07-28 result has two required cache fields, of no use here.
             result = types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
             self.session._absorb_tool_listing(result, complete=True)
+
+
+def _without_large_parts(result: dict[str, Any]) -> dict[str, Any]:
+    """The result of a handshake without what makes it large; of long instructions the beginning is left."""
+    instructions = result.get("instructions")
+    small = {name: value for name, value in result.items() if not is_large(value)}
+    if isinstance(instructions, str):
+        small["instructions"] = instructions[:_MAX_INSTRUCTIONS_CHARACTERS]
+    return small
 
 
 def _with_floats(params: dict[str, Any]) -> dict[str, Any]:

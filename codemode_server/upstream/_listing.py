@@ -10,10 +10,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from codemode_server.catalog.summaries import server_purpose
+from codemode_server.json_size import MAX_VALUES
 from codemode_server.model import Effect, JsonSchema, ToolDefinition
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.settings import ToolFilter
 from codemode_server.text import clean, clean_line
+from codemode_server.upstream._link import Answer
 
 MAX_PAGES = 200
 MAX_TOOLS = 10_000
@@ -21,12 +23,13 @@ MAX_SCHEMA_CHARACTERS = 512 * 1024
 """Size limit of a tool's schema as JSON; the largest of 2,843 real ones has about 100,000."""
 MAX_DESCRIPTION_CHARACTERS = 32 * 1024
 MAX_NAME_CHARACTERS = 256
-MAX_LISTING_CHARACTERS = 64 * 2**20
-"""Size limit of all tools of a server together. The largest real server has 2 MiB."""
+MAX_LISTING_CHARACTERS = 16 * 2**20
+"""Size limit of all tools of a server together, as JSON. The largest real server has 2 MiB."""
+MAX_CURSOR_CHARACTERS = 64 * 1024
 _MAX_PROBLEMS = 100
 _SERVER_DESCRIPTION_CHARACTERS = 200
 
-Page = Callable[[str | None], Awaitable[dict[str, Any]]]
+Page = Callable[[str | None], Awaitable[Answer]]
 """Asks for the page at a cursor."""
 
 
@@ -45,46 +48,89 @@ class _Refused(Exception):
 async def list_tools(
     page: Page, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Callable[[Any], Any] = lambda value: value
 ) -> ToolsFound:
-    """Ask for every page. `refuse_schema` says what the negotiated protocol forbids in an input schema; `redact` gives
-    a JSON value without the secrets of the configuration."""
-    tools: dict[str, ToolDefinition] = {}
-    left = MAX_LISTING_CHARACTERS
-    problems: list[str] = []
+    """Ask for every page, and take from it the tools that fit. `refuse_schema` says what the negotiated protocol
+    forbids in an input schema; `redact` gives a JSON value without the secrets of the configuration."""
+    taken = _Taken(refuse_schema, redact)
     cursor: str | None = None
-    seen: set[str] = set()
     for _ in range(MAX_PAGES):
-        answer = await page(cursor)
+        cursor = await (await page(cursor)).read(taken.take)
+        if cursor is None:
+            return taken.found()
+    taken.problems.append(f"tools/list: only the first {MAX_PAGES} pages are taken")
+    return taken.found()
+
+
+class _Taken:
+    """What was taken so far of one listing. The room that it has left counts tools that were refused as well: they
+    were read."""
+
+    def __init__(self, refuse_schema: Callable[[JsonSchema], str | None], redact: Callable[[Any], Any]) -> None:
+        self._refuse_schema = refuse_schema
+        self._redact = redact
+        self._tools: dict[str, ToolDefinition] = {}
+        self._characters_left = MAX_LISTING_CHARACTERS
+        self._values_left = MAX_VALUES
+        self._cursors: set[str] = set()
+        self.problems: list[str] = []
+
+    def take(self, answer: dict[str, Any]) -> str | None:
+        """Take a page; the cursor of the next one, if more can be taken."""
         listed = answer.get("tools")
         if not isinstance(listed, list):
-            problems.append(f"tools/list: `tools` is no list but {_kind(listed)}")
+            self.problems.append(f"tools/list: `tools` is no list but {_kind(listed)}")
             listed = []
         for position, raw in enumerate(listed):
-            if len(tools) >= MAX_TOOLS:
-                problems.append(f"tools/list: only the first {MAX_TOOLS} tools are taken")
-                return _found(tools, problems)
-            if left <= 0:
-                problems.append(f"tools/list: only the first {MAX_LISTING_CHARACTERS // 2**20} MiB are taken")
-                return _found(tools, problems)
+            if (full := self._full()) is not None:
+                self.problems.append(
+                    f"tools/list: only {full} are taken; {len(listed) - position} or more are left out"
+                )
+                return None
             name = raw.get("name") if isinstance(raw, dict) else None
             try:
-                raw, name = _redacted(raw, name, redact)
-                tool, size = _to_definition(raw, refuse_schema, problems)
-                if tool.name in tools:
-                    raise _Refused("its name is listed twice; the first one is used")
-                tools[tool.name] = tool
-                left -= size
+                self._take_tool(raw, name)
             except _Refused as refusal:
-                which = repr(clean_line(redact(name), 80)) if isinstance(name, str) else f"number {position + 1}"
-                problems.append(f"tool {which}: {refusal}")
+                which = repr(clean_line(self._redact(name), 80)) if isinstance(name, str) else f"number {position + 1}"
+                self.problems.append(f"tool {which}: {refusal}")
         cursor = answer.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
-            return _found(tools, problems)
-        if cursor in seen:
-            problems.append("tools/list: the server's pages go round in a circle")
-            return _found(tools, problems)
-        seen.add(cursor)
-    problems.append(f"tools/list: only the first {MAX_PAGES} pages are taken")
-    return _found(tools, problems)
+            return None
+        if cursor in self._cursors:
+            self.problems.append("tools/list: the server's pages go round in a circle")
+            return None
+        if len(cursor) > MAX_CURSOR_CHARACTERS:
+            self.problems.append(f"tools/list: a cursor is longer than {MAX_CURSOR_CHARACTERS} characters")
+            return None
+        self._cursors.add(cursor)
+        return cursor
+
+    def found(self) -> ToolsFound:
+        problems = self.problems
+        if len(problems) > _MAX_PROBLEMS:
+            problems = [*problems[:_MAX_PROBLEMS], f"and {len(problems) - _MAX_PROBLEMS} more"]
+        return ToolsFound(tuple(self._tools.values()), tuple(problems))
+
+    def _full(self) -> str | None:
+        """What there is no more room for, as a phrase; None while there is room."""
+        if len(self._tools) >= MAX_TOOLS:
+            return f"the first {MAX_TOOLS} tools"
+        if self._characters_left <= 0:
+            return f"the first {MAX_LISTING_CHARACTERS // 2**20} MiB of the tools"
+        if self._values_left <= 0:
+            return f"tools with {MAX_VALUES:,} values in their schemas"
+        return None
+
+    def _take_tool(self, raw: Any, name: Any) -> None:
+        try:
+            text = json.dumps(raw, ensure_ascii=False)
+        except (RecursionError, ValueError, TypeError):
+            raise _Refused("it is nested too deeply") from None
+        self._characters_left -= len(text)
+        self._values_left -= sum(map(text.count, ",:[{"))
+        raw, name = _redacted(raw, name, self._redact)
+        tool = _to_definition(raw, self._refuse_schema, self.problems)
+        if tool.name in self._tools:
+            raise _Refused("its name is listed twice; the first one is used")
+        self._tools[tool.name] = tool
 
 
 def select(tools: tuple[ToolDefinition, ...], wanted: ToolFilter) -> tuple[ToolDefinition, ...]:
@@ -142,10 +188,7 @@ def _redacted(raw: Any, name: Any, redact: Callable[[Any], Any]) -> tuple[Any, A
     return shown, name
 
 
-def _to_definition(
-    raw: Any, refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
-) -> tuple[ToolDefinition, int]:
-    """A tool, and about how many characters it has."""
+def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]) -> ToolDefinition:
     if not isinstance(raw, dict):
         raise _Refused(f"it is no object but {_kind(raw)}")
     name = raw.get("name")
@@ -167,14 +210,14 @@ def _to_definition(
     if output is not None and not isinstance(output, dict):
         problems.append(f"tool {name!r}: its outputSchema is {_kind(output)}; taken as if there were none")
         output = None
-    size = _checked_size(schema, "inputSchema")
+    _check_size(schema, "inputSchema")
     if output is not None:
-        size += _checked_size(output, "outputSchema")
+        _check_size(output, "outputSchema")
     annotations, title, description = raw.get("annotations"), raw.get("title"), raw.get("description")
     if not isinstance(title, str) and isinstance(annotations, dict):
         title = annotations.get("title")
     description = clean(description[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(description, str) else ""
-    tool = ToolDefinition(
+    return ToolDefinition(
         name=name,
         description=description,
         title=clean_line(title, 200) if isinstance(title, str) else None,
@@ -183,23 +226,15 @@ def _to_definition(
         effect=effect_of(annotations),
         needs="tasks" if _needs_task(raw) else "",
     )
-    return tool, size + len(name) + len(description)
 
 
-def _checked_size(schema: JsonSchema, which: str) -> int:
+def _check_size(schema: JsonSchema, which: str) -> None:
     try:
         size = len(json.dumps(schema))
     except (RecursionError, ValueError, TypeError):
         raise _Refused(f"its {which} is nested too deeply") from None
     if size > MAX_SCHEMA_CHARACTERS:
         raise _Refused(f"its {which} is longer than {MAX_SCHEMA_CHARACTERS // 1024} KiB")
-    return size
-
-
-def _found(tools: dict[str, ToolDefinition], problems: list[str]) -> ToolsFound:
-    if len(problems) > _MAX_PROBLEMS:
-        problems = [*problems[:_MAX_PROBLEMS], f"and {len(problems) - _MAX_PROBLEMS} more"]
-    return ToolsFound(tuple(tools.values()), tuple(problems))
 
 
 def _kind(value: Any) -> str:

@@ -4,35 +4,196 @@ mcp reads a line with a pydantic union over all four kinds of message. That trie
 for 23 MiB of rows, which `json.loads` reads in 0.5 s. It also refuses a line for a lone surrogate, a byte that is no
 UTF-8, or an `id` without `jsonrpc`, and the caller then waits for its timeout. Here such a line is read as what it
 plainly means.
+
+What is too long, has too many values or is nested too deep is not read. The call that it answers is found by its `id`,
+which stands at the beginning or the end, and fails at once.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codemode_server.json_size import MAX_VALUES, holds_too_many_values
+from codemode_server.off_loop import LARGE_BYTES, is_large
+
 if TYPE_CHECKING:
-    from mcp_types import JSONRPCMessage
+    from mcp_types import JSONRPCError, JSONRPCMessage
+
+MAX_MESSAGE_BYTES = 16 * 2**20
+"""Longest message taken from an upstream, unless `limits.call_bytes` is larger."""
+MAX_DEPTH = 500
+"""Nesting of a message; half of what Python can walk. `results` allows a value less, and a listing a schema more than
+its stub shows: one tool that is nested deep must not cost the others."""
+TOO_LARGE = -32_098
+TOO_DEEP = -32_097
+"""Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
+_MAX_BATCH = 1_000
+_END_BYTES = 4 * 2**10
+"""How much of both ends is searched for the id."""
+_MAX_ERROR_CHARACTERS = 64 * 2**10
+_ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-def parse_line(line: bytes) -> tuple[JSONRPCMessage, ...]:
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class BoundedBytes:
+    """Bytes as they come, up to `most`; of more, only both ends are kept."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.data = bytearray()
+        """All of them; empty once they are too many."""
+        self.size = 0
+        self.head = b""
+        """The beginning, once they are too many."""
+        self.tail = b""
+
+    @property
+    def is_too_long(self) -> bool:
+        return self.size > self.most
+
+    def add(self, piece: bytes | bytearray) -> None:
+        if not self.is_too_long:
+            if self.size + len(piece) <= self.most:
+                self.data += piece
+            else:
+                self.head = bytes((self.data[:_END_BYTES] + piece[:_END_BYTES])[:_END_BYTES])
+                self.tail, self.data = bytes(self.data[-_END_BYTES:]), bytearray()
+        self.size += len(piece)
+        if self.is_too_long:
+            self.tail = (self.tail + piece[-_END_BYTES:])[-_END_BYTES:]
+
+
+def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     """The messages in `line`: one, none for what is not JSON-RPC, several for a batch (2025-03-26 allowed them)."""
+    if holds_too_many_values(line):
+        return _refused(line, TOO_LARGE, f"of more than {MAX_VALUES:,} values; ask for less of it")
     try:
         data = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except ValueError:
         return ()
+    except RecursionError:
+        return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+    if is_nested_deeper(data, MAX_DEPTH):
+        return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
     if b"\\ud" in line or b"\\uD" in line:
-        data = without_surrogates(data)
-    messages = (_to_message(item) for item in (data if isinstance(data, list) else [data]))
-    return tuple(message for message in messages if message is not None)
+        try:
+            data = without_surrogates(data)
+        except RecursionError:
+            return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+    messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
+    found = tuple(message for message in messages if message is not None)
+    return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What the two ends of a message that is not read tell of it."""
+
+    answers: int | str | None = None
+    """The call that it answers, by its id; None if it answers none, or that can't be told."""
+    is_known: bool = False
+    """Whether it can be told; a request or notification of the server answers none."""
+
+    @classmethod
+    def of(cls, head: bytes, tail: bytes) -> Unread:
+        """The id of a response is among the first fields of the object, or its last field."""
+        fields = first_fields(head.decode("utf-8", "replace"))
+        if fields is None:
+            return cls()
+        if "method" in fields:
+            return cls(is_known=True)
+        found = fields.get("id")
+        if found is None and (last := _ID_AT_END.search(tail)):
+            found = json.loads(last[1])
+        is_id = isinstance(found, int | str) and not isinstance(found, bool)
+        return cls(found, is_known=True) if is_id else cls()
+
+
+def too_large(request_id: int | str, most: int) -> JSONRPCError:
+    """The error for a call whose answer has more than `most` bytes."""
+    why = f"larger than {most / 2**20:.3g} MiB; ask for less of it (the user can raise limits.call_bytes)"
+    return _refusal(request_id, TOO_LARGE, why)
+
+
+def is_nested_deeper(value: Any, most: int) -> bool:
+    """Whether a JSON value is nested more than `most` deep."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _refused(line: bytes | bytearray, code: int, why: str) -> tuple[JSONRPCMessage, ...]:
+    found = Unread.of(bytes(line[:_END_BYTES]), bytes(line[-_END_BYTES:])).answers
+    return () if found is None else (_refusal(found, code, why),)
+
+
+def _refusal(request_id: int | str, code: int, why: str) -> JSONRPCError:
+    import mcp_types as types
+
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=why))
+
+
+def first_fields(text: str) -> dict[str, Any] | None:
+    """The fields at the beginning of a JSON object that is cut off somewhere; None for anything else."""
+    decoder, fields = json.JSONDecoder(), dict[str, Any]()
+    place = _after_space(text, 0)
+    if text[place : place + 1] != "{":
+        return None
+    try:
+        while text[place : place + 1] in ("{", ","):
+            key, place = decoder.raw_decode(text, _after_space(text, place + 1))
+            place = _after_space(text, place)
+            if not isinstance(key, str) or text[place : place + 1] != ":":
+                break
+            value, place = decoder.raw_decode(text, _after_space(text, place + 1))
+            if place == len(text):  # a number may go on
+                break
+            fields[key] = value
+            place = _after_space(text, place)
+    except (ValueError, RecursionError):
+        pass
+    return fields
+
+
+def _after_space(text: str, place: int) -> int:
+    while text[place : place + 1] in (" ", "\t", "\r", "\n"):
+        place += 1
+    return place
+
+
+def _trimmed(message: JSONRPCMessage) -> JSONRPCMessage:
+    """The same if it is a result; anything else without its large parts, which nobody uses."""
+    import mcp_types as types
+
+    if isinstance(message, types.JSONRPCResponse):
+        return message
+    if isinstance(message, types.JSONRPCError):
+        error, data = message.error, message.error.data
+        data = data[:_MAX_ERROR_CHARACTERS] if isinstance(data, str) else None
+        cut = types.ErrorData(code=error.code, message=error.message[:_MAX_ERROR_CHARACTERS], data=data)
+        return types.JSONRPCError(jsonrpc="2.0", id=message.id, error=cut)
+    params = {name: value for name, value in (message.params or {}).items() if not is_large(value)}
+    return message.model_copy(update={"params": params})
 
 
 def without_surrogates(value: Any) -> Any:
     """`value` with lone surrogates in its strings replaced: no UTF-8 can hold them."""
     if isinstance(value, str):
-        if value.isascii():
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value if value.isascii() else _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
         return [without_surrogates(item) for item in value]
     if isinstance(value, dict):

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 import anyio
 
 from codemode_server.redaction import Redactor
+from codemode_server.upstream._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstream.cache import ListingCache
 from codemode_server.upstream.reaper import Reaper
+
+_ENVELOPE_BYTES = 4 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +49,11 @@ class Surroundings:
     on_change: Callable[[], None]
     redactor: Callable[[], Redactor] = Redactor
     timings: Timings = field(default_factory=Timings)
+    call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES
+    """`limits.call_bytes`."""
     slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
     """Limits how many processes start at the same moment."""
+
+    def message_bytes(self) -> int:
+        """Longest message that is taken: a list of tools may be larger than a result."""
+        return max(self.call_bytes(), MAX_MESSAGE_BYTES) + _ENVELOPE_BYTES

@@ -5,7 +5,8 @@ is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes
 dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`, `false` or
 `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers, `00123`,
 `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it can't be
-told. JSON with anything before or after it stays a text, or that would be lost.
+told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too much
+memory or time to read.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from codemode_server.json_size import MAX_VALUES, holds_too_many_values
 from codemode_server.model import JsonValue
-from codemode_server.upstream._messages import without_surrogates
+from codemode_server.upstream._messages import is_nested_deeper, without_surrogates
 
-_REPR_CHARACTERS = 256 * 1024
-"""Longest text given to `ast`, which takes some 100 times the text in memory."""
+_REPR_CHARACTERS = 2 * 2**20
+"""Longest text that is read as Python: about a second's work."""
+_AST_CHARACTERS = 64 * 1024
+"""Longest text given to `ast`, which takes some 100 times the text in memory and holds the interpreter's lock."""
+_MAX_DEPTH = 256
+_MAX_LINES = 100_000
 _REPR_TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
     r"""|(?P<object>(?:datetime\.)?(?:date|datetime|time|timedelta)\([^()']{0,200}\)"""
@@ -48,8 +54,13 @@ def parse_texts(texts: list[str]) -> JsonValue:
     text of all, by newlines."""
     if len(texts) == 1:
         return parse_text(texts[0])
-    values = [_parsed(text) for text in texts]
-    return "\n".join(texts) if any(value is _NO_VALUE for value in values) else values
+    values = [] if are_too_much(texts) else [_parsed(text) for text in texts]
+    return "\n".join(texts) if not values or any(value is _NO_VALUE for value in values) else values
+
+
+def are_too_much(texts: list[str]) -> bool:
+    """Whether several texts may hold more values altogether than are read; marks within strings count as well."""
+    return len(texts) > 1 and sum(text.count(mark) for text in texts for mark in ",:[{(") > MAX_VALUES
 
 
 def parse_document(text: str) -> JsonValue:
@@ -76,17 +87,28 @@ def _parsed(text: str) -> Any:
 def _parsed_json(text: str) -> Any:
     if text[:1] not in ("{", "["):
         return _NO_VALUE
+    if _is_too_much(text):
+        return _NO_VALUE
     try:
         value = json.loads(text)
     except RecursionError:
         return _NO_VALUE
     except ValueError:
         return _parsed_lines(text)
-    return without_surrogates(value) if "\\ud" in text.lower() else value
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    return _NO_VALUE if is_nested_deeper(value, _MAX_DEPTH) else without_surrogates(value)
+
+
+def _is_too_much(text: str) -> bool:
+    """Whether reading it would make more objects than a message may have."""
+    return holds_too_many_values(text.encode("utf-8", "replace"))
 
 
 def _parsed_lines(text: str) -> Any:
     """JSON Lines: two objects or more, each on a line of its own."""
+    if not 0 < text.count("\n") < _MAX_LINES:
+        return _NO_VALUE
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) < 2 or not all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines):
         return _NO_VALUE
@@ -101,13 +123,13 @@ def _parsed_fence(rest: str) -> Any:
 
 
 def _parsed_repr(text: str) -> Any:
-    if text[-1:] not in (")", "]", "}"):
+    if text[-1:] not in (")", "]", "}") or len(text) > _REPR_CHARACTERS or _is_too_much(text):
         return _NO_VALUE
     try:
         return without_surrogates(json.loads(_repr_as_json(text)))
     except (ValueError, RecursionError):
         pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
-    if len(text) > _REPR_CHARACTERS:
+    if len(text) > _AST_CHARACTERS:
         return _NO_VALUE
     try:
         value = ast.literal_eval(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from codemode_server.model import Effect, ToolDefinition
@@ -39,7 +39,9 @@ class CachedListing:
         return (*self.tools, *(tool for tool in self.hidden or () if tool.name not in names))
 
     def to_json(self) -> str:
-        return json.dumps({"format": _FORMAT, **asdict(self)}, ensure_ascii=False, separators=(",", ":"))
+        # Not `asdict`, which copies every schema.
+        plain = {it.name: getattr(self, it.name) for it in fields(self)}
+        return json.dumps({"format": _FORMAT, **plain}, ensure_ascii=False, separators=(",", ":"), default=_fields)
 
     @classmethod
     def from_json(cls, text: str) -> CachedListing | None:
@@ -54,6 +56,10 @@ class CachedListing:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return listing if _is_sound(listing) else None
+
+
+def _fields(tool: ToolDefinition) -> dict[str, Any]:
+    return {it.name: getattr(tool, it.name) for it in fields(tool)}
 
 
 def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
@@ -77,12 +83,12 @@ def _is_sound(listing: CachedListing) -> bool:
 
 
 class ListingCache(Protocol):
-    """Stores listings between runs. Both methods run on the event loop, so they must be quick; neither may raise."""
+    """Stores listings between runs. Neither method may raise, or hold the event loop for long."""
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
         """The upstream's listing, if it was stored with the same fingerprint."""
 
-    def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         """Store `listing` in place of the upstream's last one."""
 
 
@@ -96,7 +102,7 @@ class MemoryListingCache:
         stored, listing = self.kept.get(name, (None, None))
         return listing if stored == fingerprint else None
 
-    def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         self.kept[name] = (fingerprint, listing)
 
 

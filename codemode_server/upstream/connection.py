@@ -10,8 +10,9 @@ import logging
 import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
@@ -28,7 +29,7 @@ from codemode_server.upstream._failures import (
     why_not_connected,
 )
 from codemode_server.upstream._hidden import find_hidden_tools
-from codemode_server.upstream._link import Link, is_end
+from codemode_server.upstream._link import Answer, Link, is_end
 from codemode_server.upstream._listing import ToolsFound, describe_server, list_tools, select
 from codemode_server.upstream._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstream._subscription import listen_for_changes
@@ -46,6 +47,8 @@ logger = logging.getLogger(__name__)
 _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
 _LONGEST_PAUSE_S = 10.0
+_MAX_VERSION_CHARACTERS = 200
+T = TypeVar("T")
 
 
 class Connection:
@@ -135,11 +138,13 @@ class Connection:
         self,
         tool: str,
         arguments: dict[str, Any],
+        read: Callable[[dict[str, Any]], T],
         *,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
-    ) -> dict[str, Any]:
-        """Call a tool by its raw name and return its result as it came. Cancelling this cancels it at the server.
+    ) -> T:
+        """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
+        Cancelling this cancels it at the server.
 
         What the server reports meanwhile is written to `progress`.
 
@@ -148,17 +153,24 @@ class Connection:
             CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
                 waiting for its start is not counted.
             ToolFailed: the upstream answered with a protocol error. (`isError` is for `results` to see.)
+            ResultTooLarge: the answer has too many bytes or values, or is nested too deep.
         """
         params = {"name": tool, "arguments": arguments}
-        return await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
+        answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
+        return await answer.read(read)
 
     async def read_resource(
-        self, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
-    ) -> dict[str, Any]:
-        """Read a resource and return the result as it came; all as for `call_tool`."""
-        return await self._ask(
-            "resources/read", {"uri": uri}, f"the resource {self._redactor.head(uri, 200)!r}", timeout_s, progress
-        )
+        self,
+        uri: str,
+        read: Callable[[dict[str, Any]], T],
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> T:
+        """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
+        what = f"the resource {self._redactor.head(uri, 200)!r}"
+        answer = await self._ask("resources/read", {"uri": uri}, what, timeout_s, progress)
+        return await answer.read(read)
 
     async def _ask(
         self,
@@ -167,7 +179,7 @@ class Connection:
         what: str,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
-    ) -> dict[str, Any]:
+    ) -> Answer:
         progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link()
@@ -188,7 +200,7 @@ class Connection:
         what: str,
         timeout_s: float,
         reported: CallProgress,
-    ) -> dict[str, Any]:
+    ) -> Answer:
         from mcp.shared.exceptions import MCPError
 
         refused: list[str] = []
@@ -281,7 +293,7 @@ class Connection:
                     subscribed.set()
                 found = await self._list(link)
             is_started.set()
-            self._take(found, link, "legacy" if handshake_at_once else "auto")
+            await self._take(found, link, "legacy" if handshake_at_once else "auto")
             self._link = link
             self._protocol = link.session.protocol_version
             self._error = None
@@ -303,15 +315,17 @@ class Connection:
             logger.debug("upstream %r: can't look for hidden tools: %s", self.name, first_cause(error), exc_info=error)
             return
         self._found = replace(self._found, hidden=hidden)
-        self._around.cache.put(self.name, self._fingerprint, self._found)
+        await self._around.cache.put(self.name, self._fingerprint, self._found)
         self._publish()
 
     def _transport(self) -> StdioTransport | HttpTransport:
         settings = self._settings
         if settings.url is not None:
-            return HttpTransport(settings.url, settings.transport, settings.headers)
+            most = self._around.message_bytes
+            return HttpTransport(settings.url, settings.transport, settings.headers, max_message_bytes=most)
         launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
-        return StdioTransport(launch, self._around.reaper, redactor=self._around.redactor)
+        most, redactor = self._around.message_bytes, self._around.redactor
+        return StdioTransport(launch, self._around.reaper, max_message_bytes=most, redactor=redactor)
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -327,11 +341,11 @@ class Connection:
         link.remember(found.tools)
         return found
 
-    def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
+    async def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
         """Take over a new listing, and store it for the next run."""
         server = link.session.server_info
         redactor = self._redactor
-        version = redactor.text(server.version) if server is not None else None
+        version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
         if self._found.verdict == "legacy" and self._found.server_version != version:
             verdict = "auto"  # another version may have learnt the newer protocol
         if self._settings.protocol == "legacy":
@@ -347,7 +361,7 @@ class Connection:
             hidden=self._found.hidden if self._found.server_version == version else None,
             stored_at=time.time(),
         )
-        self._around.cache.put(self.name, self._fingerprint, self._found)
+        await self._around.cache.put(self.name, self._fingerprint, self._found)
 
     async def _on_message(self, message: IncomingMessage) -> None:
         from mcp_types import ToolListChangedNotification
@@ -376,7 +390,7 @@ class Connection:
                 continue
             before = self._found
             if (found.tools, found.problems) != (before.tools, before.problems):
-                self._take(found, link, self._verdict)
+                await self._take(found, link, self._verdict)
                 self._publish()
             ended = anyio.current_time()
             not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))

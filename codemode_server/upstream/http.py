@@ -6,17 +6,20 @@ one server, `Authorization` above all, never reaches another.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from codemode_server.upstream.stdio import MAX_MESSAGE_BYTES
+from codemode_server.upstream._messages import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
+
+    from codemode_server.upstream._bounded_http import Bounds
 
 CONNECT_S = 10.0
 _IDLE_S = 24 * 3600.0
@@ -30,10 +33,18 @@ was one. mcp runs a request's POST in the context of its caller."""
 class HttpTransport:
     """One connection to one address."""
 
-    def __init__(self, url: str, transport: Literal["http", "sse"], headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        transport: Literal["http", "sse"],
+        headers: Mapping[str, str],
+        *,
+        max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
+    ) -> None:
         self._url = url
         self._transport = transport
         self._headers = dict(headers)
+        self._max_message_bytes = max_message_bytes
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams]:
@@ -42,6 +53,10 @@ class HttpTransport:
         Raises:
             ExceptionGroup: of httpx2's errors, at any time until it is left.
         """
+        from codemode_server.upstream._bounded_http import Bounds, LargeResults, Restored
+
+        large = LargeResults()
+        bounds = Bounds(large, self._max_message_bytes, answers_in_posts=self._transport == "http")
         if self._transport == "sse":
             from mcp.client.sse import sse_client
 
@@ -50,19 +65,19 @@ class HttpTransport:
                 headers=self._headers,
                 timeout=CONNECT_S,
                 sse_read_timeout=_IDLE_S,
-                httpx_client_factory=_client,
-            ) as streams:
-                yield streams
+                httpx_client_factory=partial(_client, bounds),
+            ) as (incoming, outgoing):
+                yield Restored(incoming, large), outgoing
         else:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
 
             timeout = httpx2.Timeout(CONNECT_S, write=60.0, read=None, pool=None)
             async with (
-                _client(self._headers, timeout) as client,
-                streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+                _client(bounds, self._headers, timeout) as client,
+                streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
             ):
-                yield streams
+                yield Restored(incoming, large), outgoing
 
     def why_ended(self) -> str | None:
         """Nothing is known here that the errors don't say."""
@@ -80,7 +95,10 @@ def origin(url: str) -> str:
 
 
 def _client(
-    headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    bounds: Bounds,
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
     import httpx2
 
@@ -90,7 +108,7 @@ def _client(
         auth=auth,
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        event_hooks={"response": [_note_refusal]},
+        event_hooks={"response": [_note_refusal, bounds.bound]},
     )
 
 

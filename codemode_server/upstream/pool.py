@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,12 +16,13 @@ from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.settings import ServerSettings
+from codemode_server.upstream._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstream._surroundings import Surroundings, Timings
 from codemode_server.upstream.cache import ListingCache
 from codemode_server.upstream.connection import Connection
 from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.reaper import Reaper
-from codemode_server.upstream.results import check_depth, resource_reply, to_reply
+from codemode_server.upstream.results import checked, resource_reply, to_reply
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class UpstreamPool:
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
     `on_change` is called on the event loop after any change of `listings`; it has to be quick. `redactor`
-    is applied to the tools and descriptions of upstreams.
+    is applied to the tools and descriptions of upstreams. `call_bytes` is `limits.call_bytes`.
     """
 
     def __init__(
@@ -48,10 +50,11 @@ class UpstreamPool:
         redactor: Callable[[], Redactor] = Redactor,
         timings: Timings | None = None,
         invalid: Mapping[str, str] | None = None,
+        call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
-        self._around = Surroundings(cache, self._reaper, self._changed, redactor, timings or Timings())
+        self._around = Surroundings(cache, self._reaper, self._changed, redactor, timings or Timings(), call_bytes)
         self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
@@ -102,11 +105,12 @@ class UpstreamPool:
 
         Raises:
             UnknownTool: no such server.
-            ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
+            ToolFailed, ResultTooLarge, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
         connection = self._connection(server)
-        result = await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
-        return to_reply(result, declares_output=connection.declares_output(tool), redactor=self._around.redactor())
+        declares = connection.declares_output(tool)
+        read = partial(to_reply, declares_output=declares, redactor=self._around.redactor())
+        return await connection.call_tool(tool, arguments, read, timeout_s=timeout_s, progress=progress)
 
     async def call_raw(
         self,
@@ -119,16 +123,14 @@ class UpstreamPool:
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
         connection = self._connection(server)
-        result = await connection.call_tool(tool, arguments, timeout_s=timeout_s, progress=progress)
-        check_depth(result)
-        return result
+        return await connection.call_tool(tool, arguments, checked, timeout_s=timeout_s, progress=progress)
 
     async def read_resource(
         self, server: str, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
     ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
-        found = await self._connection(server).read_resource(uri, timeout_s=timeout_s, progress=progress)
-        return resource_reply(uri, found, redactor=self._around.redactor())
+        read = partial(resource_reply, uri, redactor=self._around.redactor())
+        return await self._connection(server).read_resource(uri, read, timeout_s=timeout_s, progress=progress)
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)

@@ -30,7 +30,8 @@ from codemode_server.model import JsonValue
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream._embedded import embedded_files
-from codemode_server.upstream._texts import parse_document, parse_text, parse_texts
+from codemode_server.upstream._messages import is_nested_deeper
+from codemode_server.upstream._texts import are_too_much, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
@@ -47,7 +48,7 @@ def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = 
         ToolFailed: the result says that it is an error, or asks for something that is not there.
     """
     reply = _to_reply(result, declares_output, redactor)
-    check_depth(reply.value)
+    _check_depth(reply.value)
     return _with_embedded_files(reply)
 
 
@@ -72,13 +73,18 @@ def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
     return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
 
 
-def check_depth(value: JsonValue) -> None:
-    """Refuse what is nested too deep.
+def checked(result: dict[str, Any]) -> dict[str, Any]:
+    """A raw result that is handed on as it came.
 
     Raises:
-        ToolFailed: it is.
+        ToolFailed: it is nested too deep.
     """
-    if _is_nested_deeper(value, MAX_DEPTH):
+    _check_depth(result)
+    return result
+
+
+def _check_depth(value: JsonValue) -> None:
+    if is_nested_deeper(value, MAX_DEPTH):
         raise ToolFailed(f"the tool's result is nested more than {MAX_DEPTH} deep")
 
 
@@ -111,11 +117,13 @@ def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
     if len(texts) == len(items):
         return Reply(parse_texts(texts))
     document = _document_of(items[0]) if len(items) == 1 else None
-    return Reply(list(map(_to_block, items)), "blocks") if document is None else Reply(*document)
+    if document is not None:
+        return Reply(*document)
+    return Reply([_to_block(item, reads=not are_too_much(texts)) for item in items], "blocks")
 
 
 def _structured(structured: Any, items: list[Any], declares_output: bool) -> Reply:
-    check_depth(structured)  # before anything is compared with it
+    _check_depth(structured)  # before anything is compared with it
     value = structured
     if isinstance(structured, dict) and set(structured) == {"result"}:
         value = structured["result"]
@@ -191,12 +199,12 @@ def _document_of(item: Any) -> tuple[JsonValue] | None:
     return (parse_document(text) if kind.endswith(("/json", "+json")) else text,)
 
 
-def _to_block(item: Any) -> dict[str, Any]:
-    """A content block as `Reply` has them; one that no rule knows as the JSON it is."""
+def _to_block(item: Any, *, reads: bool = True) -> dict[str, Any]:
+    """A content block as `Reply` has them; one that no rule knows as the JSON it is. `reads` texts that are JSON."""
     unknown = {"type": "json", "value": item}
     text = _text_of(item)
     if text is not None:
-        value = parse_document(text)
+        value = parse_document(text) if reads else text
         return {"type": "text", "text": text} if value is text else {"type": "json", "value": value}
     if not isinstance(item, dict):
         return unknown
@@ -239,21 +247,6 @@ def _file(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _is_nested_deeper(value: JsonValue, most: int) -> bool:
-    level = [value]
-    for _ in range(most):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _error_of(result: dict[str, Any]) -> str:

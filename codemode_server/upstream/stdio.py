@@ -1,8 +1,9 @@
 """Runs an upstream as a child process, with JSON-RPC lines over its stdin and stdout, and ends it.
 
-Unlike `mcp.client.stdio` it reads lines of many MiB in linear time, limits their length, puts the end of the child's
-stderr into error messages (never into our stderr), ignores other text on stdout, and ends the child within the 2 s that
-a host leaves us: stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL.
+Unlike `mcp.client.stdio` it reads lines of many MiB in linear time, puts the end of the child's stderr into error
+messages (never into our stderr), ignores other text on stdout, and ends the child within the 2 s that a host leaves us:
+stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL. A line that is too long is thrown away as it comes, and fails
+the call that it answers; only if that call can't be told, it ends the connection.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from codemode_server.child_process import start_process
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.redaction import Redactor
-from codemode_server.upstream._messages import parse_line
+from codemode_server.upstream._messages import MAX_MESSAGE_BYTES, BoundedBytes, Unread, parse_line, too_large
 from codemode_server.upstream.reaper import Reaper
 
 if TYPE_CHECKING:
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_MESSAGE_BYTES = 64 * 2**20
-"""Longest message taken from an upstream."""
+_MAX_DROPPED_BYTES = 256 * 2**20
+"""A line longer than this ends the connection: nothing else can come before its end."""
+_LINES_AT_ONCE = 32
+"""Lines read before others have their turn: a pipe may hold thousands."""
 STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
 EXIT_GRACE_S = 0.5
@@ -64,7 +69,7 @@ class StdioTransport:
         launch: Launch,
         reaper: Reaper,
         *,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
         redactor: Callable[[], Redactor] = Redactor,
     ) -> None:
         """`redactor` masks what is told of the child's stderr."""
@@ -72,6 +77,8 @@ class StdioTransport:
         self._redactor = redactor
         self._reaper = reaper
         self._max_message_bytes = max_message_bytes
+        self._refused: BoundedBytes | None = None
+        """The last line that was too long and whose call has failed."""
         self._stderr = bytearray()
         self._is_stderr_cut = False
         self._is_stopping = False
@@ -156,29 +163,54 @@ class StdioTransport:
     async def _deliver_lines(
         self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """Cut stdout into lines. Pieces of a line are joined at its end only, so the time is linear in its length."""
-        from mcp.shared.message import SessionMessage
-
-        pieces: list[bytes] = []
-        length = 0
+        """Cut stdout into lines, in time linear in their length."""
+        line, count = BoundedBytes(self._max_message_bytes()), 0
         async for chunk in stdout:
             start = 0
             while (end := chunk.find(b"\n", start)) >= 0:
-                pieces.append(chunk[start:end])
-                line = b"".join(pieces) if len(pieces) > 1 else pieces[0]
-                pieces, length, start = [], 0, end + 1
-                if line.isspace() or not line:
-                    continue
-                messages = parse_line(line)
-                if not messages:
-                    logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, line[:200])
-                for message in messages:
-                    await incoming.send(SessionMessage(message))
-            pieces.append(chunk[start:])
-            length += len(chunk) - start
-            if length > self._max_message_bytes:
-                self._failure = f"sent a message of more than {self._max_message_bytes / 2**20:g} MiB"
+                line.add(chunk[start:end])
+                if not await self._deliver(line, incoming, is_whole=True):
+                    return
+                line, start, count = BoundedBytes(self._max_message_bytes()), end + 1, count + 1
+                if count % _LINES_AT_ONCE == 0:
+                    await anyio.lowlevel.checkpoint()
+            line.add(chunk[start:])
+            if line.is_too_long and not await self._deliver(line, incoming, is_whole=False):
                 return
+
+    async def _deliver(
+        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
+    ) -> bool:
+        """Pass on what a line says, or of one that is too long, as soon as it can be told, that it was not taken.
+        False if the connection has to end."""
+        from mcp.shared.message import SessionMessage
+
+        if line.is_too_long:
+            return await self._refuse(line, incoming, is_whole=is_whole)
+        if line.size == 0 or line.data.isspace():
+            return True
+        messages = await run_sized(line.size > LARGE_BYTES, parse_line, line.data)
+        if not messages:
+            logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, bytes(line.data[:200]))
+        line.data = bytearray()
+        for message in messages:
+            await incoming.send(SessionMessage(message))
+        return True
+
+    async def _refuse(
+        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
+    ) -> bool:
+        from mcp.shared.message import SessionMessage
+
+        found = Unread.of(line.head, line.tail if is_whole else b"")
+        if found.answers is not None and line is not self._refused:
+            self._refused = line
+            await incoming.send(SessionMessage(too_large(found.answers, line.most)))
+        is_hopeful = found.is_known or (line.head.lstrip()[:1] == b"{" and not is_whole)
+        if is_hopeful and line.size <= _MAX_DROPPED_BYTES:
+            return True
+        self._failure = f"sent a message of more than {line.most / 2**20:g} MiB"
+        return False
 
     async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
@@ -199,7 +231,8 @@ class StdioTransport:
         try:
             async with outgoing:
                 async for item in outgoing:
-                    await stdin.send(_encode(item))
+                    params = getattr(item.message, "params", None)
+                    await stdin.send(await run_sized(is_large(params), _encode, item))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             self._left_by_itself = self._left_by_itself or not self._is_stopping
             incoming.close()  # the session learns of the end now, not at the timeout of each call

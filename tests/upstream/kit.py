@@ -15,6 +15,7 @@ import anyio
 from codemode_server.model import UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
+from codemode_server.upstream._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstream._surroundings import Timings
 from codemode_server.upstream.cache import MemoryListingCache
 from codemode_server.upstream.pool import UpstreamPool
@@ -58,9 +59,12 @@ class Kit:
         on_change: Callable[[], None] = lambda: None,
         settled: bool = True,
         secrets: Iterable[str] = (),
+        call_bytes: int = MAX_MESSAGE_BYTES,
     ) -> AsyncGenerator[UpstreamPool]:
         redactor = Redactor(secrets)
-        made = UpstreamPool(servers, self.cache, on_change, timings=timings, redactor=lambda: redactor)
+        made = UpstreamPool(
+            servers, self.cache, on_change, timings=timings, redactor=lambda: redactor, call_bytes=lambda: call_bytes
+        )
         async with made.open() as pool:
             pool.connect()
             if settled:

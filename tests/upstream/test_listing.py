@@ -8,6 +8,7 @@ import pytest
 
 from codemode_server.model import Effect, ToolDefinition
 from codemode_server.settings import ToolFilter
+from codemode_server.upstream._link import Answer
 from codemode_server.upstream._listing import describe_server, effect_of, list_tools, select
 from tests.upstream.kit import Kit
 
@@ -38,8 +39,8 @@ async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> Non
 
 
 async def test_pages_in_a_circle_end() -> None:
-    async def page(cursor: str | None) -> dict[str, Any]:
-        return {"tools": [{"name": cursor or "first", "inputSchema": {"type": "object"}}], "nextCursor": "x"}
+    async def page(cursor: str | None) -> Answer:
+        return Answer({"tools": [{"name": cursor or "first", "inputSchema": {"type": "object"}}], "nextCursor": "x"})
 
     found = await list_tools(page, refuse_schema=lambda _schema: None)
     assert [tool.name for tool in found.tools] == ["first", "x"]
@@ -48,8 +49,8 @@ async def test_pages_in_a_circle_end() -> None:
 
 @pytest.mark.parametrize("answer", [{}, {"tools": None}, {"tools": {"a": 1}}])
 async def test_a_listing_that_is_none_is_empty_and_says_why(answer: dict[str, Any]) -> None:
-    async def page(_cursor: str | None) -> dict[str, Any]:
-        return answer
+    async def page(_cursor: str | None) -> Answer:
+        return Answer(answer)
 
     found = await list_tools(page, refuse_schema=lambda _schema: None)
     assert found.tools == ()

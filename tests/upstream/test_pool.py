@@ -54,7 +54,7 @@ def test_importing_the_pool_imports_nothing_of_mcp() -> None:
 async def test_tools_of_the_last_run_are_there_at_once_with_the_state_of_now(kit: Kit) -> None:
     server = kit.raw("plain", tools=ToolFilter(exclude=("secret*",)))
     tools = (ToolDefinition("old"), ToolDefinition("secret_one"))
-    kit.cache.put("s", fingerprint(server), CachedListing(tools, "Cached.", "2025-06-18"))
+    await kit.cache.put("s", fingerprint(server), CachedListing(tools, "Cached.", "2025-06-18"))
     async with UpstreamPool({"s": server}, kit.cache).open() as pool:
         listing = kit.listing(pool, "s")
         assert (listing.state, listing.description, listing.protocol) == (UpstreamState.WAITING, "Cached.", None)
@@ -66,7 +66,7 @@ async def test_tools_of_the_last_run_are_there_at_once_with_the_state_of_now(kit
 
 async def test_tools_of_a_failed_upstream_stay_with_the_reason(kit: Kit) -> None:
     server = kit.raw("exits")
-    kit.cache.put("s", fingerprint(server), CachedListing((ToolDefinition("old"),)))
+    await kit.cache.put("s", fingerprint(server), CachedListing((ToolDefinition("old"),)))
     async with kit.pool({"s": server}) as pool:
         listing = kit.listing(pool, "s")
         assert listing.state is UpstreamState.FAILED

@@ -83,7 +83,7 @@ async def test_a_remembered_verdict_that_no_longer_works_is_dropped(kit: Kit) ->
     (_, listing) = kit.cache.kept.pop("s")
     from codemode_server.upstream.cache import fingerprint
 
-    kit.cache.put("s", fingerprint(server), replace(listing, server_version=None))
+    await kit.cache.put("s", fingerprint(server), replace(listing, server_version=None))
     async with kit.pool({"s": server}) as pool:
         assert kit.is_ready(pool, "s")
     async with kit.pool({"s": server}) as pool:

@@ -10,10 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.errors import UpstreamUnavailable
+from codemode_server.errors import ResultTooLarge
 from codemode_server.model import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._messages import parse_line
+from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.reaper import Reaper
 from codemode_server.upstream.stdio import Launch, StdioTransport
 from tests.upstream.kit import SERVERS, Kit, is_gone
@@ -86,22 +87,24 @@ async def test_a_child_runs_in_its_folder(kit: Kit, tmp_path: Path) -> None:
 
 async def test_a_result_of_many_mib_takes_time_in_proportion_to_its_size(kit: Kit) -> None:
     """mcp's own transport takes 57 s for 40 MiB: it copies what it has for each piece of a line."""
-    async with kit.pool({"s": kit.raw("huge_line")}) as pool:
+    async with kit.pool({"s": kit.raw("huge_line")}, call_bytes=2**26) as pool:
         with anyio.fail_after(10):
             assert len((await pool.call_tool("s", "a", {"mib": 40})).value) == 40 * 2**20
 
 
-async def test_a_message_without_end_ends_the_connection_and_says_so(kit: Kit) -> None:
+async def test_a_message_that_is_too_long_fails_its_call_and_the_connection_goes_on(kit: Kit) -> None:
     async with kit.pool({"s": kit.raw("huge_line")}) as pool:
-        with pytest.raises(UpstreamUnavailable, match="ended during the call"):
-            await pool.call_tool("s", "a", {"mib": 65})
-        assert (await pool.call_tool("s", "a", {"mib": 0})).value == ""
+        with pytest.raises(ResultTooLarge, match=r"larger than 16 MiB; ask for less of it .*limits\.call_bytes"):
+            await pool.call_tool("s", "a", {"mib": 17})
+        progress = CallProgress()
+        assert (await pool.call_tool("s", "a", {"mib": 0}, progress=progress)).value == ""
+        assert progress.restart == ""
 
 
 async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
     reaper = Reaper()
     endless = Launch(sys.executable, ["-c", "print('x' * 5000, end='', flush=True); input()"])
-    transport = StdioTransport(endless, reaper, max_message_bytes=1024)
+    transport = StdioTransport(endless, reaper, max_message_bytes=lambda: 1024)
     try:
         async with transport.open() as (incoming, _):
             with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):

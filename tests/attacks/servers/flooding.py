@@ -1,0 +1,183 @@
+"""An upstream whose answers are too much: `flooding.py stdio`, or `flooding.py http` which prints its port.
+
+`flooding.py stdio TOOLS SIZE WHAT` lists many tools from the beginning.
+
+`act(what, size, form)` answers with about `size` bytes: `what` says of what they are made, and `form` how HTTP sends
+them. `list_of(tools, size, what)` decides what is listed from then on. Standard library only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+PIECE = 64 * 2**10
+WRITING = threading.Lock()
+ANY: dict[str, Any] = {"type": "object", "additionalProperties": True}
+LISTED: dict[str, Any] = {"tools": 0, "size": 0, "what": "text"}
+
+
+def result_of(what: str, size: int) -> str:
+    """The result as JSON."""
+    match what:
+        case "text" | "id last":
+            return json.dumps({"content": [{"type": "text", "text": "x" * size}]})
+        case "wide text":  # four bytes in Python for each of its characters
+            return json.dumps({"content": [{"type": "text", "text": "x" * size + "\U0001f600"}]}, ensure_ascii=False)
+        case "values":
+            return '{"content":[],"structuredContent":{"x":[' + "[]," * (size // 3) + "0]}}"
+        case "values in a text":
+            return json.dumps({"content": [{"type": "text", "text": "[" + "[]," * (size // 3) + "0]"}]})
+        case "lines in a text":
+            return json.dumps({"content": [{"type": "text", "text": "{}\n" * (size // 3)}]})
+        case "python in a text":
+            return json.dumps({"content": [{"type": "text", "text": "{" + "1, " * (size // 3) + "0}"}]})
+        case "deep":
+            return '{"content":[],"structuredContent":{"x":' + "[" * size + "]" * size + "}}"
+        case "deep in wide":  # each of many values lies deep
+            return '{"content":[],"structuredContent":{"x":' + "[" * 150 + "[]," * (size // 3) + "0" + "]" * 150 + "}}"
+        case "rows":
+            row = '{"id":12345,"name":"name of it","tags":["a","b"],"ok":true},'
+            return '{"content":[],"structuredContent":{"x":[' + row * (size // len(row)) + "{}]}}"
+    return json.dumps({"content": [{"type": "text", "text": "pong"}]})
+
+
+def tools_of(count: int, size: int, what: str) -> list[dict[str, Any]]:
+    """Tools whose schemas have about `size` bytes each."""
+    fields = {f"field_{n}": {"type": "string", "description": "what it is for " * 3} for n in range(size // 100)}
+    if what == "long fields":
+        fields = {f"field_{n}": {"type": "string", "description": "x" * (size // 10)} for n in range(10)}
+    schema = {"type": "object", "properties": fields}
+    said = "elicit sampling roots client " * (size // 30) if what == "text" else "Does it."
+    plain = schema if what != "text" else ANY
+    return [{"name": f"tool_{n}", "description": f"{n} {said}", "inputSchema": plain} for n in range(count)]
+
+
+def response(message: dict[str, Any]) -> str:
+    method, params = message.get("method"), message.get("params") or {}
+    identity = json.dumps(message["id"])
+    arguments = params.get("arguments") or {}
+    what, size = arguments.get("what", ""), int(arguments.get("size", 0))
+    if method == "initialize":
+        info = {"name": "flooding", "version": "1"}
+        able = {"tools": {"listChanged": True}}
+        result = json.dumps({"protocolVersion": "2025-06-18", "capabilities": able, "serverInfo": info})
+    elif method == "tools/list":
+        names = ("act", "list_of")
+        tools = [{"name": name, "inputSchema": ANY} for name in names]
+        result = json.dumps({"tools": [*tools, *tools_of(LISTED["tools"], LISTED["size"], LISTED["what"])]})
+    elif method == "tools/call" and params["name"] == "list_of":
+        LISTED.update(arguments)
+        result = result_of("", 0)
+    elif method == "tools/call":
+        result = result_of(what, size)
+    else:
+        return f'{{"jsonrpc":"2.0","id":{identity},"error":{{"code":-32601,"message":"no {method}"}}}}'
+    if what == "id last":
+        return f'{{"jsonrpc":"2.0","result":{result},"id":{identity}}}'
+    if what == "notification":
+        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * size}}
+        return f'{json.dumps(said)}\n{{"jsonrpc":"2.0","id":{identity},"result":{result}}}'
+    return f'{{"jsonrpc":"2.0","id":{identity},"result":{result}}}'
+
+
+def stdio() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        arguments = (message.get("params") or {}).get("arguments") or {}
+        if arguments.get("what") == "no end":
+            sys.stdout.write('{"jsonrpc":"2.0","id":%s,"result":{"content":["' % json.dumps(message["id"]))
+            for _ in range(int(arguments["size"]) // PIECE):
+                sys.stdout.write("x" * PIECE)
+            sys.stdout.write('"]}}\n')
+        else:
+            sys.stdout.write(response(message) + "\n")
+        if (message.get("params") or {}).get("name") == "list_of":
+            sys.stdout.write('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
+        sys.stdout.flush()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    def do_DELETE(self) -> None:
+        self.send_error(405)
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "id" not in message:
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        arguments = (message.get("params") or {}).get("arguments") or {}
+        form = arguments.get("form", "json")
+        is_error, is_events = form == "error", form.startswith("events")
+        self.send_response(500 if is_error else 200)
+        self.send_header("Content-Type", "text/event-stream" if is_events else "application/json")
+        if form.startswith("gzip"):
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            for piece in self.pieces(message, form, int(arguments.get("size", 0))):
+                self.wfile.write(piece)
+        except OSError:
+            pass  # the client has had enough
+        self.close_connection = True
+
+    def pieces(self, message: dict[str, Any], form: str, size: int) -> Iterator[bytes]:
+        identity = json.dumps(message["id"])
+        head = f'{{"jsonrpc":"2.0","id":{identity},"result":{{"content":["'.encode()
+        match form:
+            case "endless" | "error":
+                yield head
+                while True:
+                    yield b"x" * PIECE
+            case "gzip of it":
+                yield gzip.compress(response(message).encode())
+            case "gzip":
+                # gzip of gzip would be refused; one level makes a thousand of each byte.
+                yield gzip.compress(head + b"x" * size + b'"]}}')
+            case "events":
+                yield b"event: message\ndata: " + response(message).encode() + b"\n\n"
+            case "events in lines":
+                yield b"data: " + response(message).encode().replace(b",", b",\r\ndata: ") + b"\r\n\r\n"
+            case "events endless":
+                yield b"data: " + head
+                while True:
+                    yield b"x" * PIECE
+            case "events of comments":
+                for _ in range(size // PIECE):
+                    yield b":\n" * (PIECE // 2)
+                yield b"data: " + response(message).encode() + b"\n\n"
+            case _:
+                yield response(message).encode()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def main() -> None:
+    if len(sys.argv) > 2:
+        LISTED.update(tools=int(sys.argv[2]), size=int(sys.argv[3]), what=sys.argv[4])
+    if sys.argv[1] == "stdio":
+        stdio()
+        return
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+main()

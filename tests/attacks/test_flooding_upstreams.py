@@ -1,0 +1,215 @@
+"""Threat: an upstream whose answer is too much, in bytes, in values, in depth, or without an end.
+
+Rule: it costs that call, which fails at once and says why; the connection, other calls and memory are as before. Each
+attack is made by the same tool that answers a harmless call right after it, over the same connection.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.model import UpstreamState
+from codemode_server.settings import ServerSettings
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.listing_store import ListingStore
+from codemode_server.upstream.cache import fingerprint
+from codemode_server.upstream.pool import UpstreamPool
+from codemode_server.upstream.progress import CallProgress
+from tests.upstream.kit import QUICK, Kit
+
+FLOODING = Path(__file__).parent / "servers" / "flooding.py"
+MIB = 2**20
+
+
+@pytest.fixture
+def kit() -> Kit:
+    return Kit()
+
+
+@contextmanager
+def upstream(kind: str) -> Iterator[ServerSettings]:
+    if kind == "stdio":
+        yield ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio"), timeout=20)
+        return
+    server = subprocess.Popen([sys.executable, str(FLOODING), "http"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        yield ServerSettings(url=f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp", timeout=20)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+async def is_served(pool: UpstreamPool, **arguments: Any) -> None:
+    """The positive control: the same tool answers, over the same connection."""
+    progress = CallProgress()
+    assert (await pool.call_tool("s", "act", {"size": 1, **arguments}, progress=progress)).value == "pong"
+    assert progress.restart == ""
+
+
+TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
+    ("stdio", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
+    ("stdio", {"what": "id last", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
+    ("stdio", {"what": "no end", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
+    ("stdio", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
+    ("stdio", {"what": "deep", "size": 30_000}, ToolFailed, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 600}, ToolFailed, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 300}, ToolFailed, "nested more than 200 deep"),
+    ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
+    ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
+    ("http", {"what": "deep", "size": 40_000}, ToolFailed, "nested more than 500 deep"),
+    ("http", {"form": "endless"}, ResultTooLarge, "larger than 16 MiB"),
+    ("http", {"form": "gzip", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
+    ("http", {"form": "error"}, UpstreamUnavailable, "HTTP 500"),
+    ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
+    ("http", {"form": "events", "what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
+    ("http", {"form": "events endless"}, ResultTooLarge, "larger than 16 MiB"),
+]
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_an_answer_that_is_too_much_fails_its_call_alone(kit: Kit, kind: str) -> None:
+    with upstream(kind) as settings:
+        async with kit.pool({"s": settings}) as pool:
+            for at, arguments, error, message in TOO_MUCH:
+                if at == kind:
+                    with pytest.raises(error, match=message):
+                        await pool.call_tool("s", "act", arguments)
+                    await is_served(pool)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_calls_on_their_way_at_the_same_time_are_answered(kit: Kit, kind: str) -> None:
+    answers: list[object] = []
+
+    async def call(what: str, size: int) -> None:
+        try:
+            answers.append(len((await pool.call_tool("s", "act", {"what": what, "size": size})).value))
+        except CallError as error:
+            answers.append(error.code)
+
+    with upstream(kind) as settings:
+        async with kit.pool({"s": settings}) as pool, anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(call, "text", 17 * MIB)
+                tasks.start_soon(call, "text", MIB + number)
+                tasks.start_soon(call, "", 1)
+    expected = ["result_too_large"] * 4 + [MIB + number for number in range(4)] + [len("pong")] * 4
+    assert sorted(map(str, answers)) == sorted(map(str, expected))
+
+
+FORMS = ["json", "gzip of it", "events", "events in lines", "events of comments"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_large_answer_that_is_no_attack_comes_as_it_was_sent(kit: Kit, form: str) -> None:
+    with upstream("http") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            found = await pool.call_tool("s", "act", {"what": "rows", "size": MIB, "form": form})
+            assert len(found.value["x"]) == MIB // 60 + 1
+            assert found.value["x"][-2] == {"id": 12345, "name": "name of it", "tags": ["a", "b"], "ok": True}
+            await is_served(pool, form=form)
+
+
+@pytest.mark.parametrize("what", ["values in a text", "lines in a text", "python in a text"])
+async def test_a_text_that_would_be_too_many_values_stays_a_text(kit: Kit, what: str) -> None:
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            assert isinstance((await pool.call_tool("s", "act", {"what": what, "size": 4 * MIB})).value, str)
+            assert not isinstance((await pool.call_tool("s", "act", {"what": what, "size": 30})).value, str)
+
+
+async def test_a_large_notification_is_passed_over(kit: Kit) -> None:
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            for size in (10, MIB, 20 * MIB):
+                assert (await pool.call_tool("s", "act", {"what": "notification", "size": size})).value == "pong"
+
+
+async def test_a_raw_result_is_bounded_as_well(kit: Kit) -> None:
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            with pytest.raises(ResultTooLarge):
+                await pool.call_raw("s", "act", {"what": "values", "size": 2 * MIB})
+            with pytest.raises(ToolFailed, match="200 deep"):
+                await pool.call_raw("s", "act", {"what": "deep", "size": 300})
+            assert (await pool.call_raw("s", "act", {}))["content"][0]["text"] == "pong"
+
+
+async def test_the_bound_follows_the_setting(kit: Kit) -> None:
+    with upstream("http") as settings:
+        async with kit.pool({"s": settings}, call_bytes=20 * MIB) as pool:
+            assert len((await pool.call_tool("s", "act", {"what": "text", "size": 17 * MIB})).value) == 17 * MIB
+
+
+def listing(tools: int, size: int, what: str) -> ServerSettings:
+    """An upstream that lists many tools of one size."""
+    return ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio", str(tools), str(size), what))
+
+
+LISTINGS = [
+    (20, 2_000, "fields", 22, ()),
+    (12_000, 100, "fields", 10_000, ("tools/list: only the first 10000 tools are taken; 2002 or more are left out",)),
+    (40, 300_000, "text", 42, ()),
+]
+
+
+@pytest.mark.parametrize(("tools", "size", "what", "taken", "problems"), LISTINGS)
+async def test_of_a_large_listing_the_tools_that_fit_are_taken_and_it_is_said(
+    kit: Kit, tools: int, size: int, what: str, taken: int, problems: tuple[str, ...]
+) -> None:
+    async with kit.pool({"s": listing(tools, size, what)}) as pool:
+        found = kit.listing(pool, "s")
+        assert len(found.tools) == taken
+        assert len(found.problems) == len(problems)
+        assert all(one.startswith(other) for one, other in zip(found.problems, problems, strict=True))
+        assert sum(len(tool.description) for tool in found.tools) < 2 * MIB
+        await is_served(pool)
+
+
+@pytest.mark.parametrize(
+    ("tools", "what", "why"),
+    [(2_000, "long fields", "larger than 16 MiB"), (1_200, "fields", "of more than 500,000 values")],
+)
+async def test_a_page_of_tools_that_is_too_much_is_said_to_be_that(kit: Kit, tools: int, what: str, why: str) -> None:
+    async with kit.pool({"s": listing(tools, 10_000, what)}) as pool:
+        found = kit.listing(pool, "s")
+        assert found.state is UpstreamState.FAILED
+        assert found.error == f"its list of tools is {why}"
+
+
+async def test_a_listing_that_is_too_long_to_read_leaves_the_tools_as_they_were(kit: Kit) -> None:
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            await pool.call_tool("s", "list_of", {"tools": 6_000, "size": 10_000, "what": "fields"})
+            await is_served(pool)
+            assert len(kit.listing(pool, "s").tools) == 2
+
+
+async def test_listings_take_a_bounded_part_of_the_database(kit: Kit, tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    store = ListingStore(database)
+    kept = []
+    for tools in (50, 110, 51, 111, 52):
+        settings = listing(tools, 130_000, "long fields")
+        async with UpstreamPool({"s": settings}, store, timings=QUICK).open() as pool:
+            pool.connect()
+            assert await pool.wait_settled(20)
+            assert len(kit.listing(pool, "s").tools) == tools + 2
+        kept.append(ListingStore(database).get("s", fingerprint(settings)) is not None)
+    assert kept == [True, False, True, False, True]
+    with database.use() as connection:
+        rows = connection.execute("SELECT length(listing) FROM listings").fetchall()
+    database.close()
+    assert len(rows) == 1
+    assert rows[0][0] < 8 * MIB
+    assert (tmp_path / FILE_NAME).stat().st_size < 20 * MIB

@@ -25,6 +25,11 @@ def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bo
     return _separators(b"".join(outside)) >= most
 
 
+def values_at_most(data: bytes) -> int:
+    """Values and keys that `data` has at most: text within its strings may count too."""
+    return _separators(data) + 1
+
+
 def _separators(data: bytes | bytearray) -> int:
     """What each value but the first, and each key, comes with."""
     return sum(map(data.count, (b",", b":", b"[", b"{")))

@@ -1,29 +1,42 @@
 """The host's end of one program: frames in, door and limits, an outcome out. Knows nothing of the sandbox's technology.
 
-One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once; all
-other questions are answered in the loop, so that a guest can't pile them up. Whatever ends the program first decides
-its outcome: `done`, a limit, an error that the door raised to end it, a frame no honest guest sends, the guest's end.
+One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
+one other question; the loop reads no further while there are more of them, until one is answered and its answer sent
+(`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
+error that the door raised to end it, a frame no honest guest sends, the guest's end.
+
+Large frames are parsed and written in a thread, one at a time. What waits to be sent while the guest reads another
+answer waits on disk, if it is large.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Coroutine
+import tempfile
 from dataclasses import replace
-from typing import Any
+from typing import BinaryIO
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from anyio.abc import ByteSendStream
 
 from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
+from codemode_server.json_size import MAX_VALUES
+from codemode_server.model import JsonValue
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_large, run_sized
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
+_ROOM_BYTES = 16 * 2**20
+"""Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
+_PIECE = 256 * 2**10
+"""Bytes that are given to the stream at once: it copies what the guest does not read yet."""
+_WAITS_ON_DISK = 2**20
+"""Bytes of an answer from which on it waits on disk."""
 _Question = frames.Load | frames.Search | frames.Show | frames.Kept
-"""What is answered in the loop."""
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -32,11 +45,74 @@ def out_of_memory(limits: Limits) -> ProgramError:
     return ProgramError("LimitExceeded", message, setting="limits.memory_mb")
 
 
+async def _parsed(data: bytes) -> frames.GuestFrame:
+    return await run_sized(len(data) > LARGE_BYTES, frames.parse, data)
+
+
+def _json_bytes(value: JsonValue) -> int:
+    return len(frames.to_json(value).encode())
+
+
 def _size(size_bytes: int) -> str:
     """A limit as a reader knows it: in MiB or MB where it is a round number of these."""
     if size_bytes % 2**20 == 0:
         return f"{size_bytes >> 20} MiB"
     return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
+
+
+class _Room:
+    """The memory that the arguments of the calls being made may take together. One call always has room."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._taken: dict[int, int] = {}
+        self._less = anyio.Event()
+
+    async def take(self, call: frames.Call | frames.Read) -> None:
+        """Wait until there is room for one more."""
+        while self._taken and sum(self._taken.values()) + call.memory > self._most_bytes:
+            await self._less.wait()
+        self._taken[call.id] = call.memory
+
+    def give_back(self, call: frames.Call | frames.Read) -> None:
+        del self._taken[call.id]
+        self._less.set()
+        self._less = anyio.Event()
+
+
+class _Answer:
+    """A frame that is to be sent."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+        self._file: BinaryIO | None = None
+        self.size = sum(map(len, pieces))
+
+    def put_on_disk(self) -> None:
+        """Hold it in a file without a name rather than in memory, if there is room for that."""
+        try:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        except OSError:
+            return
+        try:
+            file.writelines(self._pieces)
+            file.seek(0)
+        except OSError:
+            file.close()
+        else:
+            self._file, self._pieces = file, ()
+
+    async def send(self, stream: ByteSendStream) -> None:
+        if self._file is not None:
+            while piece := await anyio.to_thread.run_sync(self._file.read, _PIECE):
+                await stream.send(piece)
+        for whole in self._pieces:
+            for start in range(0, len(whole), _PIECE):
+                await stream.send(whole[start : start + _PIECE])
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 class Channel:
@@ -50,6 +126,8 @@ class Channel:
         self._door = door
         self._run_id = secrets.token_hex(16)
         self._turns = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
+        self._asking = anyio.Semaphore(1, fast_acquire=True)
+        self._room = _Room(max(program.limits.call_bytes, _ROOM_BYTES))
         self._sending = anyio.Lock(fast_acquire=True)
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
@@ -96,28 +174,26 @@ class Channel:
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
         longest = frames.longest_frame(self._limits)
         try:
-            await self._send(frames.run_frame(self._run_id, self._program.code, self._limits))
+            await self._send(_Answer(frames.run_frame(self._run_id, self._program.code, self._limits)))
             self._program.begun.set()
             while self._ended is None:
-                await self._take(frames.parse(await self._reader.read(longest)), tasks)
+                await self._take(await _parsed(await self._reader.read(longest)), tasks)
         except frames.ProtocolError as error:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
+        except frames.TooManyValues:
+            message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"
+            self.exceed(message, "limits.call_bytes")
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._gone()
 
     async def _take(self, frame: frames.GuestFrame, tasks: anyio.abc.TaskGroup) -> None:
         match frame:
             case frames.Call() | frames.Read():
-                self._begin_call(frame, tasks)
-            case frames.Load():
-                await self._answer(frame, self._door.load(frame.module))
-            case frames.Search():
-                found = self._door.search(frame.query, frame.detail_level, frame.server, frame.limit, frame.effect)
-                await self._answer(frame, found)
-            case frames.Show():
-                await self._answer(frame, self._door.show(frame.data, frame.mime_type, frame.name))
-            case frames.Kept():
-                await self._answer(frame, self._door.kept(frame.name))
+                await self._begin_call(frame, tasks)
+            case frames.Load() | frames.Search() | frames.Show() | frames.Kept():
+                self._check_id(frame.id)
+                await self._asking.acquire()
+                tasks.start_soon(self._answer, frame)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
@@ -125,14 +201,14 @@ class Channel:
             case frames.Exceeded():
                 self._exceed_size(frame.setting)
             case frames.Done():
-                self._take_done(frame)
+                await self._take_done(frame)
 
     def _check_id(self, request_id: int) -> None:
         if request_id <= self._last_id:
             raise frames.ProtocolError(f"request id {request_id} after {self._last_id}")
         self._last_id = request_id
 
-    def _begin_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
+    async def _begin_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
         self._check_id(call.id)
         self._calls += 1
         if self._calls > self._limits.calls:
@@ -142,21 +218,16 @@ class Channel:
         if call.size > self._limits.call_bytes:
             self._exceed_size("limits.call_bytes")
             return
+        await self._turns.acquire()
+        await self._room.take(call)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._call, call)
 
     async def _call(self, call: frames.Call | frames.Read) -> None:
         try:
-            try:
-                async with self._turns:
-                    reply = await self._ask_door(call)
-                answer = self._reply(call, reply.value, reply.encoding)
-            except CallError as error:
-                answer = frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
-            finally:
-                self._clock.call_ended()
-                self._timer.deadline = self._clock.deadline
+            answer = await self._answer_of(call)
+            del call  # its arguments need not wait with the answer
             await self._send(answer)
         except ExecutionError as error:
             self._ended_by_door(error)
@@ -165,45 +236,71 @@ class Channel:
         except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
+        finally:
+            self._turns.release()
+
+    async def _answer_of(self, call: frames.Call | frames.Read) -> _Answer:
+        try:
+            reply = await self._ask_door(call)
+            return await self._encoded(call.id, reply, f"the result of {call.title}")
+        except CallError as error:
+            return _Answer(frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE]))
+        finally:
+            self._room.give_back(call)
+            self._clock.call_ended()
+            self._timer.deadline = self._clock.deadline
 
     async def _ask_door(self, call: frames.Call | frames.Read) -> Reply:
         if isinstance(call, frames.Read):
             return await self._door.read(call.server, call.uri)
         return await self._door.call(call.server, call.tool, call.arguments, raw=call.is_raw)
 
-    def _reply(self, call: frames.Call | frames.Read, value: Any, encoding: str) -> bytes:
-        most = self._limits.call_bytes
-        answer = frames.reply_frame(call.id, frames.to_json(value), encoding)
-        if len(answer) <= most:
+    async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> _Answer:
+        """The frame of a reply. If `what` says what it is, one that is larger than a call may be becomes an error."""
+        try:
+            is_long = is_large(reply.value)
+            answer = _Answer(*await run_sized(is_long, frames.reply_frame, request_id, reply.value, reply.encoding))
+        except RecursionError:
+            message = f"{what or 'the answer'} is nested too deep"
+            return _Answer(frames.refusal_frame(request_id, "result_too_deep", message))
+        if not what or answer.size <= self._limits.call_bytes:
             return answer
-        message = (
-            f"the result of {call.title} is larger than {_size(most)}; ask for less of it "
-            "(the user can raise limits.call_bytes)"
-        )
-        return frames.refusal_frame(call.id, "result_too_large", message)
+        message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
+        message += " (the user can raise limits.call_bytes)"
+        return _Answer(frames.refusal_frame(request_id, "result_too_large", message))
 
-    async def _answer(self, request: _Question, answer: Coroutine[Any, Any, Any]) -> None:
+    async def _answer(self, request: _Question) -> None:
         try:
-            self._check_id(request.id)
-        except frames.ProtocolError:
-            answer.close()
-            raise
-        try:
-            found = await answer
-            reply = found if isinstance(found, Reply) else Reply(found)
-            data = frames.reply_frame(request.id, frames.to_json(reply.value), reply.encoding)
-            if isinstance(request, frames.Kept) and len(data) > self._limits.call_bytes:
-                most = _size(self._limits.call_bytes)
-                message = f"it is larger than {most} (the user can raise limits.call_bytes)"
-                data = frames.refusal_frame(request.id, "result_too_large", message)
+            await self._send(await self._answer_to(request))
         except ExecutionError as error:
             self._ended_by_door(error)
-            return
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # as for calls
+        except Exception as error:  # noqa: BLE001 - as for calls
+            self._bug = self._bug or error
+            self.end(Ending.DIED, None)
+        finally:
+            self._asking.release()
+
+    async def _answer_to(self, request: _Question) -> _Answer:
+        door = self._door
+        try:
+            match request:
+                case frames.Load():
+                    return await self._encoded(request.id, Reply(await door.load(request.module)))
+                case frames.Search(_, query, level, server, limit, effect):
+                    return await self._encoded(
+                        request.id, Reply(await door.search(query, level, server, limit, effect))
+                    )
+                case frames.Show():
+                    said = await door.show(request.data, request.mime_type, request.name)
+                    return await self._encoded(request.id, Reply(said))
+                case frames.Kept():
+                    return await self._encoded(request.id, await door.kept(request.name), "what is kept")
         except CodemodeError as error:
-            data = frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE])
-        await self._send(data)
-        # None of the above has to wait, so a guest that asks without end would have the event loop for itself.
-        await anyio.lowlevel.checkpoint()
+            if isinstance(error, ExecutionError):
+                raise
+            return _Answer(frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
 
     def _take_output(self, output: frames.Output) -> None:
         most, size = self._limits.output_bytes, len(output.text.encode())
@@ -216,10 +313,11 @@ class Channel:
         self._output_bytes = most
         self.exceed(f"the program printed more than {_size(most)}", "limits.output_bytes")
 
-    def _take_done(self, done: frames.Done) -> None:
+    async def _take_done(self, done: frames.Done) -> None:
         if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
             raise frames.ProtocolError("'done' with an id that is not the program's")
-        if done.size > self._limits.value_bytes and len(frames.to_json(done.value).encode()) > self._limits.value_bytes:
+        most = self._limits.value_bytes
+        if done.size > most and await run_sized(done.size > LARGE_BYTES, _json_bytes, done.value) > most:
             self._exceed_size("limits.value_bytes")
             return
         if done.error is not None and done.error.type == "MemoryError":
@@ -229,9 +327,14 @@ class Channel:
         self._done = done
         self._ended = (Ending.RETURNED if done.error is None else Ending.RAISED, done.error)
 
-    async def _send(self, data: bytes) -> None:
-        async with self._sending:
-            await self._stream.send(data)
+    async def _send(self, answer: _Answer) -> None:
+        try:
+            if answer.size > _WAITS_ON_DISK and self._sending.locked():
+                await run_large(answer.put_on_disk)
+            async with self._sending:
+                await answer.send(self._stream)
+        finally:
+            answer.close()
 
     def _gone(self) -> None:
         self.is_gone = self._ended is None
@@ -249,6 +352,8 @@ class Channel:
     def _exceed_size(self, setting: str) -> None:
         if setting == "limits.value_bytes":
             self.exceed(f"the value is larger than {_size(self._limits.value_bytes)} and was not kept", setting)
+        elif setting == "values":
+            self.exceed(f"the value holds more than {MAX_VALUES:,} values and was not kept", "limits.value_bytes")
         else:
             self.exceed(f"a call's arguments are larger than {_size(self._limits.call_bytes)}", setting)
 

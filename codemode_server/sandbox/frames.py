@@ -18,6 +18,15 @@ A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an ob
 
 Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
 `ProtocolError`, after which the sandbox is not to be trusted with anything.
+
+How much may be on its way, so that neither end has to hold more than it can:
+
+* The guest has at most `limits.calls_in_flight` calls (`call`, `read`) and one other request unanswered; it keeps the
+  rest in its own memory. A guest that sends more is not read from until the host has sent an answer.
+* The host also stops reading while the arguments of the calls that are being made take more memory than one call may.
+  They make room when the call is done, which no guest can delay; so a guest may write a frame before it reads any.
+* Otherwise the host reads on, whether or not the guest reads its answers: an honest guest's write always ends.
+* A frame holds at most `json_size.MAX_VALUES` values and keys; they are counted before it is parsed.
 """
 
 from __future__ import annotations
@@ -26,11 +35,13 @@ import base64
 import json
 import math
 import struct
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from anyio.abc import ByteReceiveStream
 
+from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.model import JsonValue
 from codemode_server.sandbox.backend import Limits, ProgramError
 
@@ -44,12 +55,21 @@ MAX_URI = 8_192
 _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
 _HEADER = struct.Struct(">I")
-GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes"})
-"""Limits that a guest sees first, since it would have to send too long a frame to show it."""
+_VALUE_BYTES = 64
+"""Memory of a small value, with its place in a list."""
+_FRAME_VALUES = 1_000
+"""More than what a frame holds beside its payload."""
+GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
+"""Limits that a guest sees first, since it would have to send too long a frame to show it; `values`: those of the
+program's value are too many."""
 
 
 class ProtocolError(Exception):
     """Raised when a guest says what no honest guest says."""
+
+
+class TooManyValues(Exception):
+    """Raised when a frame holds more values than may be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +82,8 @@ class Call:
     arguments: dict[str, Any]
     size: int
     """Bytes of the whole frame."""
+    memory: int
+    """Bytes of memory that the arguments take at most."""
     is_raw: bool = False
     """Whether the program wants the whole result, as the upstream sent it."""
 
@@ -79,6 +101,10 @@ class Read:
     uri: str
     size: int
     """Bytes of the whole frame."""
+
+    @property
+    def memory(self) -> int:
+        return self.size
 
     @property
     def title(self) -> str:
@@ -165,10 +191,16 @@ def parse(data: bytes) -> GuestFrame:
 
     Raises:
         ProtocolError: it is none.
+        TooManyValues: it is not parsed.
     """
+    if holds_too_many_values(data):
+        raise TooManyValues
     try:
         # From bytes, json would guess at UTF-16 as well, in which the checks below would find nothing.
-        frame = json.loads(data.decode(), parse_constant=_refuse_constant, parse_float=_finite)
+        text = data.decode()
+        memory = _memory(data, text)
+        frame = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        del text
     except RecursionError:
         raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
     except ValueError as error:
@@ -183,7 +215,7 @@ def parse(data: bytes) -> GuestFrame:
         case "call":
             arguments = _field(frame, "arguments", dict)
             is_raw = "raw" in frame and _field(frame, "raw", bool)
-            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), is_raw)
+            return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), memory, is_raw)
         case "read":
             return Read(_id(frame), _name(frame, "server"), _name(frame, "uri", MAX_URI), len(data))
         case "load":
@@ -213,14 +245,24 @@ def parse(data: bytes) -> GuestFrame:
 
 def run_frame(run_id: str, code: str, limits: Limits) -> bytes:
     """The first frame to a guest."""
-    passed_on = {"call_bytes": limits.call_bytes, "value_bytes": limits.value_bytes}
+    passed_on = {
+        "call_bytes": limits.call_bytes,
+        "calls_in_flight": limits.calls_in_flight,
+        "value_bytes": limits.value_bytes,
+        "values": MAX_VALUES - _FRAME_VALUES,
+    }
     return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on})
 
 
-def reply_frame(request_id: int, value_json: str, encoding: str) -> bytes:
-    """An answer whose value is JSON already."""
-    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})
-    return _framed(f'{head[:-1]},"value":{value_json}}}')
+def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
+    """An answer, in pieces: the value is often too large to be copied once more.
+
+    Raises:
+        RecursionError: the value is nested too deep.
+    """
+    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
+    data = to_json(value).encode("utf-8", "replace")
+    return _HEADER.pack(len(head) + len(data) + 1) + head, data, b"}"
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
@@ -270,7 +312,8 @@ class FrameReader:
         end = _HEADER.size + size
         while len(self._buffer) < end:
             self._buffer += await self._stream.receive(2**18)
-        data = bytes(self._buffer[_HEADER.size : end])
+        with memoryview(self._buffer) as view:
+            data = bytes(view[_HEADER.size : end])
         del self._buffer[:end]
         return data
 
@@ -332,6 +375,11 @@ def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
         raise ProtocolError(f"{field!r} of a frame is no {kind.__name__}")
     return found
+
+
+def _memory(data: bytes, text: str) -> int:
+    """Memory that a frame's values take at most: one character from an escape can make a text four times as large."""
+    return sys.getsizeof(text) * (4 if b"\\u" in data else 1) + _VALUE_BYTES * values_at_most(data)
 
 
 def _check_depth(frame: dict[str, Any]) -> None:

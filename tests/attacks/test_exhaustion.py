@@ -91,13 +91,30 @@ async def test_a_storm_of_cancellations_leaves_the_places_free(tmp_path: Path) -
     assert {row[3] for row in recorded(tmp_path)} <= {"succeeded", "cancelled"}
 
 
-async def test_a_thousand_calls_that_nobody_waits_for_are_ended_with_the_program(tmp_path: Path) -> None:
-    async with attacked(tmp_path) as host:
+async def test_a_thousand_forged_calls_are_not_read_while_those_before_are_not_answered(tmp_path: Path) -> None:
+    async with attacked(tmp_path, upstream_seconds=2) as host:
         answer = await host.run(
             RAW
             + """
 for n in range(1, 1001):
     send(op="call", id=n, server="plain", tool="act", arguments={"how": "never"})
+"started"
+"""
+        )
+        assert answer.error["setting"] == "limits.upstream_seconds"
+        assert len(as_sent(answer)) < 5_000
+    assert len(arrived(tmp_path, "plain")) <= 16
+    assert {row[3] for row in recorded(tmp_path)} <= {"cancelled"}
+
+
+async def test_a_thousand_calls_that_nobody_waits_for_are_ended_with_the_program(tmp_path: Path) -> None:
+    async with attacked(tmp_path) as host:
+        answer = await host.run(
+            """
+import asyncio
+from servers.plain import act
+calls = [asyncio.create_task(act(how="never")) for n in range(1000)]
+await asyncio.sleep(0.1)
 "started"
 """
         )

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 from .files import from_reply
-from .link import Link, Refused, to_json
+from .link import Link, Refused, holds_more_values, to_json
 from .seen import note
 from .values import NotJson, to_argument
 
@@ -188,6 +188,7 @@ class Calls:
 
         Raises:
             TypeError: an argument has no form in JSON.
+            ToolError: there are too many values in them.
         """
         plain = {}
         for name, value in arguments.items():
@@ -195,7 +196,11 @@ class Calls:
                 plain[name] = to_argument(value, resolve)
             except NotJson as error:
                 raise TypeError(f"{title}() can't send argument {name!r}: {error}") from None
-        return self._settled_by(self.link.call(server, tool, to_json(plain), raw=raw), server, tool, is_raw=raw)
+        text = to_json(plain)
+        if holds_more_values(text, plain, self.link.values):
+            message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"
+            raise ToolError(message, server, tool, "too_many_values")
+        return self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`."""

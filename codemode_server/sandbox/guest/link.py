@@ -2,6 +2,8 @@
 
 The transport is whatever the backend has: `send(text)` and `receive(timeout_s)`, each a whole frame. Any thread may
 send; one pumps, and a backend with real threads gives its own `wait`.
+
+The host takes only so many requests at a time (see `sandbox/frames.py`); the others wait here until one is answered.
 """
 
 from __future__ import annotations
@@ -47,8 +49,58 @@ def to_json(value: Any) -> str:
     """Compact JSON that is always valid UTF-8: lone surrogates, which no frame can hold, become `?`."""
     text = _ENCODER.encode(value)
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode("utf-8", "replace").decode()
     return text
+
+
+def holds_more_values(text: str, value: Any, most: int) -> bool:
+    """Whether a JSON text has more values and keys than `most`; `value` is what it was made of."""
+    if len(text) <= most or sum(map(text.count, ",:[{")) <= most:
+        return False  # even if none of them stood in a string
+    count, waiting = 0, [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            count += max(1, 2 * len(found))
+            waiting += [inner for inner in found.values() if isinstance(inner, (dict, list))]
+        elif isinstance(found, list):
+            count += max(1, len(found))
+            waiting += [inner for inner in found if isinstance(inner, (dict, list))]
+    return count > most
+
+
+class _Request:
+    """A request that has no id yet: what its frame has before and after the (long) JSON of the arguments."""
+
+    def __init__(self, head: str, body: str, future: Future[Any]) -> None:
+        self.head = head
+        self.body = body
+        self.future = future
+
+
+class _Window:
+    """Requests of one kind: those that the host has not answered, and those that wait until it has."""
+
+    def __init__(self) -> None:
+        self.most = 1
+        self.most_characters = 2**62
+        self.waiting: collections.deque[_Request] = collections.deque()
+        self.unanswered: dict[int, int] = {}
+        """By id, how long each is."""
+
+    def is_open(self) -> bool:
+        """Whether the next one may be sent. One may, however long it is."""
+        if len(self.unanswered) >= self.most:
+            return False
+        try:
+            size = len(self.waiting[0].body)
+        except IndexError:  # also when another thread has just sent it
+            return False
+        sent = sum(list(self.unanswered.values()))  # a list at once: another thread may take an answer in
+        return not sent or sent + size <= self.most_characters
 
 
 class Link:
@@ -58,11 +110,20 @@ class Link:
         self._transport = transport
         self._waiting: dict[int, Future[Any]] = {}
         self._last_id = 0
-        self._outgoing: collections.deque[tuple[str, Future[Any] | None]] = collections.deque()
+        self._outgoing: collections.deque[str] = collections.deque()
+        self._calls, self._questions = _Window(), _Window()
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
         self.call_bytes = 2**62
+        self.values = 2**62
+        """Values that the arguments of a call may hold."""
+
+    def limit(self, limits: dict[str, Any]) -> None:
+        """Keep to the limits of the `run` frame."""
+        self.call_bytes = self._calls.most_characters = limits["call_bytes"]
+        self._calls.most = limits["calls_in_flight"]
+        self.values = limits["values"]
 
     def open(self) -> dict[str, Any]:
         """Wait for the program: the first frame of all."""
@@ -73,16 +134,16 @@ class Link:
         return frame
 
     def send(self, frame: dict[str, Any]) -> None:
-        self._post(to_json(frame), None)
+        self._outgoing.append(to_json(frame))
+        self._flush()
 
     def send_text(self, text: str) -> None:
-        self._post(text, None)
+        self._outgoing.append(text)
+        self._flush()
 
     def request(self, op: str, **fields: Any) -> Future[Any]:
-        """Send a request at once; the future settles while anything pumps."""
-        future: Future[Any] = Future()
-        self._post(to_json({"op": op, **fields}), future)
-        return future
+        """Send a request as soon as the host takes one; the future settles while anything pumps."""
+        return self._post(self._calls if op == "read" else self._questions, to_json({"op": op, **fields})[1:-1], "")
 
     def call(self, server: str, tool: str, arguments_json: str, *, raw: bool = False) -> Future[Any]:
         """Like `request`, for arguments that are JSON already.
@@ -90,32 +151,44 @@ class Link:
         Raises:
             LimitPassed: they are too large; the host knows by then, whatever becomes of the exception.
         """
-        if len(arguments_json) > self.call_bytes or len(arguments_json.encode()) > self.call_bytes:
+        if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
             self.send({"op": "exceeded", "setting": "limits.call_bytes"})
             raise LimitPassed("limits.call_bytes")
-        future: Future[Any] = Future()
         head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
-        self._post(f'{head[:-1]},"arguments":{arguments_json}}}', future)
+        return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
+
+    def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
+        future: Future[Any] = Future()
+        window.waiting.append(_Request(head, body, future))
+        self._flush()
         return future
 
-    def _post(self, text: str, future: Future[Any] | None) -> None:
-        """Send in the order of posting; a request gets its id here, since ids have to grow.
+    def _flush(self) -> None:
+        """Send what may be sent, in the order of posting.
 
-        Whoever is sending already sends this one too: another thread, or this very one, when an object that is
-        collected in the midst of a send prints.
+        Whoever is sending already sends this too: another thread, or this very one, when an object that is collected in
+        the midst of a send prints.
         """
-        self._outgoing.append((text, future))
-        while self._outgoing and self._sending.acquire(blocking=False):
+        while self._has_next() and self._sending.acquire(blocking=False):
             try:
-                while self._outgoing:
-                    text, future = self._outgoing.popleft()
-                    if future is not None:
-                        self._last_id += 1
-                        self._waiting[self._last_id] = future
-                        text = f'{{"id":{self._last_id},{text[1:]}'
-                    self._transport.send(text)
+                while self._has_next():
+                    self._send_next()
             finally:
                 self._sending.release()
+
+    def _has_next(self) -> bool:
+        return bool(self._outgoing) or self._questions.is_open() or self._calls.is_open()
+
+    def _send_next(self) -> None:
+        if self._outgoing:
+            self._transport.send(self._outgoing.popleft())
+            return
+        window = self._questions if self._questions.is_open() else self._calls
+        request = window.waiting.popleft()
+        self._last_id += 1  # here, since ids have to grow
+        window.unanswered[self._last_id] = len(request.body)
+        self._waiting[self._last_id] = request.future
+        self._transport.send(f'{{"id":{self._last_id},{request.head}{request.body}}}')
 
     def ask(self, op: str, **fields: Any) -> Any:
         """Send a request and block until it is answered."""
@@ -129,7 +202,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._calls.waiting) + len(self._questions.waiting)
 
     def pump(self, timeout_s: float | None) -> bool:
         """Take one reply in, if one comes in time."""
@@ -137,7 +210,11 @@ class Link:
         if text is None:
             return False
         reply = _DECODER.decode(text)
+        del text
         future = self._waiting.pop(reply["id"], None)
+        for window in (self._calls, self._questions):
+            window.unanswered.pop(reply["id"], None)
+        self._flush()
         if future is None or future.done():
             return True  # whoever asked was cancelled meanwhile
         if reply["ok"]:
@@ -145,3 +222,7 @@ class Link:
         else:
             future.set_exception(Refused(reply["kind"], reply["message"]))
         return True
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -14,7 +14,7 @@ from typing import Any
 from . import lines, source
 from .calls import Calls, ToolError, finish, resolve
 from .failing import FILENAME, describe
-from .link import LimitPassed, Link, to_json
+from .link import LimitPassed, Link, holds_more_values, to_json
 from .new_files import NewFiles
 from .output import Output
 from .showing import hint_on
@@ -33,7 +33,7 @@ def run(
 ) -> None:
     """Run the program of a `run` frame and send what came of it; `before_end` sends what others still have to say."""
     limits = frame["limits"]
-    link.call_bytes = limits["call_bytes"]
+    link.limit(limits)
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:
@@ -53,6 +53,8 @@ def run(
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes")
+        if holds_more_values(text, done["value"], limits["values"]):
+            raise LimitPassed("values")
     except SystemExit as end:
         text = to_json(done if end.code in (None, 0) else {**done, "error": _exit_error(end)})
     except LimitPassed as passed:

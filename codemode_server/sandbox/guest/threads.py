@@ -48,7 +48,8 @@ class SocketTransport:
 
     def send(self, text: str) -> None:
         data = text.encode()
-        self._stream.sendall(_HEADER.pack(_size_of(data)) + data)
+        self._stream.sendall(_HEADER.pack(_size_of(data)))
+        self._stream.sendall(data)
 
     def receive(self, timeout_s: float | None) -> str | None:
         """The next frame, or None if there was none in time.
@@ -61,7 +62,8 @@ class SocketTransport:
             if _size_of(self._buffer) >= _HEADER.size:
                 end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
                 if _size_of(self._buffer) >= end:
-                    text = self._buffer[_HEADER.size : end].decode()
+                    with memoryview(self._buffer) as view:
+                        text = str(view[_HEADER.size : end], "utf-8")
                     del self._buffer[:end]
                     return text
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

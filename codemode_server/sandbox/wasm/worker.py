@@ -69,19 +69,23 @@ class _Pipe:
             self._chunks = queue.SimpleQueue()
             threading.Thread(target=self._read_ahead, args=(self._chunks,), daemon=True).start()
 
-    def write(self, data: bytes) -> None:
-        left = memoryview(struct.pack(">I", len(data)) + data)
-        while left:
-            left = left[os.write(1, left) :]
+    def write(self, text: str) -> None:
+        data = text.encode()
+        del text
+        for piece in (struct.pack(">I", len(data)), data):  # one by one: it may be too long to be copied once more
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(1, left) :]
 
-    def read(self, timeout_s: float | None) -> bytes | None:
+    def read(self, timeout_s: float | None) -> str | None:
         """The next frame, if it comes in time."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             if len(self._buffer) >= 4:
                 end = 4 + int.from_bytes(self._buffer[:4], "big")
                 if len(self._buffer) >= end:
-                    frame = bytes(self._buffer[4:end])
+                    with memoryview(self._buffer) as view:
+                        frame = str(view[4:end], "utf-8")
                     del self._buffer[:end]
                     return frame
             chunk = self._more(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -113,7 +117,7 @@ class _Pipe:
         """Skip what was meant for the last program, up to the settings of the next."""
         while self.read(None):
             pass
-        settings: dict[str, Any] = json.loads(self.read(None) or b"{}")
+        settings: dict[str, Any] = json.loads(self.read(None) or "{}")
         return settings
 
 
@@ -135,11 +139,10 @@ def serve(native_code: str) -> None:
 
     def send(_: wasmtime.Store, frame: str) -> None:
         if frame:  # an empty one is the worker's own word
-            pipe.write(frame.encode())
+            pipe.write(frame)
 
     def receive(_: wasmtime.Store, timeout_us: int) -> str | None:
-        frame = pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)
-        return None if frame is None else frame.decode()
+        return pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)
 
     linker = component.Linker(shared)
     linker.add_wasip2()
@@ -147,11 +150,11 @@ def serve(native_code: str) -> None:
         root.add_func("send", send)
         root.add_func("receive", receive)
     while True:
-        pipe.write(b"")
+        pipe.write("")
         settings = pipe.next_program()
         _limit_files(settings["file_bytes"])
         try:
-            pipe.write(b"")
+            pipe.write("")
             _run_one(shared, linker, code, settings)
         except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
             _give_up(EXIT_TRAPPED, _reason(str(error)))

@@ -1,0 +1,218 @@
+"""Calls that wait: a program's own memory holds them, not the host's, and a program that does not keep to it is not
+read any further. Values are counted before a frame is parsed.
+
+The guests of the second half are scripted: they say what no honest guest says, and read only when told to.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from codemode_server.json_size import MAX_VALUES
+from codemode_server.model import ExecutionId
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Reply
+from codemode_server.sandbox.channel import Channel
+from tests.sandbox.lab import Lab, Tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MIB = 2**20
+ECHO = "from servers.github import echo\n"
+TOO_MANY = f"[[]] * {MAX_VALUES}"
+
+
+async def test_a_call_with_too_many_values_fails_and_the_program_goes_on(lab: Lab) -> None:
+    tools = Tools()
+    code = (
+        f"{ECHO}from codemode import ToolError\ntry:\n    echo(x={TOO_MANY})\n"
+        "except ToolError as e:\n    r = [e.kind, 'fewer in each call' in str(e)]\n[r, echo(x=1)]"
+    )
+    assert await lab.value(code, tools) == [["too_many_values", True], {"x": 1}]
+    assert len(tools.calls) == 1
+
+
+async def test_a_call_with_as_many_commas_in_a_text_is_a_call_as_any_other(lab: Lab) -> None:
+    assert await lab.value(f"{ECHO}len(echo(x='[,]' * {MAX_VALUES})['x'])") == 3 * MAX_VALUES
+
+
+async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab: Lab) -> None:
+    tools = Tools()
+    head = '{"op":"call","id":1,"server":"github","tool":"echo","arguments":{"x":['
+    code = f"{lab.raw}raw.send({head!r} + '[],' * {MAX_VALUES} + ']}}}}')\nimport time\ntime.sleep(60)"
+    assert await lab.limit(code, tools) == "limits.call_bytes"
+    assert tools.calls == []
+
+
+async def test_a_value_of_too_many_values_is_told_of_by_their_number(lab: Lab) -> None:
+    outcome = await lab.run(f"[0] * {MAX_VALUES + 1}")
+    assert outcome.error is not None
+    assert (outcome.ending, outcome.error.setting) == (Ending.LIMITED, "limits.value_bytes")
+    assert f"more than {MAX_VALUES:,} values" in outcome.error.message
+    assert await lab.value(f"[0] * {MAX_VALUES // 2}") == [0] * (MAX_VALUES // 2)
+
+
+async def test_many_large_calls_at_once_all_arrive(lab: Lab) -> None:
+    """The positive control of the next ones: together they are six times what may be on its way."""
+    tools = Tools()
+    code = (
+        f"import asyncio\n{ECHO}found = await asyncio.gather(*[echo(n=n, x='a' * {MIB}) for n in range(30)])\n"
+        "[it['n'] for it in found]"
+    )
+    assert await lab.value(code, tools, call_bytes=5 * MIB) == list(range(30))
+
+
+async def test_calls_an_import_and_large_results_at_once_do_not_wait_for_each_other(lab: Lab) -> None:
+    code = f"""
+import asyncio
+{ECHO}
+async def both(n):
+    found = await echo(n=n, x="a" * {MIB})
+    import servers.google_drive
+    from codemode import search_tools
+    search_tools("x" * 10_000)
+    return found["n"]
+sum(await asyncio.gather(*[both(n) for n in range(40)]))
+"""
+    assert await lab.value(code, calls_in_flight=4) == 780
+
+
+async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) -> None:
+    class Deep(Tools):
+        async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+            value: Any = 1
+            for _ in range(arguments["levels"]):
+                value = [value]
+            return Reply(value)
+
+    code = (
+        f"{ECHO}from codemode import ToolError\nr = []\nfor levels in (50, 5_000):\n    try:\n"
+        "        r.append(echo(levels=levels) is not None)\n    except ToolError as e:\n        r.append(e.kind)\nr"
+    )
+    assert await lab.value(code, Deep()) == [True, "result_too_deep"]
+
+
+class Guest(ByteReceiveStream, ByteSendStream):
+    """Sends what it was given, then `done`, which needs what it hears first. Reads nothing until `reads` is set."""
+
+    def __init__(self, said: list[dict[str, Any]], until: Callable[[], bool] = lambda: True) -> None:
+        self._said = [frames.encode(frame) for frame in said]
+        self._until = until
+        self.reads = anyio.Event()
+        self.heard = bytearray()
+        self.is_read_to_the_end = False
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        if self._said:
+            return self._said.pop(0)
+        self.is_read_to_the_end = True
+        while not self._until():
+            await anyio.sleep(0.01)
+        run = json.loads(self.heard[4 : 4 + int.from_bytes(self.heard[:4], "big")])
+        done = {"op": "done", "id": run["id"], "value": 1, "value_form": "json", "error": None}
+        return frames.encode(done)
+
+    async def send(self, item: bytes) -> None:
+        self.heard += item
+        if b'"reply"' in item:
+            await self.reads.wait()
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def call(number: int, **arguments: Any) -> dict[str, Any]:
+    return {"op": "call", "id": number, "server": "github", "tool": "echo", "arguments": arguments}
+
+
+async def outcome_of(guest: Guest, tools: Tools, **limits: Any) -> Outcome:
+    program = Program(ExecutionId("x0"), "", Limits(**limits))
+    with anyio.fail_after(20):
+        return await Channel(frames.FrameReader(guest), guest, program, tools).run()
+
+
+class Never(Tools):
+    async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_the_arguments_of_calls_that_wait_for_upstreams_take_no_more_than_one_call_may() -> None:
+    small, large = Never(), Never()
+    guest = Guest([call(n, x="a" * MIB) for n in range(1, 20)])
+    outcome = await outcome_of(guest, small, upstream_seconds=3)
+    assert (outcome.ending, len(small.calls)) == (Ending.LIMITED, 15), "control: as many as have room"
+    guest = Guest([call(n, x="a" * 9 * MIB) for n in range(1, 20)])
+    outcome = await outcome_of(guest, large, upstream_seconds=1)
+    assert (outcome.ending, len(large.calls)) == (Ending.LIMITED, 1)
+
+
+async def test_many_small_values_need_room_as_their_objects_do() -> None:
+    tools = Never()
+    guest = Guest([call(n, x=[[]] * (MAX_VALUES // 4)) for n in range(1, 20)])
+    await outcome_of(guest, tools, upstream_seconds=1)
+    assert len(tools.calls) == 1
+
+
+async def test_answers_that_nobody_reads_wait_outside_of_the_memory() -> None:
+    class Large(Tools):
+        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+            return Reply(f"{arguments['n']:08}" * MIB)
+
+    tools = Large()
+
+    def is_all_heard() -> bool:
+        return len(guest.heard) > 20 * 8 * MIB
+
+    guest = Guest([call(n, n=n) for n in range(1, 21)], is_all_heard)
+    outcome: list[Outcome] = []
+
+    async def run() -> None:
+        outcome.append(await outcome_of(guest, tools))
+
+    tracemalloc.start()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            with anyio.fail_after(15):
+                while len(tools.calls) < 16 or tracemalloc.get_traced_memory()[0] > 40 * MIB:
+                    await anyio.sleep(0.02)
+            assert len(tools.calls) == 16
+            guest.reads.set()
+    finally:
+        tracemalloc.stop()
+    assert outcome[0].value == 1, "what waited came whole"
+
+
+async def test_a_guest_that_reads_no_answer_is_read_all_the_same() -> None:
+    """An honest guest may be in the midst of a long frame, and reads its answers after that."""
+    tools = Tools()
+    said = [*(call(n, x="a" * MIB) for n in range(1, 17)), {"op": "output", "stream": "stdout", "text": "still heard"}]
+    outcome = await outcome_of(Guest(said, lambda: len(tools.calls) == 16), tools)
+    assert (outcome.ending, outcome.stdout, len(tools.calls)) == (Ending.RETURNED, "still heard", 16)
+
+
+async def test_of_questions_that_nobody_reads_the_answers_of_one_is_answered() -> None:
+    tools = Tools()
+    data = base64.b64encode(b"x" * MIB).decode()
+    show = [{"op": "show", "id": n, "data": data, "mime_type": None, "name": None} for n in range(1, 100)]
+    outcome = await outcome_of(Guest(show), tools, wall_seconds=0.3)
+    assert (outcome.ending, len(tools.shown)) == (Ending.LIMITED, 1)
+
+
+@pytest.mark.parametrize("count", [1, 16])
+async def test_a_scripted_guest_that_reads_is_answered(count: int) -> None:
+    """The positive control."""
+    tools = Tools()
+    guest = Guest([call(n, n=n) for n in range(1, count + 1)], lambda: guest.heard.count(b'"reply"') == count)
+    guest.reads.set()
+    outcome = await outcome_of(guest, tools)
+    assert (outcome.value, len(tools.calls)) == (1, count)

@@ -269,7 +269,8 @@ class LimitSettings(_Section):
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
     workspace_mb: Number = Field(default=256, ge=1)
-    """Files under /workspace, MiB; and, apart from them, under /tmp."""
+    """Files under /workspace, MiB; and, apart from them, under /tmp. What a program adds to /workspace beyond it is
+    removed when the program has ended; deleting works however much it holds."""
 
 
 class LangfuseSettings(_Section):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -94,10 +95,10 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
 def used_bytes(folder: Path, enough: int) -> int:
     """Bytes in a folder and all below it; stops counting past `enough`. More than that if it can't be measured."""
     used = 0
-    linked: set[int] = set()
+    names: Counter[int] = Counter()
     try:
         for entry in walk(folder):
-            used += counted_bytes(entry, linked)
+            used += counted_bytes(entry, names)
             if used > enough:
                 break
     except OSError:
@@ -105,15 +106,15 @@ def used_bytes(folder: Path, enough: int) -> int:
     return used
 
 
-def counted_bytes(entry: Entry, linked: set[int]) -> int:
+def counted_bytes(entry: Entry, names: Counter[int]) -> int:
     """What an entry of a walk adds to its sum. A file's content counts once, whatever the number of its names;
-    `linked` has the inodes of those that counted already."""
+    `names` counts those of files with several, by inode."""
     if entry.is_emptied:
         return 0
     if entry.status.st_nlink > 1 and not entry.is_folder:
-        if entry.status.st_ino in linked:
+        names[entry.status.st_ino] += 1
+        if names[entry.status.st_ino] > 1:
             return LEAST_PER_ENTRY
-        linked.add(entry.status.st_ino)
     return entry.size
 
 

@@ -44,7 +44,7 @@ _WAYS_ROUND = {
     "limits.calls": "let the tool filter, or take a tool that gives many at once",
     "limits.call_bytes": "send or ask for less in one call",
     "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
-    "limits.workspace_mb": "remove what is not needed under /workspace and /tmp",
+    "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",
 }
 
 

@@ -1,75 +1,199 @@
-"""What a program may write, in bytes: no sandbox has such a quota, so the host measures its folders while it runs."""
+"""What programs may write, in bytes: no sandbox has such a quota, so the host measures their folders while they run.
+
+A program is ended once one of its folders holds more than it may. When nothing of it runs any more, what was added to
+the workspace beyond that since it began is removed, the newest first, however it ended; so the next program begins
+within the quota. In a workspace that holds too much already, a program can read and delete, but not add.
+
+Programs that run at the same time share the workspace of their customer, and the host can't tell whose a file is: when
+it holds too much, all of them are ended. Products that run at the same time do not know of each other's programs, but
+measure the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from codemode_server.errors import LimitExceeded
+from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
 from codemode_server.sandbox.backend import Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel
 from codemode_server.untrusted_files import used_bytes
 
+SETTING = "limits.workspace_mb"
 _EVERY_SECONDS = 0.1
+_MOST_ENTRIES = 250_000
+"""Files and folders of a workspace; with more it can't be measured while a program waits."""
+
+
+class Quotas:
+    """The quotas of the programs of one backend, which know of each other."""
+
+    def __init__(self) -> None:
+        self.running: set[Quota] = set()
+        self.removing = threading.Lock()
+        """Held by the one that removes files: two that count the same would remove twice as much."""
+
+    @asynccontextmanager
+    async def enforced(self, program: Program, scratch: Path | None = None) -> AsyncIterator[Quota]:
+        """The quota of a program, which must have ended when this is left: then the workspace is within it again.
+
+        `scratch` is its /tmp, if that is a folder of the host's; whoever made it removes it.
+
+        Raises:
+            LimitExceeded: the workspace can't be measured.
+        """
+        quota = Quota(program, scratch, self)
+        await anyio.to_thread.run_sync(quota.measure_start)
+        self.running.add(quota)
+        try:
+            yield quota
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(quota.settle)
+            self.running.remove(quota)
 
 
 class Quota:
-    """Folders of one program, each of which may hold so much."""
+    """What one program may write."""
 
-    def __init__(self, folders: Iterable[Path], most_bytes: int, holder: int | None) -> None:
-        self._measured_bytes = most_bytes * 4
-        """Of a folder that was too large to be measured whole the same part is measured again."""
-        # A folder that is too full already may be read and tidied up, but not filled further.
-        self._allowed = {folder: max(most_bytes, used_bytes(folder, self._measured_bytes)) for folder in folders}
-        self._holder = holder
+    def __init__(self, program: Program, scratch: Path | None, quotas: Quotas) -> None:
+        self._program = program
+        self._scratch = scratch
+        self._quotas = quotas
+        self._most_bytes = program.limits.workspace_mb * 2**20
+        self._before = Contents()
+        self._is_over = False
+        self._others = 0
+        """How many other programs used the workspace when it held too much."""
+        self._removed = Removed()
 
-    def is_passed(self) -> bool:
-        """Whether a folder holds more than it may."""
-        return any(
-            used_bytes(folder, min(allowed, self._measured_bytes)) + removed_bytes(self._holder, folder) > allowed
-            for folder, allowed in self._allowed.items()
-        )
+    def measure_start(self) -> None:
+        """Note what the workspace holds before the program runs.
 
-
-async def run_within(channel: Channel, program: Program, folders: Iterable[Path], holder: int | None) -> Outcome:
-    """The outcome of a program, ended when one of its folders on the host holds more than it may.
-
-    `holder` is the process on the host that has the program's files open.
-    """
-    quota = await anyio.to_thread.run_sync(Quota, folders, program.limits.workspace_mb * 2**20, holder)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, quota, channel, program)
-        outcome = await channel.run()
-        tasks.cancel_scope.cancel()
-    if ended_itself(outcome) and (_met_file_limit(outcome) or await anyio.to_thread.run_sync(quota.is_passed)):
-        return over(outcome, program)
-    return outcome
-
-
-async def _watch(quota: Quota, channel: Channel, program: Program) -> None:
-    """End the program when it has written too much."""
-    while True:
-        await anyio.sleep(_EVERY_SECONDS)
-        if await anyio.to_thread.run_sync(quota.is_passed):
-            exceed(channel, program)
+        Raises:
+            LimitExceeded: that is too much to be noted.
+        """
+        if self._program.workspace is None:
             return
+        try:
+            self._before = contents(self._program.workspace, _MOST_ENTRIES)
+        except TooManyFiles:
+            raise LimitExceeded(
+                f"/workspace holds more than {_MOST_ENTRIES:,} files and folders, too many to measure; "
+                "the user can remove some with `codemode-server workspace clean`",
+                setting=SETTING,
+            ) from None
 
+    async def run(self, channel: Channel, holder: int | None) -> Outcome:
+        """The outcome of the program, ended when one of its folders holds more than it may.
 
-def exceed(channel: Channel, program: Program) -> None:
-    """End a program that has written too much."""
-    error = _error(program)
-    channel.exceed(error.message, error.setting or "")
+        `holder` is the process on the host that has the program's files open.
+        """
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch, channel, holder)
+            outcome = await channel.run()
+            tasks.cancel_scope.cancel()
+        if not self._is_over and ended_itself(outcome) and self._scratch is not None:
+            self._is_over = await anyio.to_thread.run_sync(self._is_passed, self._scratch, self._most_bytes, holder)
+        return outcome
 
+    def exceed(self, channel: Channel) -> None:
+        """End the program since it has written too much."""
+        self._is_over = True
+        channel.exceed(self._message, SETTING)
 
-def over(outcome: Outcome, program: Program) -> Outcome:
-    """The outcome of a program that has written too much, seen only at its end."""
-    error = replace(_error(program), line=outcome.error.line if outcome.error else None)
-    return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=error)
+    def note_over(self) -> None:
+        """The sandbox says that the program has written too much to folders that the host does not see."""
+        self._is_over = True
+
+    def settle(self) -> None:
+        """Remove what was added to the workspace beyond the quota. Nothing of the program runs any more."""
+        workspace = self._program.workspace
+        if workspace is None:
+            return
+        with self._quotas.removing:
+            if used_bytes(workspace, self._allowed) > self._allowed:
+                self._tell_others()
+                self._is_over = True
+                remove_added(workspace, self._before, self._allowed, self._removed)
+
+    def judged(self, outcome: Outcome) -> Outcome:
+        """The outcome with what became of the program's files, once `enforced` is left."""
+        met_limit = outcome.error is not None and outcome.error.setting == SETTING
+        if ended_itself(outcome) and (self._is_over or _met_file_limit(outcome)):
+            line = outcome.error.line if outcome.error else None
+            error = ProgramError("LimitExceeded", self._message + self._remark, line=line, setting=SETTING)
+            return replace(outcome, ending=Ending.LIMITED, value=None, value_form="none", error=error)
+        if outcome.error is not None and (met_limit or self._removed):
+            error = replace(outcome.error, message=outcome.error.message + self._remark)
+            return replace(outcome, error=error)
+        return outcome
+
+    @property
+    def _allowed(self) -> int:
+        return max(self._most_bytes, self._before.used)
+
+    @property
+    def _message(self) -> str:
+        most = f"{self._program.limits.workspace_mb} MiB"
+        if self._before.used > self._most_bytes:
+            held = f"{self._before.used / 2**20:,.0f} MiB"
+            return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
+        return f"the program's files take more than {most}"
+
+    @property
+    def _remark(self) -> str:
+        remark = ""
+        if self._others:
+            remark += f"; {self._others} other program{'s' * (self._others > 1)} used /workspace at the same time"
+        if self._removed:
+            remark += f"; of what was added to /workspace, {self._removed.text}"
+        return remark
+
+    async def _watch(self, channel: Channel, holder: int | None) -> None:
+        """End the program when too much was written."""
+        pause = _EVERY_SECONDS
+        while True:
+            await anyio.sleep(pause)
+            began = time.monotonic()
+            if self._is_over or await anyio.to_thread.run_sync(self._has_passed, holder):
+                self.exceed(channel)
+                return
+            pause = max(_EVERY_SECONDS, time.monotonic() - began)
+
+    def _has_passed(self, holder: int | None) -> bool:
+        """Whether one of the folders holds more than it may."""
+        if self._scratch is not None and self._is_passed(self._scratch, self._most_bytes, holder):
+            return True
+        workspace = self._program.workspace
+        if workspace is None or not self._is_passed(workspace, self._allowed, holder):
+            return False
+        self._tell_others()
+        return True
+
+    def _tell_others(self) -> None:
+        """End the programs that use the same workspace: any of them may have filled it."""
+        workspace = self._program.workspace
+        others = [it for it in list(self._quotas.running) if it is not self and it._program.workspace == workspace]
+        self._others = max(self._others, len(others))
+        for other in others:
+            other._is_over = True
+            other._others = max(other._others, len(others))
+            other._removed = self._removed
+
+    @staticmethod
+    def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
+        return used_bytes(folder, allowed) + removed_bytes(holder, folder) > allowed
 
 
 def ended_itself(outcome: Outcome) -> bool:
@@ -82,14 +206,9 @@ def _met_file_limit(outcome: Outcome) -> bool:
     return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
 
 
-def _error(program: Program) -> ProgramError:
-    message = f"the program's files take more than {program.limits.workspace_mb} MiB"
-    return ProgramError("LimitExceeded", message, setting="limits.workspace_mb")
-
-
 def removed_bytes(holder: int | None, folder: Path) -> int:
     """Bytes of files of a folder that are removed and still open, which no folder shows; on Linux only."""
-    used, beginning = 0, os.fsencode(folder) + b"/"
+    used, beginning = 0, os.path.realpath(os.fsencode(folder)) + b"/"
     files = f"/proc/{holder}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(files) if holder is not None else ():  # noqa: PTH208 - names of a folder that is no real one

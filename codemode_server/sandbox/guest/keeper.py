@@ -313,6 +313,7 @@ class Keeper:
             self._end_runner()
             self._forget_runner()
         clean = kill_all_of_user() and empty_scratch() and no_shared_memory()
+        forget_files()  # else the host can't free what it removes from the workspace now
         clean = clean and kilobytes("/proc/meminfo", "MemAvailable:") > _LEAST_FREE * self._free_at_start
         self._host.control(op="ended", clean=clean, over=is_over)
         if clean:

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import IsolationLevel
-from codemode_server.sandbox import frames, quota
+from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Door, Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.importable import STANDARD
@@ -25,6 +25,7 @@ from codemode_server.sandbox.microvm.leftovers import Run
 from codemode_server.sandbox.microvm.machine import BootFailed, Build, Machine, Transport
 from codemode_server.sandbox.microvm.pool import Pool
 from codemode_server.sandbox.microvm.wire import WireBroken
+from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.settings import DEFAULT_IMAGE, LimitSettings, SandboxSettings
 
 _log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class MicrovmBackend:
             transport=transport,
         )
         self._run = Run(runtime.home())
+        self._quotas = Quotas()
         self.boot_seconds = 0.0
         """How long the first microVM took."""
         self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
@@ -103,18 +105,9 @@ class MicrovmBackend:
 
     async def run(self, program: Program, door: Door) -> Outcome:
         """Run one program in a fresh process of its session's microVM, or of another where that one has died."""
-        for _ in range(_MOST_TRIES):
-            machine = await self.pool.take(program.session_id, program.workspace)
-            try:
-                return await self._run_in(machine, program, door)
-            except WireBroken:
-                _log.warning("the microVM %s ended while nothing ran in it", machine.name)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self.pool.give_back(machine, None if program.is_last else program.session_id)
-        raise SandboxUnavailable(
-            "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
-        )
+        async with self._quotas.enforced(program) as quota:
+            outcome = await self._run_with(quota, program, door)
+        return quota.judged(outcome)
 
     async def aclose(self) -> None:
         """End every microVM and wait until they are gone."""
@@ -127,7 +120,21 @@ class MicrovmBackend:
             _log.info("tried once more: %s", error)
             return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
 
-    async def _run_in(self, machine: Machine, program: Program, door: Door) -> Outcome:
+    async def _run_with(self, quota: Quota, program: Program, door: Door) -> Outcome:
+        for _ in range(_MOST_TRIES):
+            machine = await self.pool.take(program.session_id, program.workspace)
+            try:
+                return await self._run_in(machine, program, door, quota)
+            except WireBroken:
+                _log.warning("the microVM %s ended while nothing ran in it", machine.name)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.pool.give_back(machine, None if program.is_last else program.session_id)
+        raise SandboxUnavailable(
+            "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
+        )
+
+    async def _run_in(self, machine: Machine, program: Program, door: Door, quota: Quota) -> Outcome:
         """Run a program in a machine.
 
         Raises:
@@ -135,13 +142,12 @@ class MicrovmBackend:
         """
         limits, wire = program.limits, machine.wire
         memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
-        folders = [program.workspace] if program.workspace is not None else []
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
-            wire.on_over = lambda: quota.exceed(channel, program)
-            outcome = await quota.run_within(channel, program, folders, machine.pid)
+            wire.on_over = lambda: quota.exceed(channel)
+            outcome = await quota.run(channel, machine.pid)
             gone = wire.gone
         finally:
             wire.on_over = lambda: None
@@ -149,8 +155,8 @@ class MicrovmBackend:
                 ended = await machine.end_program()
         if channel.is_gone:
             return _with_reason(outcome, program, gone)
-        if ended is not None and ended.get("over") is True and quota.ended_itself(outcome):
-            outcome = quota.over(outcome, program)
+        if ended is not None and ended.get("over") is True:
+            quota.note_over()
         return outcome
 
 

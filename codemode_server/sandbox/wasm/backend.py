@@ -26,7 +26,7 @@ from codemode_server.model import IsolationLevel
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.importable import IN_WASM
-from codemode_server.sandbox.quota import ended_itself, run_within
+from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 
@@ -58,6 +58,7 @@ class WasmBackend:
         self._all: set[Worker] = set()
         self._closed = False
         self._rebuilt = False
+        self._quotas = Quotas()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -86,18 +87,9 @@ class WasmBackend:
         """Run one program in a fresh instance."""
         scratch = _make_scratch()
         try:
-            folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
-            if program.workspace is not None:
-                folders["/workspace"] = program.workspace
-            worker = await self._take(program.limits, folders)
-            reusable = False
-            try:
-                outcome, clean = await self._run_in(worker, program, door, folders)
-                reusable = clean and await worker.is_reusable()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._give_back(worker, reusable=reusable)
-            return outcome
+            async with self._quotas.enforced(program, scratch) as quota:
+                outcome = await self._run_with(quota, program, door, scratch)
+            return quota.judged(outcome)
         finally:
             try:
                 os.rmdir(scratch)  # noqa: PTH106 - at once, since most programs leave it empty
@@ -117,11 +109,24 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_in(
-        self, worker: Worker, program: Program, door: Door, folders: dict[str, Path]
-    ) -> tuple[Outcome, bool]:
+    async def _run_with(self, quota: Quota, program: Program, door: Door, scratch: Path) -> Outcome:
+        """Run a program in a worker, which is killed or waits for the next program afterwards."""
+        folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
+        if program.workspace is not None:
+            folders["/workspace"] = program.workspace
+        worker = await self._take(program.limits, folders)
+        reusable = False
+        try:
+            outcome, clean = await self._run_in(worker, program, door, quota)
+            reusable = clean and await worker.is_reusable()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._give_back(worker, reusable=reusable)
+        return outcome
+
+    async def _run_in(self, worker: Worker, program: Program, door: Door, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, door)
-        outcome = await run_within(channel, program, folders.values(), worker.pid)
+        outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)

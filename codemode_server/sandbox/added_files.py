@@ -1,0 +1,207 @@
+"""What a workspace held when a program began, and the removal of what was added to it since, the newest first.
+
+A file is known by its inode, so that a renamed one is still the same. When it was last changed is told by its ctime,
+which no program can set. A file that was there before and has grown is cut back to its earlier size; what was written
+over in place can't be restored.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codemode_server.text import one_line
+from codemode_server.untrusted_files import (
+    LEAST_PER_ENTRY,
+    Entry,
+    content_size,
+    counted_bytes,
+    remove_entry,
+    used_bytes,
+    walk,
+)
+
+_MAX_NAMES = 3
+_MAX_NAME_CHARACTERS = 60
+_EVERYTHING = 2**63
+_PASSES = 3
+"""Times that files are looked for: where they have several names, or others write meanwhile, once may not do."""
+
+
+class TooManyFiles(Exception):
+    """Raised when a folder has so many entries that it can't be watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a folder held."""
+
+    used: int = 0
+    """Bytes, counted as for the quota."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes of each file, by inode; of folders as well."""
+    names: Counter[int] = field(default_factory=Counter)
+    """How many names each file of several has, by inode."""
+
+
+@dataclass(slots=True)
+class Removed:
+    """What was removed for the quota."""
+
+    count: int = 0
+    size: int = 0
+    cut: int = 0
+    """Files that were cut back to their earlier size."""
+    _largest: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, entry: Entry, size: int, *, is_cut: bool = False) -> None:
+        self.size += size
+        self.cut += is_cut
+        self.count += not is_cut
+        self._largest = sorted([*self._largest, (size, entry.name)], key=lambda it: it[0])[-_MAX_NAMES:]
+
+    def __bool__(self) -> bool:
+        return self.count + self.cut > 0
+
+    @property
+    def text(self) -> str:
+        """`3 files removed, 1 cut back to its earlier size, 12 MiB in all: 'big.bin', …`; names are untrusted text."""
+        parts = [f"{self.count:,} {'file' if self.count == 1 else 'files'} removed"] if self.count else []
+        if self.cut:
+            parts.append(f"{self.cut:,} cut back to {'its' if self.cut == 1 else 'their'} earlier size")
+        names = [f"'{one_line(name, _MAX_NAME_CHARACTERS)}'" for _, name in reversed(self._largest)]
+        if self.count + self.cut > len(names):
+            names.append("…")
+        return f"{', '.join(parts)}, {-(-self.size // 2**20):,} MiB in all: {', '.join(names)}"
+
+
+def contents(folder: Path, most_entries: int) -> Contents:
+    """What a folder holds now.
+
+    Raises:
+        TooManyFiles: it has more entries than that, or can't be read.
+    """
+    used = 0
+    sizes: dict[int, int] = {}
+    names: Counter[int] = Counter()
+    try:
+        for entry in walk(folder):
+            used += counted_bytes(entry, names)
+            sizes[entry.status.st_ino] = content_size(entry.status)
+            if len(sizes) > most_entries:
+                raise TooManyFiles
+    except OSError as error:
+        raise TooManyFiles from error
+    return Contents(used, sizes, names)
+
+
+def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
+    """Remove what was added to a folder, the newest first, until it holds no more bytes than that; note it."""
+    with suppress(OSError):
+        for number in range(_PASSES):
+            if not _remove_files(folder, before, allowed, removed, is_exact=number == 0):
+                return
+        _remove_folders(folder, before, allowed, removed)
+
+
+def _remove_files(folder: Path, before: Contents, allowed: int, removed: Removed, *, is_exact: bool) -> bool:
+    """Remove or cut back files; gives whether something may still be to be done.
+
+    If it is exact, it ends when enough is removed. The removal of one name changes the ctime of the others, so without
+    that all names of a file go, which frees its content.
+    """
+    added = _Added(before)
+    gains: Counter[int] = Counter()
+    excess = -allowed
+    for entry in walk(folder):
+        excess += added.counted(entry)
+        if gain := added.gain(entry):
+            gains[entry.status.st_ctime_ns] += gain
+    if excess <= 0:
+        return False
+    since, rest = _newest(gains, excess)
+    added, freed = _Added(before), 0
+    for entry in walk(folder):
+        if is_exact and freed >= excess:
+            break
+        added.counted(entry)
+        gain = added.gain(entry)
+        changed_at = entry.status.st_ctime_ns
+        if not gain or changed_at < since or (changed_at == since and rest <= 0):
+            continue
+        rest -= gain if changed_at == since else 0
+        freed += gain
+        if entry.status.st_ino not in before.sizes or added.is_further_name:
+            if remove_entry(entry):
+                removed.add(entry, gain)
+        elif _cut(entry, before.sizes[entry.status.st_ino]):
+            removed.add(entry, gain, is_cut=True)
+    return True
+
+
+def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
+    """Remove empty folders: a program can fill a workspace with nothing else."""
+    excess = used_bytes(folder, _EVERYTHING) - allowed
+    for entry in walk(folder) if excess > 0 else ():
+        if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
+            removed.add(entry, LEAST_PER_ENTRY)
+            excess -= LEAST_PER_ENTRY
+            if excess <= 0:
+                break
+
+
+class _Added:
+    """What of a walk has been added. Each entry is to be counted once, and asked about after that."""
+
+    def __init__(self, before: Contents) -> None:
+        self._before = before
+        self._names: Counter[int] = Counter()
+        self._counted = 0
+        self.is_further_name = False
+        """Whether the entry counted last is one more name than its file had."""
+
+    def counted(self, entry: Entry) -> int:
+        """Bytes that the entry adds to the folder's sum."""
+        self._counted = counted_bytes(entry, self._names)
+        inode = entry.status.st_ino
+        self.is_further_name = self._names[inode] > max(1, self._before.names[inode])
+        return self._counted
+
+    def gain(self, entry: Entry) -> int:
+        """Bytes that are freed if the entry, counted last, is removed or cut back; 0 for what stays."""
+        if entry.is_folder:
+            return 0
+        size = self._before.sizes.get(entry.status.st_ino)
+        if size is None or self.is_further_name:
+            return self._counted
+        return max(0, self._counted - max(LEAST_PER_ENTRY, size))
+
+
+def _newest(gains: Counter[int], excess: int) -> tuple[int, int]:
+    """The time since which all changes together free `excess`, and how much is left to those of that very time."""
+    since = 0
+    for changed_at in sorted(gains, reverse=True):
+        since = changed_at
+        if gains[changed_at] >= excess:
+            break
+        excess -= gains[changed_at]
+    return since, excess
+
+
+def _cut(entry: Entry, size: int) -> bool:
+    """Cut a file back; gives whether that was done."""
+    with suppress(OSError):
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(entry.name, flags, dir_fd=entry.parent)
+        try:
+            now = os.fstat(descriptor)
+            if stat.S_ISREG(now.st_mode) and os.path.samestat(now, entry.status):
+                os.ftruncate(descriptor, min(size, now.st_size))
+                return True
+        finally:
+            os.close(descriptor)
+    return False

@@ -1,0 +1,223 @@
+"""What a program added to a workspace beyond the quota is removed, the newest first; what was there before stays."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
+from codemode_server.untrusted_files import LEAST_PER_ENTRY, used_bytes
+
+MB = 2**20
+EVERYTHING = 10**12
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "folder"
+    made.mkdir()
+    return made
+
+
+def write(path: Path, size: int) -> None:
+    """Write a file, at a time of the file system's clock that no other one has."""
+    while True:
+        path.write_bytes(bytes(size))
+        now = path.stat().st_ctime_ns
+        if not any(other.lstat().st_ctime_ns == now for other in path.parent.iterdir() if other != path):
+            return
+        time.sleep(0.001)
+
+
+def trim(folder: Path, before: Contents, allowed: int) -> Removed:
+    removed = Removed()
+    remove_added(folder, before, allowed, removed)
+    return removed
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def test_nothing_is_removed_within_the_quota(folder: Path) -> None:
+    """Control of all that follows."""
+    before = contents(folder, 100)
+    write(folder / "new", MB)
+    assert not trim(folder, before, 2 * MB)
+    assert sizes(folder) == {"new": MB}
+
+
+def test_the_newest_files_go_first_and_no_more_than_needed(folder: Path) -> None:
+    write(folder / "old", MB)
+    before = contents(folder, 100)
+    for name in ("first", "second", "third"):
+        write(folder / name, MB)
+    removed = trim(folder, before, 2 * MB)
+    assert sizes(folder) == {"old": MB, "first": MB}
+    assert removed.text == "2 files removed, 2 MiB in all: 'third', 'second'"
+
+
+def test_a_time_that_the_program_sets_makes_no_file_older(folder: Path) -> None:
+    before = contents(folder, 100)
+    write(folder / "first", MB)
+    write(folder / "second", MB)
+    os.utime(folder / "second", (0, 0))
+    os.utime(folder / "first", (2**31, 2**31), follow_symlinks=False)
+    write(folder / "third", MB)
+    os.utime(folder / "third", (0, 0))
+    trim(folder, before, 2 * MB)
+    assert "third" not in sizes(folder)
+
+
+def test_a_file_that_has_grown_is_cut_back(folder: Path) -> None:
+    (folder / "log").write_bytes(b"old" * 10_000)
+    before = contents(folder, 100)
+    with (folder / "log").open("ab") as log:
+        log.write(bytes(3 * MB))
+    removed = trim(folder, before, MB)
+    assert (folder / "log").read_bytes() == b"old" * 10_000
+    assert removed.text == "1 cut back to its earlier size, 3 MiB in all: 'log'"
+
+
+def test_what_was_there_before_stays_whatever_the_program_does_to_it(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    for name in ("renamed", "moved", "touched", "over"):
+        write(folder / name, MB)
+    before = contents(folder, 100)
+    (folder / "renamed").rename(folder / "other")
+    (folder / "moved").rename(folder / "sub" / "moved")
+    os.utime(folder / "touched")
+    with (folder / "over").open("r+b") as file:
+        file.write(b"written over")
+    write(folder / "new", MB)
+    trim(folder, before, 4 * MB)
+    assert sizes(folder) == dict.fromkeys(("other", "moved", "touched", "over"), MB)
+
+
+def test_a_workspace_that_held_too_much_is_brought_back_to_what_it_held(folder: Path) -> None:
+    write(folder / "old", 5 * MB)
+    before = contents(folder, 100)
+    write(folder / "new", MB)
+    trim(folder, before, max(2 * MB, before.used))
+    assert sizes(folder) == {"old": 5 * MB}
+
+
+def test_many_empty_files_and_folders_are_removed(folder: Path) -> None:
+    (folder / "old").mkdir()
+    before = contents(folder, 100)
+    for number in range(60):
+        (folder / "old" / f"file{number}").touch()
+        (folder / f"folder{number}" / "below").mkdir(parents=True)
+    trim(folder, before, 10 * LEAST_PER_ENTRY)
+    assert used_bytes(folder, EVERYTHING) <= 10 * LEAST_PER_ENTRY + (folder / "old").stat().st_size
+    assert (folder / "old").exists()
+
+
+def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:
+    before = contents(folder, 100)
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(400):
+        os.mkdir("n" * 100, dir_fd=here)
+        below = os.open("n" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
+    os.ftruncate(file, 10 * MB)
+    os.close(file)
+    os.close(here)
+    assert trim(folder, before, 2 * MB).count == 1
+    assert used_bytes(folder, EVERYTHING) == 400 * LEAST_PER_ENTRY
+    trim(folder, before, MB)
+    assert used_bytes(folder, EVERYTHING) <= MB
+
+
+def test_further_names_of_a_file_are_removed_and_the_file_stays(folder: Path) -> None:
+    write(folder / "old", MB)
+    (folder / "second name").hardlink_to(folder / "old")
+    before = contents(folder, 100)
+    (folder / "sub").mkdir()
+    for number in range(50):
+        (folder / "sub" / str(number)).hardlink_to(folder / "old")
+    trim(folder, before, before.used + 10 * LEAST_PER_ENTRY)
+    names = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(names) == 2 + 9
+    assert all(path.stat().st_size == MB for path in names)
+
+
+def test_all_names_of_a_new_file_are_removed(folder: Path) -> None:
+    before = contents(folder, 100)
+    write(folder / "one", 3 * MB)
+    for number in range(20):
+        (folder / str(number)).hardlink_to(folder / "one")
+    trim(folder, before, MB)
+    assert used_bytes(folder, EVERYTHING) <= MB
+
+
+def link(folder: Path, outside: Path) -> None:
+    (folder / "file").symlink_to(outside / "precious")
+    (folder / "folder").symlink_to(outside)
+
+
+def swapped(folder: Path, outside: Path) -> None:
+    (folder / "log").unlink()
+    (folder / "log").symlink_to(outside / "precious")
+
+
+@pytest.mark.parametrize("attack", [link, swapped])
+def test_nothing_outside_is_touched(folder: Path, tmp_path: Path, attack: Callable[[Path, Path], None]) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    write(outside / "precious", 2 * MB)
+    write(folder / "log", 10)
+    before = contents(folder, 100)
+    attack(folder, outside)
+    write(folder / "new", 2 * MB)
+    trim(folder, before, LEAST_PER_ENTRY)
+    assert "new" not in sizes(folder), "control: something is removed"
+    assert sizes(outside) == {"precious": 2 * MB}
+
+
+def test_a_file_with_holes_is_removed(folder: Path) -> None:
+    before = contents(folder, 100)
+    with (folder / "holes").open("wb") as file:
+        file.truncate(2**40)
+    assert trim(folder, before, MB).text == "1 file removed, 1,048,576 MiB in all: 'holes'"
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room can't be set aside here")
+def test_room_that_is_set_aside_without_making_a_file_longer_counts(folder: Path) -> None:
+    import ctypes
+
+    before = contents(folder, 100)
+    with (folder / "set aside").open("wb") as file:
+        keep_size = 1
+        size = ctypes.c_long(8 * MB)
+        if ctypes.CDLL(None, use_errno=True).fallocate(file.fileno(), keep_size, ctypes.c_long(0), size) != 0:
+            pytest.skip("this file system can't do it")
+    assert (folder / "set aside").stat().st_size == 0
+    assert used_bytes(folder, EVERYTHING) >= 8 * MB
+    trim(folder, before, MB)
+    assert sizes(folder) == {}
+
+
+def test_names_are_shown_on_one_line_and_few(folder: Path) -> None:
+    before = contents(folder, 1_000)
+    for number in range(20):
+        write(folder / f"{number}\n\x1b[31m{'long' * 40}", MB + number)
+    text = trim(folder, before, 0).text
+    assert "\n" not in text
+    assert "\x1b" not in text
+    assert text.startswith("20 files removed, 21 MiB in all: '19\\n")
+    assert len(text) < 300
+
+
+def test_a_folder_with_too_many_files_is_not_noted(folder: Path) -> None:
+    for number in range(10):
+        (folder / str(number)).touch()
+    assert len(contents(folder, 10).sizes) == 10
+    with pytest.raises(TooManyFiles):
+        contents(folder, 9)

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom
+.PHONY: demo test vmtest fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -24,6 +24,11 @@ vmtest: setup
 ## The tests that take no more than seconds.
 fast: setup
 	@$(BIN)/python -m pytest -m "not slow and not network"
+
+## Every parser of untrusted bytes, each for a share of the time, with seeds 0, 1, 2 …; ARGS="--only NAME --seed N".
+FUZZ_SECONDS ?= 60
+fuzz: setup
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -124,7 +124,20 @@ def test_every_target_that_is_named_is_in_the_makefile(target: str) -> None:
 def test_the_targets_do_what_contributing_says() -> None:
     told = dict(re.findall(r"^make (\w+) +# (.*)$", CONTRIBUTING, flags=re.MULTILINE))
     does = recipes()
-    assert set(told) == {"test", "vmtest", "fast", "lint", "types", "bench", "soak", "demo", "lock", "audit", "sbom"}
+    assert set(told) == {
+        "test",
+        "vmtest",
+        "fast",
+        "lint",
+        "types",
+        "bench",
+        "soak",
+        "demo",
+        "lock",
+        "audit",
+        "sbom",
+        "fuzz",
+    }
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
     assert "scripts/vm/run -- $(BIN)/python -m pytest -m microvm" in does["vmtest"]

@@ -16,6 +16,8 @@ from pathlib import Path
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.sources import Sources
 
+_BRACE = re.compile(r"\$\$|\$\{|\}")
+_MAX_NESTING = 20
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder):[\w .,/-]{0,80}|/", re.ASCII)
 _EDITOR_PATHS = re.compile(
@@ -108,10 +110,12 @@ def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) ->
 
 def _closing_brace(text: str, start: int) -> int:
     depth = 1
-    for match in re.finditer(r"\$\$|\$\{|\}", text[start:]):
+    for match in _BRACE.finditer(text, start):
         depth += {"${": 1, "}": -1}.get(match[0], 0)
         if depth == 0:
-            return start + match.start()
+            return match.start()
+        if depth > _MAX_NESTING:
+            raise NotExpandable(f"`${{…}}` stands in the default of another more than {_MAX_NESTING} deep")
     raise NotExpandable("a `${` is not closed by `}`; write `$${` if it is meant literally")
 
 

@@ -127,7 +127,7 @@ def _parsed_repr(text: str) -> Any:
         return _NO_VALUE
     try:
         return without_surrogates(json.loads(_repr_as_json(text)))
-    except (ValueError, RecursionError):
+    except (ValueError, SyntaxError, RecursionError):
         pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
     if len(text) > _AST_CHARACTERS:
         return _NO_VALUE

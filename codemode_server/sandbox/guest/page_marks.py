@@ -156,8 +156,11 @@ def query_of(mark: Any) -> dict[str, str] | None:
     """The parameters in a mark that is a URL, by their normal names; None for any other mark."""
     if not isinstance(mark, str) or not re.match(r"(https?:/)?/|[\w./-]*\?", mark):
         return None
-    query = urllib.parse.urlsplit(mark).query
-    return {normal(name): value for name, value in urllib.parse.parse_qsl(query)}
+    try:
+        query = urllib.parse.urlsplit(mark).query
+        return {normal(name): value for name, value in urllib.parse.parse_qsl(query)}
+    except ValueError:  # `https://[x`
+        return None
 
 
 def _chosen(lists: list[tuple[tuple[str, ...], list[Any]]]) -> tuple[str, ...]:

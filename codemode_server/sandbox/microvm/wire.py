@@ -21,6 +21,8 @@ _WINDOW = 256 * 2**10
 """Bytes of data on their way to the keeper unanswered, at most."""
 _MOST_WAITING = 256 * 2**10
 """Limit for the program's bytes in flight; an honest keeper has no more."""
+_MOST_MESSAGES = 16
+"""Limit for messages that nobody has heard yet; an honest keeper says one at a time."""
 _ACKNOWLEDGE = 32 * 2**10
 _HEADER = struct.Struct(">BI")
 _LONGEST = 2**16
@@ -137,7 +139,7 @@ class Wire:
     async def _take_in(self) -> None:
         chunk = await self._or_break(self._stream.receive(2**18))
         self._buffer += chunk or b""
-        while len(self._buffer) >= _HEADER.size:
+        while len(self._buffer) >= _HEADER.size and not self.is_broken:
             kind, size = _HEADER.unpack_from(self._buffer)
             if size > _LONGEST or kind > RECEIVED:
                 self.is_broken = True
@@ -165,6 +167,7 @@ class Wire:
                     self.gone = message
                 case "ready" | "ended":
                     self._messages.append(message)
+                    self.is_broken = self.is_broken or len(self._messages) > _MOST_MESSAGES
                 case _:
                     self.is_broken = True
 
@@ -216,6 +219,6 @@ class _ProgramStream(ByteReceiveStream, ByteSendStream):
 def _message(data: bytes) -> dict[str, Any]:
     try:
         message = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}

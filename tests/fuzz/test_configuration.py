@@ -1,0 +1,162 @@
+"""A configuration file, which may be another person's: read, or refused with a sentence that holds no value of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codemode_server.config import load
+from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
+from codemode_server.config.sources import Sources
+from codemode_server.errors import SettingsError
+from tests.fuzz.strategies import damaged, names, texts, values
+
+SECRET = "hunter2-Zq8"  # in every value that could be one
+server_names = st.one_of(st.sampled_from(["github", "files", "a b", "${NAME}"]), names)
+words = st.one_of(
+    st.sampled_from(
+        ["npx", "https://a.example/mcp", "${TOKEN}", "${TOKEN:-x}", "$$", "${input:key}", "*", "server/tool", "5s"]
+    ),
+    texts,
+)
+entries = st.one_of(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "command": words,
+            "args": st.lists(words, max_size=3),
+            "url": words,
+            "httpUrl": words,
+            "type": st.sampled_from(["stdio", "http", "sse", "x"]),
+            "env": st.dictionaries(names, words, max_size=3),
+            "environment": st.dictionaries(names, words, max_size=2),
+            "headers": st.dictionaries(names, words, max_size=3),
+            "cwd": words,
+            "envFile": words,
+            "timeout": st.one_of(st.integers(), words),
+            "disabled": st.booleans(),
+            "enabled": values,
+            "tools": st.one_of(st.lists(words, max_size=3), values),
+            "permissions": values,
+            "alwaysAllow": st.lists(words, max_size=2),
+            "bearer_token_env_var": words,
+        },
+    ),
+    values,
+)
+trees = st.one_of(
+    values,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            **{
+                key: st.dictionaries(server_names, entries, max_size=3)
+                for key in ("servers", "mcpServers", "mcp", "context_servers")
+            },
+            **dict.fromkeys(
+                ("permissions", "limits", "sandbox", "search", "state", "types", "telemetry", "serve"), values
+            ),
+        },
+    ),
+)
+
+
+def as_yaml(tree: Any) -> str:
+    return str(yaml.safe_dump(tree, allow_unicode=True, width=60))
+
+
+def as_toml(tree: Any) -> str:
+    lines = []
+    for name, entry in (tree.get("mcpServers", {}) if isinstance(tree, dict) else {}).items():
+        lines.append(f"[mcp_servers.{json.dumps(name)}]")
+        lines += [f"{key} = {json.dumps(item)}" for key, item in (entry.items() if isinstance(entry, dict) else ())]
+    return "\n".join(lines) + "\n"
+
+
+contents = damaged(
+    st.builds(
+        lambda tree, write: write(tree).encode("utf-8", "replace"),
+        trees,
+        st.sampled_from([json.dumps, as_yaml, as_toml, lambda tree: f"// a comment\n{json.dumps(tree, indent=2)}"]),
+    )
+)
+dotenvs = damaged(
+    st.lists(st.tuples(names, words).map(lambda it: f"{it[0]}={it[1]}\n"), max_size=4).map(
+        lambda lines: "".join(lines).encode("utf-8", "replace")
+    )
+)
+
+
+@given(contents, dotenvs, st.sampled_from(["upstream.yaml", "mcp.json", "config.toml", "settings.jsonc"]))
+@example(b"a: &a [*a]", b"", "upstream.yaml")
+@example(b"a: &a {b: &b [*a, *b]}", b"", "upstream.yaml")
+@example(b"? [a]\n: b", b"", "upstream.yaml")
+@example(b"<<: 1", b"", "upstream.yaml")
+@example(b"servers: {a: {command: '" + b"${A:-" * 2_000 + b"}" * 2_000 + b"'}}", b"", "upstream.yaml")
+@example(b'{"servers": {"a": {"command": "\\ud800"}}}', b"", "mcp.json")
+@example(b"a = " + b"[" * 5_000, b"", "config.toml")
+@example(b"a." * 5_000 + b"b = 1", b"", "config.toml")
+@example(b"\xef\xbb\xbfservers: {}", b"\xef\xbb\xbfA=1", "upstream.yaml")
+@example(b"a: 0x" + b"f" * 5_000, b"", "upstream.yaml")
+@example(b"a: 1:" + b"9:" * 3_000 + b"9", b"", "upstream.yaml")
+@example(b"servers: {a: {command: x, timeout: .inf}}", b"", "upstream.yaml")
+def test_any_file_is_settings_or_an_error_in_plain_lines(content: bytes, dotenv: bytes, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        (path.parent / ".env").write_bytes(dotenv)
+        environ = {"TOKEN": SECRET, "HOME": folder}
+        try:
+            loaded = load(path, environ=environ, cwd=path.parent)
+            messages = "\n".join(loaded.all_messages)
+        except SettingsError as error:
+            messages = str(error)
+    assert SECRET not in messages
+    assert all(line.isprintable() for line in messages.split("\n")), messages
+
+
+variables = st.dictionaries(st.sampled_from(["A", "B", "TOKEN", "_x"]), words, max_size=4)
+references = st.lists(
+    st.one_of(words, st.sampled_from(["${A}", "${B:-", "${env:TOKEN}", "}", "$${", "${A:-${B:-c}}", "${userHome}"])),
+    max_size=8,
+).map("".join)
+
+
+@given(references, variables)
+@example("${A:-" * 3_000 + "}" * 3_000, {})
+@example("${" * 20_000, {})
+def test_any_text_is_expanded_or_refused(text: str, known: dict[str, str]) -> None:
+    try:
+        found = expand(text, known)
+    except NotExpandable:
+        return
+    assert all(known[name] == value for name, value in found.used)
+
+
+@given(texts, variables)
+def test_a_doubled_dollar_stands_for_itself(text: str, known: dict[str, str]) -> None:
+    assert expand(text.replace("$", "$$"), known).text == text
+
+
+@given(variables)
+def test_what_a_variable_holds_is_not_looked_at_again(known: dict[str, str]) -> None:
+    assert expand("".join(f"${{{name}}}" for name in known), known).text == "".join(known.values())
+
+
+@given(dotenvs)
+@example(b"A='" + b"\\" * 10_000)
+@example(b"export " * 5_000)
+def test_any_dotenv_is_variables_and_warnings(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ".env"
+        path.write_bytes(content)
+        warnings: list[str] = []
+        found = read_dotenv(path, Sources(), warnings, ".env")
+    assert all(isinstance(value, str) for value in found.values())
+    assert all(line.isprintable() for line in warnings)

@@ -1,0 +1,116 @@
+"""Frames of a guest, which is taken for hostile: whatever it sends is a frame or a `ProtocolError`."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codemode_server.sandbox.frames import MAX_DEPTH, FrameReader, ProtocolError, parse
+from tests.fuzz.strategies import (
+    Stream,
+    damaged,
+    encoded,
+    has_surrogates,
+    is_whole,
+    objects,
+    pieces,
+    spellings,
+    texts,
+    values,
+)
+
+FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "call": {"id": st.integers(0, 9), "server": texts, "tool": texts, "arguments": objects, "raw": st.booleans()},
+    "read": {"id": st.integers(0, 9), "server": texts, "uri": texts},
+    "load": {"id": st.integers(0, 9), "module": texts},
+    "search": {
+        "id": st.integers(0, 9),
+        "query": texts,
+        "detail_level": texts,
+        "server": st.none() | texts,
+        "limit": st.integers(),
+        "effect": st.none() | texts,
+    },
+    "show": {"id": st.integers(0, 9), "data": st.just("AAAA"), "mime_type": st.none() | texts, "name": texts},
+    "kept": {"id": st.integers(0, 9), "name": st.none() | texts},
+    "output": {"stream": st.sampled_from(["stdout", "stderr"]), "text": texts},
+    "line": {"line": st.integers(0, 99)},
+    "exceeded": {"setting": st.sampled_from(["limits.call_bytes", "limits.value_bytes"])},
+    "done": {"id": texts, "value": values, "value_form": st.sampled_from(["none", "json", "repr"]), "hint": texts},
+}
+frames = st.one_of([st.fixed_dictionaries({"op": st.just(op), **fields}) for op, fields in FIELDS.items()])
+loose_frames = st.fixed_dictionaries(
+    {"op": st.one_of(st.sampled_from(sorted(FIELDS)), values)},
+    optional={field: st.one_of(values, kind) for fields in FIELDS.values() for field, kind in fields.items()},
+)
+
+
+def with_length(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
+
+
+def depth_of(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+@given(damaged(st.builds(encoded, st.one_of(frames, loose_frames, values), spellings)))
+@example(b"[" * 100_000)
+@example(b'{"op": "done", "value": ' + b"9" * 5_000 + b"}")
+@example('{"op":"line","line":1}'.encode("utf-16"))
+def test_whatever_a_guest_sends_is_a_frame_or_refused(data: bytes) -> None:
+    try:
+        frame = parse(data)
+    except ProtocolError:
+        return
+    fields = dataclasses.asdict(frame)
+    fields.pop("data", None)
+    assert is_whole(fields), "it can't be recorded or sent on"
+    assert depth_of(fields.get("arguments")) <= MAX_DEPTH
+    assert depth_of(fields.get("value")) <= MAX_DEPTH
+
+
+@given(frames.filter(lambda frame: not has_surrogates(frame)), spellings)
+def test_an_honest_frame_says_what_it_said(frame: dict[str, Any], how: int) -> None:
+    said = dataclasses.asdict(parse(encoded(frame, how)))
+    for field in ("id", "server", "tool", "arguments", "uri", "module", "name", "text", "stream", "line", "value"):
+        if field in frame:
+            assert said[field] == frame[field]
+
+
+@given(pieces(st.lists(st.binary(max_size=30).map(with_length), max_size=6).map(b"".join)))
+def test_a_stream_gives_the_same_frames_wherever_it_is_cut(cut: list[bytes]) -> None:
+    whole, frames = b"".join(cut), []
+    while whole:
+        (size,) = struct.unpack_from(">I", whole)
+        frames.append(whole[4 : 4 + size])
+        whole = whole[4 + size :]
+
+    async def read() -> None:
+        reader = FrameReader(Stream(cut))  # type: ignore[arg-type]
+        assert [await reader.read(30) for _ in frames] == frames
+        assert reader.is_empty
+        with pytest.raises(anyio.EndOfStream):
+            await reader.read(30)
+
+    anyio.run(read)
+
+
+@given(pieces(st.binary(max_size=60)), st.integers(0, 20))
+def test_a_frame_that_is_too_long_is_refused_by_its_header(cut: list[bytes], longest: int) -> None:
+    async def read() -> None:
+        reader = FrameReader(Stream(cut))  # type: ignore[arg-type]
+        try:
+            while True:
+                assert len(await reader.read(longest)) <= longest
+        except (ProtocolError, anyio.EndOfStream):
+            pass
+
+    anyio.run(read)

@@ -1,0 +1,73 @@
+"""What an upstream writes on stdout: whatever it is, it becomes JSON-RPC messages or nothing, line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from codemode_server.upstream._messages import parse_line
+from tests.fuzz.strategies import damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
+
+ids = st.one_of(st.integers(0, 9), texts)
+messages = st.one_of(
+    st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": ids, "result": objects}),
+    st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": ids, "method": texts}, optional={"params": objects}),
+    st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "method": texts}, optional={"params": objects}),
+    st.fixed_dictionaries(
+        {
+            "jsonrpc": st.just("2.0"),
+            "id": ids,
+            "error": st.fixed_dictionaries({"code": st.integers(-9, 9), "message": texts}, optional={"data": values}),
+        }
+    ),
+)
+loose = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("jsonrpc", "id", "method", "params", "result", "error"), values)
+)
+single = st.one_of(messages, loose)
+KINDS = (JSONRPCRequest, JSONRPCNotification, JSONRPCResponse, JSONRPCError)
+
+
+@given(damaged(st.builds(encoded, st.one_of(single, st.lists(single, max_size=4)), spellings)))
+@example(b"[" * 100_000)
+@example(b'{"id":1,"error":' + b'{"a":' * 900 + b"1" + b"}" * 900 + b"}")
+@example(b'{"id":1,"result":{"a":1e999}}')
+@example(b'{"id":1,"result":{"a":NaN}}')
+def test_whatever_comes_is_read_as_messages_or_dropped(line: bytes) -> None:
+    for message in parse_line(line):
+        assert isinstance(message, KINDS)
+        message.model_dump_json().encode()
+
+
+@given(messages.filter(lambda message: not has_surrogates(message)), spellings)
+def test_an_honest_message_says_what_it_said(message: dict[str, Any], how: int) -> None:
+    (parsed,) = parse_line(encoded(message, how))
+    said = parsed.model_dump(by_alias=True, exclude_unset=True)
+    if "error" in message:
+        message["error"].setdefault("data", None)
+    assert said == message
+
+
+@given(pieces(st.lists(damaged(st.builds(encoded, messages, spellings)), max_size=5).map(b"\n".join)))
+def test_lines_are_cut_at_their_ends_wherever_the_pipe_cuts_them(cut: list[bytes]) -> None:
+    from codemode_server.upstream.stdio import Launch, StdioTransport
+    from tests.fuzz.strategies import Stream
+
+    lines = b"".join(cut).split(b"\n")[:-1]
+    expected = [message for line in lines if line.strip() for message in parse_line(line)]
+    transport = StdioTransport(Launch("upstream"), None)  # type: ignore[arg-type]
+    got: list[Any] = []
+
+    async def read() -> None:
+        send, receive = anyio.create_memory_object_stream[Any](1_000)
+        async with send, receive:
+            await transport._deliver_lines(Stream(cut), send)  # type: ignore[arg-type]
+            while receive.statistics().current_buffer_used:
+                got.append(receive.receive_nowait().message)
+
+    anyio.run(read)
+    assert got == expected

@@ -1,0 +1,102 @@
+"""What leaves the product: no secret of the configuration, and nothing that a reader does not see."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from codemode_server.redaction import MASK, MAX_PAYLOAD_BYTES, Redactor, payload
+from codemode_server.text import clean, clean_in_json, clean_line, cut_middle, escaped, escaped_lines, one_line
+from codemode_server.tokens import estimate_tokens
+from tests.fuzz.strategies import containers, every, is_whole, scalars, texts
+
+letters = st.text(st.sampled_from("abXY09-_/+=.\"'\\éß漢 \n😀"), min_size=8, max_size=14)
+likely = letters.filter(lambda it: it == it.strip() and len(set(it)) > 3)
+secrets = st.lists(likely, min_size=1, max_size=3, unique=True)
+spellings = st.sampled_from(
+    [
+        lambda it: it,
+        lambda it: json.dumps(it)[1:-1],
+        lambda it: json.dumps(it, ensure_ascii=False)[1:-1],
+    ]
+)
+
+
+@st.composite
+def said(draw: st.DrawFn, known: list[str]) -> str:
+    """A text that has secrets in it, in the spellings that JSON gives them."""
+    parts = draw(st.lists(st.one_of(texts, st.sampled_from(known)), max_size=5))
+    return "".join(draw(spellings)(part) if part in known else part for part in parts)
+
+
+def spelt(known: list[str]) -> set[str]:
+    plain = (json.dumps(it, ensure_ascii=False)[1:-1] for it in known)
+    return {*known, *plain, *(json.dumps(it)[1:-1] for it in known)}
+
+
+@given(secrets, st.data())
+def test_no_text_has_a_secret_left(known: list[str], data: Any) -> None:
+    masked = Redactor(known).text(data.draw(said(known)))
+    assert not any(it in masked for it in spelt(known))
+
+
+@given(secrets, st.data())
+def test_no_value_has_a_secret_left_in_keys_or_strings(known: list[str], data: Any) -> None:
+    text = said(known)
+    leaves = st.one_of(scalars, text)
+    value = data.draw(
+        st.recursive(leaves, lambda it: st.one_of(containers(it), st.dictionaries(text, it, max_size=3)), max_leaves=10)
+    )
+    masked = Redactor(known).value(value)
+
+    def check(inner: Any) -> None:
+        assert not isinstance(inner, str) or not any(it in inner for it in spelt(known))
+
+    every(masked, check)
+
+
+@given(secrets, st.data(), st.sampled_from(["all", "shapes"]))
+def test_no_record_has_a_secret_or_more_than_it_may(known: list[str], data: Any, keep: Any) -> None:
+    value = data.draw(st.recursive(st.one_of(scalars, said(known)), containers, max_leaves=10))
+    assume(is_whole(value))
+    kept = payload(value, keep, Redactor(known)) or ""
+    assert len(kept.encode("utf-8", "replace")) <= MAX_PAYLOAD_BYTES
+    assert not any(it in kept for it in known if it.isprintable())
+
+
+@given(texts, secrets)
+def test_a_text_without_secrets_stays_as_it_is(text: str, known: list[str]) -> None:
+    assume(not any(it in text for it in spelt(known)))
+    masked = Redactor(known).text(text)
+    assert masked == text or MASK in masked
+
+
+@given(texts)
+@example("\x1b\x00[31m")
+@example("\x1b]0;" + "a" * 5_000)
+def test_cleaned_text_is_clean(text: str) -> None:
+    for cleaned in (clean(text), clean_in_json(text)):
+        assert "\x1b" not in cleaned
+        assert not any("\u202a" <= letter <= "\u202e" or "\ud800" <= letter <= "\udfff" for letter in cleaned)
+        cleaned.encode()
+    assert clean(clean(text)) == clean(text)
+
+
+@given(texts, st.integers(1, 60))
+def test_a_line_is_one_line_and_within_its_limit(text: str, limit: int) -> None:
+    for line in (clean_line(text, limit), one_line(text, limit)):
+        assert len(line) <= limit
+        assert len(line.splitlines()) <= 1
+    assert escaped(text).isprintable()
+    assert one_line(text, limit).isprintable()
+    assert all(line.isprintable() for line in escaped_lines(text).split("\n"))
+
+
+@given(st.lists(texts, max_size=40).map(" ".join), st.integers(10, 100))
+def test_a_cut_text_is_shorter_or_whole(text: str, budget: int) -> None:
+    cut = cut_middle(text, budget)
+    assert cut == text or estimate_tokens(text) > budget
+    assert estimate_tokens(cut) <= max(estimate_tokens(text), budget + 40) + 40

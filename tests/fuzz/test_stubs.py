@@ -1,0 +1,172 @@
+"""Tools as an upstream lists them → stubs: valid Python that declares one function and does nothing else."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import anyio
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.naming import parameter_names, server_names, tool_names
+from codemode_server.catalog.stubs import server_package_source
+from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
+from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.upstream._listing import list_tools
+from tests.catalog.checks import only_declares
+from tests.fuzz.strategies import containers, names, scalars, texts, values
+
+MAX_SOURCE_CHARACTERS = 2_000_000
+kinds = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null", "x"])
+references = st.one_of(st.sampled_from(["#", "#/properties/a", "#/$defs/a", "#/$defs/a/items"]), texts)
+
+
+def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    named = st.dictionaries(names, inner, max_size=4)
+    listed = st.lists(inner, max_size=3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.one_of(kinds, st.lists(kinds, max_size=3), values),
+            "properties": st.one_of(named, values),
+            "$defs": named,
+            "patternProperties": named,
+            "required": st.one_of(st.lists(names, max_size=3), values),
+            "items": st.one_of(inner, listed),
+            "prefixItems": listed,
+            "additionalProperties": st.one_of(inner, st.booleans()),
+            "anyOf": listed,
+            "oneOf": listed,
+            "allOf": listed,
+            "enum": st.one_of(st.lists(scalars, max_size=5), values),
+            "const": values,
+            "default": values,
+            "$ref": references,
+            "description": st.one_of(texts, values),
+            "title": texts,
+            "pattern": texts,
+            "format": texts,
+            "minimum": scalars,
+            "maxItems": scalars,
+        },
+    )
+
+
+schemas = st.recursive(st.one_of(values, st.booleans()), _schemas, max_leaves=12)
+tools = st.builds(
+    lambda name, description, title, schema, output: ToolDefinition(name, description, title, schema, output),
+    st.one_of(names, texts),
+    texts,
+    st.none() | texts,
+    _schemas(schemas),
+    st.none() | schemas,
+)
+TYPING = {"Any", "Literal", "NotRequired", "TypedDict", "File", "tool", "str", "int", "float", "bool", "list", "dict"}
+
+
+def only_types_and_literals(source: str) -> bool:
+    """Whether its module calls nothing but `tool` and `TypedDict`, and reads no name but those of types."""
+    module = ast.parse(source)
+    classes = {node.name for node in ast.walk(module) if isinstance(node, ast.ClassDef)}
+    classes |= {node.id for node in ast.walk(module) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and (
+            not isinstance(node.func, ast.Name) or node.func.id not in ("tool", "TypedDict")
+        ):
+            return False
+        if isinstance(node, ast.Name) and node.id not in TYPING | classes:
+            return False
+        if isinstance(node, ast.Attribute | ast.Lambda | ast.Await | ast.Yield | ast.JoinedStr | ast.Import):
+            return False
+    return True
+
+
+@given(st.lists(tools, min_size=1, max_size=3), texts)
+def test_a_stub_is_valid_python_and_declares_one_function(listed: list[ToolDefinition], server: str) -> None:
+    catalog = Catalog.build([UpstreamListing(server, UpstreamState.READY, tuple(listed))])
+    found = list(catalog.tools())
+    for tool in found:
+        source = tool.stub.source
+        assert len(source) <= MAX_SOURCE_CHARACTERS
+        assert only_declares(source)
+        assert only_types_and_literals(source)
+        functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        assert functions == [tool.name]
+        assert tool.stub.signature.isprintable()
+        source.encode()
+    assert len({tool.name for tool in found}) == len(found)
+
+
+@given(texts, texts, st.lists(st.sampled_from(["a", "get_b", "_c"]), unique=True))
+def test_a_package_imports_its_tools_and_does_nothing_else(name: str, description: str, exported: list[str]) -> None:
+    module = ast.parse(server_package_source(name, description, exported))
+    kinds = [type(node) for node in module.body]
+    assert kinds == [ast.Expr, *[ast.ImportFrom] * len(exported)]
+
+
+@given(st.one_of(texts, st.lists(texts).map("\n".join)), st.sampled_from(["", "    "]), st.integers(1, 200))
+@example('"', "", 10)
+@example('""" + __import__("os").system("x") + """', "", 200)
+@example("\\", "    ", 10)
+def test_nothing_breaks_out_of_a_docstring(text: str, indent: str, limit: int) -> None:
+    for said in (prose(text, limit), one_line(text, limit)):
+        if said.strip():
+            module = ast.parse(f"def f():\n    {docstring(said, indent).lstrip()}\n")
+            (function,) = module.body
+            assert isinstance(function, ast.FunctionDef)
+            (only,) = function.body
+            assert isinstance(only, ast.Expr)
+            assert isinstance(only.value, ast.Constant)
+            if "\n" not in said:
+                assert only.value.value == said
+
+
+@given(st.one_of(texts, st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False)))
+def test_a_literal_is_one_line_and_its_value(value: Any) -> None:
+    text = literal(value)
+    assert text.isprintable()
+    assert ast.literal_eval(text) == value
+
+
+@given(st.lists(texts, max_size=6))
+def test_names_are_identifiers_and_stay_apart(raw: list[str]) -> None:
+    for assign in (server_names, tool_names, parameter_names):
+        named = assign(raw)
+        assert set(named) == set(raw)
+        assert len(set(named.values())) == len(named)
+        assert all((name.isidentifier() and name.isascii()) or name.isidentifier() for name in named.values())
+
+
+listed_tools = st.fixed_dictionaries(
+    {"name": texts},
+    optional={
+        **dict.fromkeys(("inputSchema", "outputSchema"), schemas),
+        **dict.fromkeys(("description", "annotations", "title", "_meta"), values),
+    },
+)
+listings = st.one_of(
+    st.fixed_dictionaries(
+        {"tools": st.lists(st.one_of(values, listed_tools), max_size=4)}, optional={"nextCursor": values}
+    ),
+    containers(values).map(lambda it: it if isinstance(it, dict) else {"tools": it}),
+)
+
+
+@given(st.lists(listings, min_size=1, max_size=3))
+def test_a_listing_costs_only_the_tools_that_are_wrong(pages: list[dict[str, Any]]) -> None:
+    left = list(pages)
+
+    async def page(_cursor: str | None) -> dict[str, Any]:
+        return left.pop(0) if left else {"tools": []}
+
+    async def read() -> None:
+        found = await list_tools(page, refuse_schema=lambda schema: None)
+        assert all(problem.isprintable() for problem in found.problems)
+        assert all(isinstance(tool.name, str) for tool in found.tools)
+        catalog = Catalog.build([UpstreamListing("s", UpstreamState.READY, found.tools)])
+        for tool in catalog.tools():
+            ast.parse(tool.stub.source)
+
+    anyio.run(read)

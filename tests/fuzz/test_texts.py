@@ -1,0 +1,181 @@
+"""What tools answer: any text is a value that can be passed on or the text itself, any result a reply or a failure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codemode_server.errors import ToolFailed
+from codemode_server.sandbox.guest import encoded as guest_encoded
+from codemode_server.sandbox.guest import page_marks
+from codemode_server.upstream._embedded import embedded_files
+from codemode_server.upstream._texts import parse_document, parse_text, parse_texts
+from codemode_server.upstream.results import failure_of, resource_reply, to_reply
+from tests.fuzz.strategies import (
+    containers,
+    damaged,
+    encoded,
+    every,
+    is_whole,
+    names,
+    objects,
+    spellings,
+    texts,
+    values,
+)
+
+literals = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=20), st.binary(max_size=9)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.one_of(st.text(max_size=5), st.integers()), inner, max_size=4),
+    ),
+    max_leaves=15,
+)
+written = st.one_of(
+    values.map(json.dumps),
+    literals.map(repr),
+    st.lists(objects.map(json.dumps), min_size=1, max_size=4).map("\n".join),
+    values.map(lambda value: f"```json\n{json.dumps(value)}\n```"),
+    st.sampled_from(["datetime.date(2026, 1, 28)", "[Decimal('1e9999')]", "[datetime.time(99)]"]),
+    st.integers().map(str),
+    st.floats().map(str),
+)
+broken = damaged(written.map(lambda text: text.encode("utf-8", "surrogatepass")))
+untrusted = st.one_of(written, texts, broken.map(lambda data: data.decode("utf-8", "replace")))
+
+
+@given(untrusted)
+@example("[" * 100_000)
+@example("(" * 100_000 + ")" * 100_000)
+@example("{" + "'" * 50_000 + "}")
+@example("[1e999]")
+@example('{"\\U"}')
+@example('["\\ud800"]')
+@example("[" + "9" * 5_000 + "]")
+@example("{" + "9" * 5_000 + ": (1,)}")
+@example("[datetime.timedelta(days=999999999999)]")
+def test_any_text_is_a_value_that_can_be_sent_on(text: str) -> None:
+    for value in (parse_text(text), parse_texts([text, text]), parse_document(text)):
+        if not has_lone(text):
+            assert is_sendable(value)
+
+
+def has_lone(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def is_sendable(value: Any) -> bool:
+    """As `frames.to_json` writes it, which takes what JSON has no word for."""
+    json.dumps(value, ensure_ascii=False).encode()
+    return True
+
+
+@given(st.one_of(objects, st.lists(values, max_size=5)), spellings)
+def test_json_in_a_text_is_its_value(value: Any, how: int) -> None:
+    if is_whole(value):
+        assert parse_text(encoded(value, how).decode()) == value
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_a_number_keeps_all_its_digits(number: int) -> None:
+    assert parse_text(str(number)) == number
+    assert parse_text(f"00{abs(number)}") == f"00{abs(number)}"
+
+
+blocks = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": untrusted}),
+    st.fixed_dictionaries({"type": st.sampled_from(["image", "audio"]), "data": texts, "mimeType": texts}),
+    st.fixed_dictionaries({"type": st.just("resource"), "resource": objects}),
+    st.fixed_dictionaries({"type": st.just("resource_link"), "uri": texts}, optional={"name": values}),
+    values,
+)
+results = st.one_of(
+    values,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "content": st.one_of(st.lists(blocks, max_size=4), values),
+            "structuredContent": values,
+            "isError": st.one_of(st.booleans(), values),
+            "resultType": values,
+            "toolResult": values,
+            "_meta": values,
+        },
+    ),
+)
+
+
+@given(results, st.booleans())
+def test_any_result_is_a_reply_or_a_failure(result: Any, declares_output: bool) -> None:
+    failure_of(result)
+    guest_encoded.note_raw(result)
+    try:
+        reply = to_reply(result, declares_output=declares_output)
+    except ToolFailed:
+        return
+    json.dumps(reply.value, ensure_ascii=False)
+    assert reply.encoding in ("json", "blocks")
+
+
+@given(texts, st.one_of(values, st.fixed_dictionaries({"contents": st.lists(st.one_of(objects, values), max_size=3)})))
+def test_any_resource_is_files_or_a_failure(uri: str, result: Any) -> None:
+    try:
+        reply = resource_reply(uri, result)
+    except ToolFailed:
+        return
+    assert isinstance(reply.value, list)
+
+
+BASE64 = "iVBORw0KGgo" + "A" * 400
+encodings = [BASE64, f"data:image/png;base64,{BASE64}", "base64", "image/png", "x" * 300, "JVBERi0" + "=" * 300]
+keyed = st.dictionaries(
+    st.sampled_from(["data", "blob", "mimeType", "encoding", "name", "filename", "content", "type", "a"]),
+    st.one_of(st.sampled_from(encodings), values),
+)
+
+
+@given(st.recursive(keyed, containers, max_leaves=5))
+def test_files_in_a_value_are_where_it_is_said(value: Any) -> None:
+    for file in embedded_files(value):
+        inner = value
+        for step in file["at"]:
+            inner = inner[step]
+        assert isinstance(inner, str)
+
+
+marks = st.sampled_from(["nextCursor", "next", "has_more", "total", "page", "offset", "links", "items", "results"])
+urls = st.sampled_from(["https://[x", "http://a/b?page=2", "/x?a=1&b", "https://a:99999/?" + "a=1&" * 2_000, "//[::1"])
+paged = st.recursive(
+    st.one_of(values, urls), lambda inner: st.dictionaries(st.one_of(marks, names), inner, max_size=5), max_leaves=12
+)
+
+
+@given(paged, st.lists(values, max_size=2))
+def test_any_page_is_read_or_unclear(page: Any, sent: list[Any]) -> None:
+    try:
+        path = page_marks.items_path(page)
+    except page_marks.Unclear:
+        path = None
+    assert isinstance(page_marks.at(page, path or ()), list)
+    is_told, mark = page_marks.next_mark(page, sent)
+    assert is_told or mark is None
+    page_marks.query_of(mark)
+    assert page_marks.says_more(page) in (True, False, None)
+    for number in (page_marks.total(page), page_marks.page_count(page), page_marks.current_page(page)):
+        assert number is None or number >= 0
+    found: list[Any] = []
+    every(page, found.append)
+    assert all(isinstance(page_marks.query_of(inner), dict | None) for inner in found)
+
+
+@given(untrusted, texts, st.booleans(), st.lists(values, max_size=2))
+def test_any_text_names_the_next_page_or_does_not(text: str, parameter: str, is_number: bool, sent: list[Any]) -> None:
+    mark = page_marks.mark_in_text(text, parameter, is_number=is_number, sent=sent)
+    assert mark is None or mark in text

@@ -109,7 +109,10 @@ class Unread:
             return cls(is_known=True)
         found = fields.get("id")
         if found is None and (last := _ID_AT_END.search(tail)):
-            found = json.loads(last[1])
+            try:
+                found = json.loads(last[1])
+            except ValueError:  # a control character, or bytes that are no UTF-8
+                return cls()
         is_id = isinstance(found, int | str) and not isinstance(found, bool)
         return cls(found, is_known=True) if is_id else cls()
 

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from codemode_server.upstream._messages import parse_line
-from tests.fuzz.strategies import damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
+from codemode_server.upstream._messages import BoundedBytes, Unread, parse_line
+from codemode_server.upstream.stdio import Launch, StdioTransport
+from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
 
 ids = st.one_of(st.integers(0, 9), texts)
 messages = st.one_of(
@@ -52,14 +53,12 @@ def test_an_honest_message_says_what_it_said(message: dict[str, Any], how: int) 
     assert said == message
 
 
-@given(pieces(st.lists(damaged(st.builds(encoded, messages, spellings)), max_size=5).map(b"\n".join)))
-def test_lines_are_cut_at_their_ends_wherever_the_pipe_cuts_them(cut: list[bytes]) -> None:
-    from codemode_server.upstream.stdio import Launch, StdioTransport
-    from tests.fuzz.strategies import Stream
+streams = pieces(st.lists(damaged(st.builds(encoded, messages, spellings)), max_size=5).map(b"\n".join))
 
-    lines = b"".join(cut).split(b"\n")[:-1]
-    expected = [message for line in lines if line.strip() for message in parse_line(line)]
-    transport = StdioTransport(Launch("upstream"), None)  # type: ignore[arg-type]
+
+def delivered(cut: list[bytes], most: int) -> list[Any]:
+    """What a child's stdout gives, cut like this, where a message may have so many bytes."""
+    transport = StdioTransport(Launch("upstream"), None, max_message_bytes=lambda: most)  # type: ignore[arg-type]
     got: list[Any] = []
 
     async def read() -> None:
@@ -70,4 +69,44 @@ def test_lines_are_cut_at_their_ends_wherever_the_pipe_cuts_them(cut: list[bytes
                 got.append(receive.receive_nowait().message)
 
     anyio.run(read)
-    assert got == expected
+    return got
+
+
+@given(streams)
+def test_lines_are_cut_at_their_ends_wherever_the_pipe_cuts_them(cut: list[bytes]) -> None:
+    lines = b"".join(cut).split(b"\n")[:-1]
+    expected = [message for line in lines if line.strip() for message in parse_line(line)]
+    assert delivered(cut, 2**20) == expected
+
+
+@given(
+    pieces(st.lists(damaged(st.builds(encoded, messages, spellings)), max_size=5).map(b"\n".join)), st.integers(0, 60)
+)
+@example([b'{"result": {"a": "aaaaaaaaaaaaaaaaaaaa"}, "id": "\xff"}\n'], 20)
+@example([b'{"result": {"a": "aaaaaaaaaaaaaaaaaaaa"}, "id": "\x01"}\n'], 20)
+def test_a_line_that_is_too_long_fails_its_call_or_is_dropped(cut: list[bytes], most: int) -> None:
+    for message in delivered(cut, most):
+        assert isinstance(message, KINDS)
+        message.model_dump_json().encode()
+
+
+@given(st.binary(max_size=60), damaged(st.builds(encoded, messages, spellings)), st.integers(0, 40))
+def test_the_ends_of_a_message_tell_its_call_or_nothing(head: bytes, message: bytes, length: int) -> None:
+    for first in (head, message[:length]):
+        found = Unread.of(first, message[-length:])
+        assert found.answers is None or isinstance(found.answers, int | str)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8), st.integers(0, 40))
+def test_bytes_are_kept_up_to_their_bound(added: list[bytes], most: int) -> None:
+    bounded = BoundedBytes(most)
+    for piece in added:
+        bounded.add(piece)
+    whole = b"".join(added)
+    assert bounded.size == len(whole)
+    assert bounded.is_too_long == (len(whole) > most)
+    if bounded.is_too_long:
+        assert (whole.startswith(bounded.head), whole.endswith(bounded.tail)) == (True, True)
+        assert not bounded.data
+    else:
+        assert bounded.data == whole

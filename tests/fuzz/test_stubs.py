@@ -14,6 +14,7 @@ from codemode_server.catalog.naming import parameter_names, server_names, tool_n
 from codemode_server.catalog.stubs import server_package_source
 from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
 from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.upstream._link import Answer
 from codemode_server.upstream._listing import list_tools
 from tests.catalog.checks import only_declares
 from tests.fuzz.strategies import containers, names, scalars, texts, values
@@ -158,8 +159,8 @@ listings = st.one_of(
 def test_a_listing_costs_only_the_tools_that_are_wrong(pages: list[dict[str, Any]]) -> None:
     left = list(pages)
 
-    async def page(_cursor: str | None) -> dict[str, Any]:
-        return left.pop(0) if left else {"tools": []}
+    async def page(_cursor: str | None) -> Answer:
+        return Answer(left.pop(0) if left else {"tools": []})
 
     async def read() -> None:
         found = await list_tools(page, refuse_schema=lambda schema: None)

@@ -73,7 +73,7 @@ class App:
         self.loaded = loaded
         settings = loaded.settings
         self.state_folder = state_folder(settings)
-        self.redactor = Redactor(loaded.secrets)
+        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
         self.database = last_run.database
         self._ownership = Ownership(self.state_folder)
         retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
@@ -320,7 +320,7 @@ class App:
             if later:
                 logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
             self.loaded = news
-            self.redactor = Redactor(news.secrets)
+            self.redactor = Redactor(news.secrets, news.guarded_secrets)
             await self.pool.reconfigure(news.settings.servers, reasons(news))
             self._listings_changed()
             logger.info("took over the edited %s", place.path)

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
+from codemode_server.field_names import is_field_name
 from codemode_server.model import JsonValue
 from codemode_server.secret_spellings import anchor_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
@@ -19,6 +20,8 @@ from codemode_server.text import clean, clean_line
 MASK = "***"
 _SEARCHED_AT_ONCE = 256 * 1024
 """Characters searched by one regular expression while no other thread of the product can run."""
+_MAX_LOOKED_AT = 20_000
+"""Values of a call's arguments that are searched for guarded secrets."""
 MAX_PAYLOAD_BYTES = 16 * 1024
 """What a record or trace holds of one call's arguments, and of its result."""
 _MAX_SHAPE_KEYS = 40
@@ -28,42 +31,6 @@ _SHAPE_BYTES = 32
 
 Payloads = Literal["all", "shapes", "none"]
 
-_LONGEST_FIELD_NAME = 50
-_MOST_WORDS = 5
-_FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
-_LABEL = re.compile(r"[^\W\d][\w ()%#&/+.:?'-]*")
-_ID = re.compile(
-    r"(?i:[0-9a-f]{8,}|(?=[a-f]*[0-9])[0-9a-f]{7,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-    r"|(?=[A-Z]*[0-9])[A-Z0-9]{8,}|(?=.{10})[^\W_]*[0-9][^\W\d_]+[0-9][^\W_]*"
-)
-_ENDS_AS_A_FILE_OR_HOST = re.compile(
-    r"(?i:\.(com|org|net|io|dev|edu|gov|info|local|internal|co|us|uk|de|fr|eu|ch|jp|cn|in|br|au|ca|nl|app|ai"
-    r"|py|js|ts|tsx|jsx|md|txt|json|yaml|yml|html|css|csv|pdf|png|jpg|jpeg|gif|svg|xml|toml|ini|sh|go|rs|java|c|h|cpp"
-    r"|rb|php|sql|db|log|lock|zip|gz|docx?|xlsx?|pptx?))"
-)
-
-
-def is_field_name(key: str) -> bool:
-    """Whether a key reads like the name of a field that someone chose, not like an id, date, address, path or file.
-
-    A name that is a value (`{"alice": 3}`) can't be told by its looks.
-    """
-    return _reads_like(_FIELD_NAME, key)
-
-
-def is_label(key: str) -> bool:
-    """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
-    return _reads_like(_LABEL, key) and key.count(" ") < _MOST_WORDS
-
-
-def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
-    if len(key) > _LONGEST_FIELD_NAME or not pattern.fullmatch(key) or _ID.fullmatch(key):
-        return False
-    digits = sum(letter.isdigit() for letter in key)
-    if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):
-        return False
-    return "." not in key or not _ENDS_AS_A_FILE_OR_HOST.fullmatch(key[key.rindex(".") :])
-
 
 class Redactor:
     """Replaces the secrets of the configuration wherever they turn up, in every spelling that `secret_spellings` knows.
@@ -72,9 +39,10 @@ class Redactor:
     one: whatever shortens a text of somebody else's has to mask it first. `head`, `tail` and `line` do both.
     """
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        pieces = {piece for secret in secrets if secret.strip() for piece in pieces_of(secret)}
-        self._secrets = [_Secret(piece) for piece in sorted(pieces)]
+    def __init__(self, secrets: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
+        """`guarded` are those that nobody but their upstream has a reason to send."""
+        self._guarded = _searched(guarded)
+        self._secrets = _searched(secrets)
         self._longest = max((secret.longest for secret in self._secrets), default=0)
 
     def text(self, text: str) -> str:
@@ -119,6 +87,24 @@ class Redactor:
             return value
         return self._walked(value)
 
+    def holds_guarded(self, value: JsonValue) -> bool:
+        """Whether a JSON value holds a secret that a program has no reason to send, as far as it is looked at."""
+        waiting = [value] if self._guarded else []
+        for _ in range(_MAX_LOOKED_AT):
+            if not waiting:
+                break
+            item = waiting.pop()
+            if isinstance(item, dict):
+                waiting += [*islice(item, _MAX_LOOKED_AT), *islice(item.values(), _MAX_LOOKED_AT)]
+            elif isinstance(item, list):
+                waiting += item[:_MAX_LOOKED_AT]
+            elif not isinstance(item, bool | None):
+                text = str(item)
+                likely = (secret for secret in self._guarded if secret.anchor in text)
+                if any(next(secret.spans(text), None) is not None for secret in likely):
+                    return True
+        return False
+
     def _walked(self, value: JsonValue) -> JsonValue:
         if isinstance(value, str):
             return self.text(value)
@@ -147,7 +133,9 @@ class Redactor:
         return merged
 
 
-NO_SECRETS = Redactor()
+def _searched(secrets: Iterable[str]) -> list[_Secret]:
+    pieces = {piece for secret in secrets if secret.strip() for piece in pieces_of(secret)}
+    return [_Secret(piece) for piece in sorted(pieces)]
 
 
 class _Secret:
@@ -174,6 +162,9 @@ class _Secret:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return pattern_of(self._secret)
+
+
+NO_SECRETS = Redactor()
 
 
 def _masked(text: str, spans: Iterable[tuple[int, int]], limit: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 MOST_KEYS = 200
@@ -119,6 +120,18 @@ def as_map(shape: Shape) -> Shape:
     for inner in shape.keys.values():
         others = merge(others, inner) if others else inner
     return replace(shape, keys={}, others=others, is_map=True)
+
+
+def with_keys_as_data(shape: Shape, names: Collection[str]) -> Shape:
+    """The same with these of its keys taken for data, and all of them if these are many."""
+    if not names:
+        return shape
+    others = shape.others
+    for name in names:
+        others = merge_optional(others, shape.keys[name])
+    kept = {key: inner for key, inner in shape.keys.items() if key not in names}
+    found = replace(shape, keys=kept, others=others)
+    return as_map(found) if 3 * len(names) > len(kept) else found
 
 
 def with_varying_keys(shape: Shape) -> Shape:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge, merge_optional
+from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge, with_keys_as_data
+from codemode_server.field_names import is_field_name, is_label
 from codemode_server.model import JsonValue
-from codemode_server.redaction import is_field_name, is_label
 
 LONGEST_WORD = 40
 DEEPEST = 12
@@ -168,14 +168,10 @@ def _make_map(shape: Shape) -> None:
 def _without_doubtful_labels(shape: Shape) -> Shape:
     """Without labels that are not those of a table: one that some row lacks, or that has few rows to show for it."""
     doubtful = [key for key in shape.keys if not is_field_name(key) and (shape.dicts < 3 or not shape.is_required(key))]
-    others = shape.others
-    for key in doubtful:
-        others = merge_optional(others, shape.keys[key])
-    kept = {key: _without_doubtful_labels(inner) for key, inner in shape.keys.items() if key not in doubtful}
-    found = replace(
+    shape = with_keys_as_data(shape, doubtful)
+    return replace(
         shape,
         items=_without_doubtful_labels(shape.items) if shape.items else None,
-        keys=kept,
-        others=_without_doubtful_labels(others) if others else None,
+        keys={key: _without_doubtful_labels(inner) for key, inner in shape.keys.items()},
+        others=_without_doubtful_labels(shape.others) if shape.others else None,
     )
-    return as_map(found) if 3 * len(doubtful) > len(kept) else found

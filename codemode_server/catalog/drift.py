@@ -19,7 +19,7 @@ from codemode_server.catalog.json_schema import (
     required_of,
 )
 from codemode_server.catalog.shapes import Shape
-from codemode_server.redaction import is_field_name
+from codemode_server.field_names import is_field_name
 
 MOST = 5
 """Contradictions told of one result."""

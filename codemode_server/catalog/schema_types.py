@@ -133,6 +133,11 @@ class TypeWriter:
         """Those of the TypedDicts that are said to have other keys as well."""
         return frozenset(found.name for found in self._classes if found.comment)
 
+    @property
+    def class_count(self) -> int:
+        """How many TypedDicts there are so far."""
+        return len(self._classes)
+
     def classes_source(self) -> list[str]:
         """The TypedDicts, each after those it needs wherever that is possible."""
         taken = _TYPE_NAMES | {found.name for found in self._classes}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge
+from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge, with_keys_as_data
 from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
 from codemode_server.catalog._varying_keys import (
     Path,
@@ -23,7 +23,7 @@ from codemode_server.catalog._varying_keys import (
     without_asked_for,
     without_keys,
 )
-from codemode_server.redaction import is_field_name, is_label
+from codemode_server.field_names import is_field_name, is_label
 
 __all__ = [
     "MOST_NODES",
@@ -114,13 +114,9 @@ def from_json(data: object, depth: int = 0) -> Shape:
         raise ValueError("no shape")
     counts = {name: _count_in(data, short) for name, short in _COUNTS.items()}
     keys = data.get("k", {})
-    if (
-        not isinstance(keys, dict)
-        or len(keys) > MOST_KEYS
-        or not all(is_field_name(key) or is_label(key) for key in keys)
-    ):
+    if not isinstance(keys, dict) or len(keys) > MOST_KEYS:
         raise ValueError("no keys of a shape")
-    return Shape(
+    shape = Shape(
         **counts,
         items=from_json(data["I"], depth + 1) if "I" in data else None,
         keys={key: from_json(inner, depth + 1) for key, inner in keys.items()},
@@ -129,6 +125,8 @@ def from_json(data: object, depth: int = 0) -> Shape:
         keys_vary=data.get("v") == 1,
         words=_words_in(data) if counts["strs"] else {},
     )
+    # An earlier version, or another hand, may have written what is data by today's rules.
+    return with_keys_as_data(shape, [key for key in keys if not (is_field_name(key) or is_label(key))])
 
 
 _COUNTS = {

@@ -46,6 +46,8 @@ class LoadedSettings:
     warnings: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """What must never appear in logs, traces, errors, stubs or the sandbox; `secrecy` says what that is."""
+    guarded_secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Those of them that a program has no reason to send; see `secrecy`."""
     expanded_from: frozenset[str] = frozenset()
     """Names of the variables that were used."""
     short_secrets: frozenset[str] = field(default=frozenset(), repr=False)
@@ -190,6 +192,7 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
         base_dir=path.parent,
         warnings=tuple(warnings),
         secrets=frozenset(reading.secrets.values),
+        guarded_secrets=frozenset(reading.secrets.guarded),
         short_secrets=frozenset(reading.secrets.short),
         expanded_from=frozenset(reading.used),
         invalid_servers=reading.invalid_servers,

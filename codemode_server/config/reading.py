@@ -11,7 +11,7 @@ from codemode_server.config import checking
 from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import with_home
-from codemode_server.config.problems import Problems, nearest
+from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.settings import LangfuseSettings, Settings, is_folder
 
@@ -133,13 +133,15 @@ class Reading:
         for server in settings.servers.values():
             self.secrets.add_server(server)
         langfuse = settings.tracing.langfuse
-        self.secrets.add_named(langfuse.secret_key)
-        self.secrets.add_named(langfuse.public_key)
+        self.secrets.add_named("tracing.langfuse.secret_key", langfuse.secret_key)
+        self.secrets.add_named("tracing.langfuse.public_key", langfuse.public_key)
         self.secrets.add_address(langfuse.base_url)
         self.secrets.add_address(settings.tracing.otlp_endpoint)
         if (endpoint := settings.search.endpoint) is not None:
-            self.secrets.add_named(endpoint.api_key)
+            self.secrets.add_named("search.endpoint.api_key", endpoint.api_key)
             self.secrets.add_address(endpoint.url)
+        for name, why in sorted(self.secrets.weak.items()):
+            self.warnings.append(f"{self.problems.name}: {printable(name)}: {why}")
 
     def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
         """A rule with a misspelt server protects nothing."""

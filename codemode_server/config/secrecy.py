@@ -12,7 +12,9 @@ A secret is masked wherever it occurs, so what is no secret must not get in here
   that of a place (`TOKEN_FILE`);
 - nothing from variables that say who and where we are (`HOME`, `USER`, `LANG`).
 
-Secrets that are too short for that are known apart, for masking where they stand: in the lines of `describe`.
+Secrets that are too short for that are known apart, for masking where they stand: in the lines of `describe`. Of these,
+and of those that are soon guessed, the person is warned: whoever can send text through a masked channel can test
+guesses, since a right one comes back masked.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from codemode_server.settings import ServerSettings
 
 MIN_LENGTH = 6
+
+_SAFE_LENGTH = 8
+_SAFE_DIGITS = 12
+_WORDS = re.compile(r"[a-z]+(?:[ ./_-][a-z]+)*")
+_MAX_NAME_CHARACTERS = 80
+_MAX_JSON_CHARACTERS = 100_000
 
 _SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|pwd|credential|cookie|session|bearer|auth|signature|private|\b(?:pg)?pass\b|\bpw\b|\bpin\b"
@@ -53,6 +61,25 @@ _COMMON = frozenset({
     "username", "utf-8", "verbose", "warning", "your-api-key", "your-token",
 })
 # fmt: on
+_COMMON_PASSWORDS = frozenset(
+    {
+        "admin",
+        "administrator",
+        "change-me",
+        "changeme",
+        "mariadb",
+        "master",
+        "mysql",
+        "passwd",
+        "password",
+        "postgres",
+        "postgresql",
+        "secret",
+        "secrets",
+    }
+)
+"""Of the common words, those that somebody may have chosen as a secret; the others are settings."""
+_NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
 _FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -75,6 +102,10 @@ class Secrets:
     values: set[str] = field(default_factory=set)
     short: set[str] = field(default_factory=set)
     """Too short or too common to be masked everywhere."""
+    guarded: set[str] = field(default_factory=set)
+    """Those of `values` that are named as secrets and are no mere words: a program has no reason to send them."""
+    weak: dict[str, str] = field(default_factory=dict)
+    """Name of a variable or setting → why its secret is not well protected."""
 
     def add_server(self, server: ServerSettings) -> None:
         """What is written in a server's settings under a name that looks secret."""
@@ -93,16 +124,16 @@ class Secrets:
         elif not is_default and not _INNOCENT_VARIABLES.fullmatch(variable):
             self._add_unnamed(value)
 
-    def add_named(self, value: str | None) -> None:
-        """A value that is a secret by what it is for."""
+    def add_named(self, name: str, value: str | None) -> None:
+        """The value of a setting that is a secret by what it is for."""
         if value:
-            self._add_named("secret", value)
+            self._add_named("secret", value, shown_as=name)
 
     def add_address(self, address: str | None) -> None:
         if address:
             self._add_address(address)
 
-    def _add_named(self, name: str, value: str) -> None:
+    def _add_named(self, name: str, value: str, shown_as: str = "") -> None:
         if not looks_secret(name):
             self._add_within(value)
             return
@@ -114,9 +145,11 @@ class Secrets:
             return
         self._add(value)
         scheme = _SCHEME.fullmatch(value.strip())
+        self._judge(shown_as or name, scheme[1] if scheme else value.strip())
         if scheme:
             self._add(scheme[1])
             self._add_basic(value)
+        self._add_fields(value)
         if "cookie" in words:
             for cookie in value.split(";"):
                 self._add(cookie.partition("=")[2])
@@ -128,7 +161,8 @@ class Secrets:
         if _ADDRESS.fullmatch(text):
             self._add_address(text)
         elif not (_PATH.fullmatch(text) or _HOST.fullmatch(text) or _is_number(text)):
-            self._add(value)
+            self._add(value, is_guarded=False)
+            self._add_fields(value)
             scheme = _SCHEME.fullmatch(text)
             if scheme:
                 self._add(scheme[1])
@@ -182,17 +216,50 @@ class Secrets:
         self._add(decoded)
         self._add(decoded.partition(":")[2])
 
-    def _add(self, value: str) -> None:
+    def _add_fields(self, value: str) -> None:
+        """The secrets in a JSON object, such as the key file of a service account."""
+        import json
+
+        if not value.lstrip().startswith("{") or len(value) > _MAX_JSON_CHARACTERS:
+            return
+        try:
+            fields = json.loads(value)
+        except (ValueError, RecursionError):
+            return
+        for name, inner in fields.items():
+            if isinstance(inner, str) and looks_secret(name):
+                self._add(inner)
+
+    def _judge(self, name: str, text: str) -> None:
+        """Note it if the secret of this name is not well protected."""
+        if not text or text.casefold() in _NO_SECRETS:
+            return
+        if len(text) < MIN_LENGTH:
+            why = f"has fewer than {MIN_LENGTH} characters, so it is not masked"
+        elif text.casefold() in _COMMON_PASSWORDS:
+            why = "is a common word, so it is not masked"
+        elif len(text) < _SAFE_LENGTH or (text.isdigit() and len(text) < _SAFE_DIGITS):
+            why = "can be guessed: a program can test guesses, since a right one comes back masked"
+        else:
+            return
+        self.weak[name[:_MAX_NAME_CHARACTERS]] = f"its value {why}; use a longer one"
+
+    def _add(self, value: str, *, is_guarded: bool = True) -> None:
         text = value.strip()
         if not text:
             return
         if len(text) < MIN_LENGTH or text.casefold() in _COMMON:
             self.short.add(text)
             return
-        self.values.add(text)
-        for line in text.splitlines():  # a private key shows up line by line in logs
-            if len(line.strip()) >= 20 and not line.startswith("-----"):
-                self.values.add(line.strip())
+        found = {text}
+        # A private key shows up line by line in logs; in a variable it often has `\\n` in place of line ends.
+        unescaped = text.replace("\\r", "").replace("\\n", "\n")
+        lines = [line.strip() for line in unescaped.splitlines()]
+        if len(lines) > 1:
+            found |= {unescaped, *(line for line in lines if len(line) >= 20 and not line.startswith("-----"))}
+        self.values |= found
+        if is_guarded:
+            self.guarded |= {value for value in found if not _WORDS.fullmatch(value)}
 
 
 def named_arguments(args: Iterable[str]) -> Iterator[tuple[str, str]]:

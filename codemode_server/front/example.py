@@ -15,8 +15,8 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import kinds_of, properties_of
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.returns import declared_result
+from codemode_server.field_names import is_declared_name
 from codemode_server.model import Effect
-from codemode_server.redaction import is_field_name
 
 _MAX_CANDIDATES = 40
 """Tools looked at: each needs its stub, and the host waits."""
@@ -72,7 +72,7 @@ def _keys(tool: Tool) -> list[str]:
         return []
     required = schema.get("required")
     always = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
-    return [key for key in properties_of(schema) if key in always and is_field_name(key)][:_MAX_KEYS]
+    return [key for key in properties_of(schema) if key in always and is_declared_name(key)][:_MAX_KEYS]
 
 
 def _call(tool: Tool) -> str:

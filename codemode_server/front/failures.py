@@ -29,7 +29,8 @@ _LAST = 4
 _MOST_GROUPS = 4
 _MOST_DIFFERING = 300
 """Characters of the values that tell the calls of a group apart."""
-_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE})
+_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
+"""Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
 _LINE_END = re.compile(r"\r\n?|\n")
 """What Python counts as one."""
 _ANSWERED_WITH_ERROR = "answered with an error"

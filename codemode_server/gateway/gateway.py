@@ -7,6 +7,7 @@ calls. A call that can't be recorded is not sent.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -23,6 +24,7 @@ from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.errors import (
     CallError,
     CallRefused,
+    ExecutionError,
     InvalidArguments,
     ToolFailed,
     UnknownTool,
@@ -81,6 +83,8 @@ READ_RESOURCE = "read_resource"
 """The reading of a linked resource, as `permissions.rules` and reports name it."""
 _READ_METHOD = "resources/read"
 """Its name in the record: the protocol's method."""
+MOST_GUESSES = 20
+"""Different arguments with a secret of the configuration in them; a program with more of them is ended."""
 _MOST_LINKS = 10_000
 """Links that an execution keeps."""
 
@@ -142,6 +146,9 @@ class Caller:
 
     unmarked_errors: dict[tuple[str, str], str] = field(default_factory=dict)
     """Raw names of tools that answered with an error as a normal result → a line that says so, of the first one."""
+
+    guesses: set[bytes] = field(default_factory=set)
+    """Digests of the arguments that had a secret of the configuration in them, which no program is told."""
 
     has_workspace_note: bool = False
     """Whether a note says already that servers do not see /workspace."""
@@ -313,6 +320,9 @@ class Gateway:
                 message = self._redactor().text(str(error))
                 self._settle(caller, sent, span, status_of(error), error=message)
                 raise type(error)(message) from error
+            except ExecutionError as error:
+                self._settle(caller, sent, span, CallStatus.REFUSED, error=str(error))
+                raise
             except anyio.get_cancelled_exc_class():
                 self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
                 raise
@@ -339,9 +349,26 @@ class Gateway:
             )
         )
         sent.is_recorded = True
+        self._count_guess(caller, errand)
         if not verdict.lets_through:
             raise CallRefused(refusal(f"{errand.server.name}.{errand.name}", verdict))
         errand.check()
+
+    def _count_guess(self, caller: Caller, errand: Errand) -> None:
+        """End a program that goes on sending what it can only have guessed, and tell the person."""
+        if not self._redactor().holds_guarded(errand.arguments):
+            return
+        arguments = json.dumps(errand.arguments, sort_keys=True, default=str).encode(errors="surrogatepass")
+        caller.guesses.add(hashlib.sha256(arguments).digest()[:16])
+        if len(caller.guesses) > MOST_GUESSES:
+            logger.warning(
+                "%s: a program sent a secret of the configuration to tools in more than %d ways, the last time to "
+                "%s.%s, and was ended",
+                *(caller.execution_id, MOST_GUESSES, errand.server.name, errand.name),
+            )
+            raise ExecutionError(
+                f"the program was ended: it sent a secret of the configuration in more than {MOST_GUESSES} calls"
+            )
 
     async def _forward(self, caller: Caller, sent: Sent) -> Reply:
         errand, progress = sent.errand, CallProgress()

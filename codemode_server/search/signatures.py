@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.stored_results import stored_in_value
+from codemode_server.catalog.stubs import OBSERVED_LINE
 from codemode_server.catalog.untrusted import joined_within
-from codemode_server.redaction import is_field_name
+from codemode_server.field_names import is_declared_name
 from codemode_server.search.words import stems
 
 _MAX_REQUIRED_CHARACTERS = 600
@@ -171,6 +172,7 @@ def _own_stems(tool: Tool) -> frozenset[str]:
 
 _OF_EVERY_STUB = frozenset(
     stems("from servers import tool typing Any Literal NotRequired TypedDict class def reads writes destroys str int")
+    + stems(OBSERVED_LINE)
 )
 
 
@@ -197,7 +199,7 @@ def _fields(body: str, *, is_total: bool) -> list[tuple[str, str]]:
     """Key and type; `?` behind a key that may be missing: all of them unless the class `is_total`."""
     found = []
     for key, kind in _FIELD.findall(body):
-        if not is_field_name(key):
+        if not is_declared_name(key):
             continue  # a key may be any text of the upstream; the stub has it
         inner = _NOT_REQUIRED.fullmatch(kind)
         mark = "?" if inner or not is_total else ""

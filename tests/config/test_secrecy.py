@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import traceback
 from typing import TYPE_CHECKING
@@ -149,6 +150,63 @@ def test_a_private_key_is_secret_line_by_line(folder: Folder) -> None:
     key = f"-----BEGIN KEY-----\n{body}\n-----END KEY-----"
     loaded = folder.load('servers: {a: {command: x, env: {KEY: "${PEM}"}}}\n', env={"PEM": key})
     assert loaded.secrets == {key, body}
+
+
+def test_a_private_key_with_escaped_line_ends_is_secret_line_by_line(folder: Folder) -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQ"
+    key = f"-----BEGIN KEY-----\\n{body}\\n-----END KEY-----"
+    loaded = folder.load('servers: {a: {command: x, env: {KEY: "${PEM}"}}}\n', env={"PEM": key})
+    assert loaded.secrets == {key, key.replace("\\n", "\n"), body}
+
+
+def test_the_key_in_the_file_of_a_service_account_is_a_secret(folder: Folder) -> None:
+    account = json.dumps({"type": "service_account", "private_key": f"-----BEGIN-----\n{CANARY}\n-----END-----"})
+    loaded = folder.load('servers: {a: {command: x, env: {GOOGLE_CREDENTIALS: "${ACC}"}}}\n', env={"ACC": account})
+    assert f"-----BEGIN-----\n{CANARY}\n-----END-----" in loaded.secrets
+    assert "service_account" not in loaded.secrets
+
+
+class TestTheWarningOfAWeakSecret:
+    @pytest.mark.parametrize(
+        ("value", "why"),
+        [
+            ("ab1", "has fewer than 6 characters, so it is not masked"),
+            ("admin", "has fewer than 6 characters, so it is not masked"),
+            ("changeme", "is a common word, so it is not masked"),
+            ("hunter2", "can be guessed"),
+            ("48151623", "can be guessed"),
+        ],
+    )
+    def test_names_the_variable_and_never_the_value(self, folder: Folder, value: str, why: str) -> None:
+        loaded = folder.load('servers: {a: {command: x, env: {T: "${DB_PASSWORD}"}}}\n', env={"DB_PASSWORD": value})
+        (warning,) = loaded.warnings
+        assert "DB_PASSWORD: its value " + why in warning
+        assert value not in warning
+        assert warning in loaded.all_messages
+
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            "DB_PASSWORD: aLongerSecret17",
+            "SESSION_ENABLED: 'true'",
+            "USE_TOKEN: '1'",
+            "MAX_TOKENS: '4096'",
+            "PORT: '80'",
+            "TOKEN_FILE: /run/t",
+        ],
+    )
+    def test_is_not_given_for_what_is_no_weak_secret(self, folder: Folder, entry: str) -> None:
+        """The positive control."""
+        assert folder.load(f"servers: {{a: {{command: x, env: {{{entry}}}}}}}\n").warnings == ()
+
+
+def test_a_program_is_not_expected_to_send_what_is_named_a_secret_and_is_no_mere_word(folder: Folder) -> None:
+    loaded = folder.load(
+        'servers: {a: {command: x, env: {O: "${OWNER}", AUTH_USER: my-company, TOKEN: "${T}"}}}\n',
+        env={"OWNER": "Acme-2000", "T": "tok-Z7kQ9xw4"},
+    )
+    assert loaded.secrets == {"Acme-2000", "my-company", "tok-Z7kQ9xw4"}
+    assert loaded.guarded_secrets == {"tok-Z7kQ9xw4"}
 
 
 def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Folder) -> None:

@@ -98,7 +98,7 @@ class Product:
             upstreams=self.upstream,
             permissions=PermissionSettings,
             ledger=ledger,
-            redactor=lambda: Redactor([SECRET]),
+            redactor=lambda: Redactor([SECRET], [SECRET]),
             payloads=self.payloads,
             learning=self.learning,
         )

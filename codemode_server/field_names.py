@@ -1,0 +1,97 @@
+"""Which keys of others' data read like names of fields, so that they may be shown, stored and traced. Pure.
+
+A key in a result can be anything that somebody wrote: an address, an id, a credential, an instruction to whoever reads
+it. A name that is a value (`{"alice": 3}`) can't be told by its looks, nor can an instruction in two words; so a key is
+short, has few words, and none that speak to a reader. Keys that an upstream declares in a schema are its own text, for
+which `is_declared_name` is enough.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MAX_CHARACTERS = 32
+_MAX_WORDS = 4
+_MAX_WORD_CHARACTERS = 24
+_MAX_CONSONANTS = 7
+"""Consonants in a row, of which random letters have more."""
+_MAX_UNSPACED = 8
+"""Characters of scripts that put no spaces between words."""
+_MAX_DECLARED_CHARACTERS = 50
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
+_LABEL = re.compile(r"[^\W\d][\w ()%#&/+.'-]*")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W_]")
+"""`user`, `Id` and `URL` of `userIdURL`."""
+_CREDENTIAL = re.compile(
+    r"[sr]k[_-]|[sp]k_(?:live|test)_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|eyJ|whsec_|shpat_|SG\."
+)
+_ID = re.compile(
+    r"(?i:[0-9a-f]{8,}|(?=[a-f]*[0-9])[0-9a-f]{7,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"|(?=[A-Z]*[0-9])[A-Z0-9]{8,}|(?=.{10})[^\W_]*[0-9][^\W\d_]+[0-9][^\W_]*"
+)
+_RANDOM = re.compile(rf"[bcdfghjklmnpqrstvwxz]{{{_MAX_CONSONANTS + 1},}}")
+_ENDS_AS_A_FILE_OR_HOST = re.compile(
+    r"(?i:\.(com|org|net|io|dev|edu|gov|info|local|internal|co|us|uk|de|fr|eu|ch|jp|cn|in|br|au|ca|nl|app|ai"
+    r"|py|js|ts|tsx|jsx|md|txt|json|yaml|yml|html|css|csv|pdf|png|jpg|jpeg|gif|svg|xml|toml|ini|sh|go|rs|java|c|h|cpp"
+    r"|rb|php|sql|db|log|lock|zip|gz|docx?|xlsx?|pptx?))"
+)
+_SPEAKS_TO_A_READER = frozenset({"disregard", "jailbreak", "obey", "please", "you", "yourself"})
+_TELLS_TO = frozenset({"ignore", "override", "bypass", "follow", "forget", "reveal", "execute", "important", "urgent"})
+# fmt: off
+_WHAT = frozenset({
+    "above", "all", "approval", "assistant", "everything", "instruction", "instructions", "permission", "permissions",
+    "policy", "previous", "prior", "prompt", "prompts", "rule", "rules", "safety", "system", "user",
+})
+_OF_A_SENTENCE = frozenset({
+    "always", "i", "it", "must", "never", "should", "that", "the", "these", "they", "this", "was", "we", "were", "will",
+})
+# fmt: on
+
+
+def is_field_name(key: str) -> bool:
+    """Whether a key reads like the name of a field that someone chose: an identifier of at most 4 words and 32
+    characters, and no id, date, address, path, file, credential or instruction."""
+    return _is_short(key) and _reads_like(_FIELD_NAME, key) and not _is_told(_words(key))
+
+
+def is_label(key: str) -> bool:
+    """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
+    words = _words(key)
+    is_sentence = ". " in key or not _OF_A_SENTENCE.isdisjoint(words)
+    return _is_short(key) and _reads_like(_LABEL, key) and not is_sentence and not _is_told(words)
+
+
+def is_declared_name(key: str) -> bool:
+    """Whether a key that an upstream declares reads like a name rather than an id, date, address, path or file."""
+    return len(key) <= _MAX_DECLARED_CHARACTERS and _reads_like(_FIELD_NAME, key)
+
+
+def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
+    if not pattern.fullmatch(key) or _ID.fullmatch(key):
+        return False
+    digits = sum(letter.isdigit() for letter in key)
+    if digits > 3 and (digits > 6 or digits * 10 >= 4 * len(key)):
+        return False
+    return "." not in key or not _ENDS_AS_A_FILE_OR_HOST.fullmatch(key[key.rindex(".") :])
+
+
+def _is_short(key: str) -> bool:
+    if len(key) > _MAX_CHARACTERS or _CREDENTIAL.match(key) or len(_UNSPACED.findall(key)) > _MAX_UNSPACED:
+        return False
+    words = _words(key)
+    if len(words) > _MAX_WORDS:
+        return False
+    return not any(len(word) > _MAX_WORD_CHARACTERS or _RANDOM.search(word) for word in words)
+
+
+def _is_told(words: list[str]) -> bool:
+    """Whether they are an instruction: `ignore_previous_instructions`, but not `ignore_case` or `system_prompt`."""
+    known = set(words)
+    if len(words) < 2:
+        return False
+    return not known.isdisjoint(_SPEAKS_TO_A_READER) or not (known.isdisjoint(_TELLS_TO) or known.isdisjoint(_WHAT))
+
+
+def _words(key: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(key[: 2 * _MAX_DECLARED_CHARACTERS]) if not word.isdigit()]

@@ -13,7 +13,7 @@ from typing import Any
 PROGRAM_SECONDS = 2.5
 """After which a program that would never end is ended; the upstreams go on for longer."""
 RAW = """
-import json, sys, time
+import gc, json, sys, time
 for module in list(sys.modules.values()):
     if getattr(module, "__name__", "").endswith("wit_world"):
         raw = module
@@ -27,6 +27,10 @@ def read(): return raw.receive(-1)
 def calls(arguments, number):
     for n in range(1, number + 1):
         raw.send('{"op":"call","id":%d,"server":"plain","tool":"attack","arguments":%s}' % (n, arguments))
+    time.sleep(60)
+def finish(value):
+    name = next(o["id"] for o in gc.get_objects() if isinstance(o, dict) and o.get("op") == "done")
+    raw.send('{"op":"done","id":"%s","value":%s,"value_form":"json","error":null}' % (name, value))
     time.sleep(60)
 """
 """The channel beneath all that the guest offers, found by looking around, as a hostile program would."""
@@ -89,7 +93,7 @@ PROGRAMS = [
     raw("1,000 calls of 16 MiB", """calls('{"how":"never","x":"%s"}' % ("x" * (16 * 2**20 - 100)), 1_000)"""),
     raw("3 calls of 16 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (5 * 10**6)), 3)"""),
     raw("200 calls of 2 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (7 * 10**5)), 200)"""),
-    program("a value of 4 MiB of []", "[[] for _ in range(1_390_000)]"),
+    raw("a value of 4 MiB of []", 'finish("[" + "[]," * 1_390_000 + "1]")'),
     program("a value of 4 MiB of text", "'v' * (4 * 2**20 - 10)"),
     program("a value of 4 MiB of quotes", "'\"' * (2 * 2**20 - 10)"),
     program("prints one character at a time", "import sys\nwhile True: sys.stdout.write('x'); sys.stdout.flush()"),

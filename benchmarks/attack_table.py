@@ -148,7 +148,7 @@ STDIO = [
     upstream("plain", "a line without end"),
     upstream("plain", "tools of 53 MB", READS),
     upstream("plain", "5,000 tools", READS),
-    upstream("plain", "a schema of 4 MB", READS),
+    upstream("plain", "a schema of 1 MB", READS),
     upstream("plain", "notifications"),
     upstream("plain", "progress"),
     upstream("plain", "stderr"),
@@ -189,6 +189,7 @@ HTTP = [
 ]
 
 MB = 10**6
+"""Just within what a request may have."""
 
 
 def _functions() -> str:
@@ -204,39 +205,40 @@ def _calls(number: int) -> str:
 
 
 REQUESTS = [
-    request("list_dir of 4 MB", lambda: tool("list_dir", path="/" + "a/" * (2 * MB))),
-    request("read_tool of 4 MB", lambda: tool("read_tool", path="/servers/plain/" + "a" * (4 * MB))),
-    request("read_tool of 155,000 paths", lambda: tool("read_tool", path="/servers/plain/attack.py," * 155_000)),
-    request("read_tool of 400,000 unknown paths", lambda: tool("read_tool", path="/servs/x," * 400_000)),
-    request("a query of 4 MB, one word", lambda: tool("search_tools", query="a" * (4 * MB))),
-    request("a query of 4 MB, equal words", lambda: tool("search_tools", query="attack " * 550_000)),
+    request("list_dir of 1 MB", lambda: tool("list_dir", path="/" + "a/" * (MB // 2))),
+    request("read_tool of 1 MB", lambda: tool("read_tool", path="/servers/plain/" + "a" * MB)),
+    request("read_tool of 40,000 paths", lambda: tool("read_tool", path="/servers/plain/attack.py," * 40_000)),
+    request("read_tool of 100,000 unknown paths", lambda: tool("read_tool", path="/servs/x," * 100_000)),
+    request("a query of 1 MB, one word", lambda: tool("search_tools", query="a" * MB)),
+    request("a query of 1 MB, equal words", lambda: tool("search_tools", query="attack " * 140_000)),
     request(
-        "a query of 4 MB, many words", lambda: tool("search_tools", query=" ".join(f"wrd{n}" for n in range(500_000)))
+        "a query of 1 MB, many words", lambda: tool("search_tools", query=" ".join(f"wrd{n}" for n in range(500_000)))
     ),
-    request("a query of 4 MB of punctuation", lambda: tool("search_tools", query="aB-_." * 780_000)),
-    request("a query for a server of 4 MB", lambda: tool("search_tools", query="x", server="a" * (4 * MB))),
-    request("a tool's name of 4 MB", lambda: tool("x" * (4 * MB))),
-    request("100,000 arguments", lambda: tool("list_dir", **{f"x{n}": "y" * 20 for n in range(100_000)})),
-    request("an argument of 1,000,000 lists", lambda: tool("list_dir", path=[[]] * MB)),
-    request("a body nested deep", lambda: b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + b"[" * (2 * MB)),
+    request("a query of 1 MB of punctuation", lambda: tool("search_tools", query="aB-_." * 190_000)),
+    request("a query for a server of 1 MB", lambda: tool("search_tools", query="x", server="a" * MB)),
+    request("a tool's name of 1 MB", lambda: tool("x" * MB)),
+    request("9,000 arguments", lambda: tool("list_dir", **{f"x{n}": "y" * 20 for n in range(9_000)})),
+    request("an argument of 300,000 lists", lambda: tool("list_dir", path=[[]] * 300_000)),
+    request("a body nested deep", lambda: b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + b"[" * MB),
     request(
-        "a body of 4 MB of []", lambda: b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"x":[' + b"[]," * MB + b"1]}}"
+        "a body of 300,000 lists",
+        lambda: b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"x":[' + b"[]," * 300_000 + b"1]}}",
     ),
     request("a body of 100 MB", lambda: tool("list_dir", path="a" * (100 * MB))),
     request(
-        "a resource's URI of 4 MB",
+        "a resource's URI of 1 MB",
         lambda: json.dumps(
-            {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "codemode://" + "a" * (4 * MB)}}
+            {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "codemode://" + "a" * MB}}
         ).encode(),
     ),
-    code("a program of one comment of 4 MB", lambda: "#" + "a" * (4 * MB) + "\n1"),
-    code("a program of one text of 4 MB", lambda: f"len({'a' * (4 * MB)!r})"),
-    code("a program of 100,000 lines", lambda: "\n".join(f"x{n} = {n}" for n in range(100_000))),
+    code("a program of one comment of 1 MB", lambda: "#" + "a" * MB + "\n1"),
+    code("a program of one text of 1 MB", lambda: f"len({'a' * MB!r})"),
+    code("a program of 60,000 lines", lambda: "\n".join(f"x{n} = {n}" for n in range(60_000))),
     code("a program of 2,000 calls of tools", lambda: _calls(2_000)),
-    code("a program of 100,000 calls of tools", lambda: _calls(100_000)),
+    code("a program of 40,000 calls of tools", lambda: _calls(40_000)),
     code("a program of 20,000 lists", lambda: "x = [" + "[]," * 20_000 + "]"),
     code("a program of 30,000 names", lambda: "a = 1\nx = [" + "a," * 30_000 + "]"),
-    code("a program of 4 MB of brackets", lambda: "[" * (4 * MB)),
+    code("a program of 1 MB of brackets", lambda: "[" * MB),
     code(
         "a program nested 90 deep",
         lambda: "x = " + "[" * 90 + "]" * 90 + "\nfrom servers.plain import attack\nattack(x=x)",
@@ -272,10 +274,10 @@ REQUESTS = [
     code("a program of loops in loops", lambda: "\n".join(" " * n + "for _ in range(9):" for n in range(19)) + " pass"),
     code("a program of one line of lambdas", lambda: "x = " + "lambda: " * 2_000 + "1"),
     code("a program of f-strings", lambda: "\n".join(f"print(f'{{attack}}{n}{{{{}}}}')" for n in range(2_000))),
-    request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 5_000), 50),
+    request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 1_200), 50),
     request("50 programs at once", lambda: tool("execute_code", code="sum(range(200_000))"), 50),
     request("50 programs to check at once", lambda: tool("execute_code", code=_calls(500), timeout=1), 50),
-    request("50 bodies of 4 MB at once", lambda: tool("list_dir", path="a" * (4 * MB)), 50),
+    request("50 bodies of 1 MB at once", lambda: tool("list_dir", path="a" * MB), 50),
 ]
 
 ATTACKS = {attack.name: attack for attack in [*PROGRAMS, *STDIO, *HTTP, *REQUESTS]}

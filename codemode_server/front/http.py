@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import anyio
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from codemode_server.json_size import holds_too_many_values
 from codemode_server.text import escaped
 
 if TYPE_CHECKING:
@@ -26,7 +28,13 @@ MAX_CONNECTIONS = 128
 """Open connections; fewer where the process may open few files."""
 MAX_SESSIONS = 256
 """Sessions of hosts at once; idle ones are ended after 30 minutes."""
-MAX_BODY_BYTES = 4 << 20
+MAX_BODY_BYTES = 1 << 20
+"""A program is the largest thing that a host sends."""
+MAX_BODY_VALUES = 20_000
+"""Values and keys in the JSON of one request."""
+_LARGE_BODY_BYTES = 64 << 10
+_LARGE_AT_ONCE = 2
+"""Large requests that are parsed at once: each takes several times its size meanwhile."""
 HEADER_SECONDS = 10.0
 """From opening a connection, or the last answer on it, until the headers of a request are there."""
 BODY_SECONDS = 30.0
@@ -60,6 +68,7 @@ class _Guarded:
             "This server needs its token, in the header `Authorization: Bearer TOKEN`. "
             f"The user who runs it finds the token in {escaped(str(token_file))}\n"
         )
+        self._large = anyio.Semaphore(_LARGE_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,13 +88,23 @@ class _Guarded:
             return
         except _Gone:
             return
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        del body
+        if holds_too_many_values(body, MAX_BODY_VALUES):
+            await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
+            return
+        async with AsyncExitStack() as parsing:
+            if len(body) > _LARGE_BODY_BYTES:
+                await parsing.enter_async_context(self._large)
+            messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+            del body
 
-        async def replay() -> Message:
-            return messages.pop() if messages else await receive()
+            async def replay() -> Message:
+                return messages.pop() if messages else await receive()
 
-        await self._app(scope, replay, send)
+            async def answer(message: Message) -> None:
+                await parsing.aclose()  # an answer begins once the request was read, and may take as long as a program
+                await send(message)
+
+            await self._app(scope, replay, answer)
 
     def _has_token(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]

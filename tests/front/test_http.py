@@ -19,19 +19,20 @@ GET = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".enco
 POST = f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 
 
+async def sizes(scope: Any, receive: Any, send: Any) -> None:
+    """An app that answers with the size of the body."""
+    if scope["type"] == "lifespan":
+        return
+    body = (await receive())["body"]
+    text = str(len(body)).encode()
+    headers = [(b"content-length", str(len(text)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
+
+
 @asynccontextmanager
-async def serving() -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
-    """The service; gives what opens a connection to it. Its app answers with the size of the body."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            return
-        body = (await receive())["body"]
-        text = str(len(body)).encode()
-        headers = [(b"content-length", str(len(text)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": text})
-
+async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
+    """The service; gives what opens a connection to it."""
     server = http.server(app, TOKEN, Path("/data/http-token"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -118,6 +119,55 @@ async def test_a_body_within_the_bound_comes_through_and_a_larger_one_does_not()
         assert (await ask(connect, within)).endswith(f"\r\n\r\n{3 * 0x10000}")
         beyond = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * (bound // 0x10000) + b"1\r\nx\r\n"
         assert status(await ask(connect, beyond)) == 413
+
+
+def posted(body: bytes) -> bytes:
+    return POST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def test_a_body_with_more_values_than_a_request_has_is_refused_before_it_is_parsed() -> None:
+    async with serving() as connect:
+        bound = http.MAX_BODY_VALUES
+        within, beyond = b"[" + b"1," * (bound - 2) + b"1]", b"[" + b"[]," * bound + b"1]"
+        assert (await ask(connect, posted(within))).endswith(f"\r\n\r\n{len(within)}")
+        assert status(await ask(connect, posted(beyond))) == 413
+        text = b'"' + b"," * 900_000 + b'"'
+        assert (await ask(connect, posted(text))).endswith(f"\r\n\r\n{len(text)}"), "commas in a text are no values"
+
+
+async def test_large_requests_are_parsed_two_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
+    reading, answering = 0, 0
+    most = 0
+    read, go_on = anyio.Event(), anyio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal reading, answering, most
+        if scope["type"] == "lifespan":
+            return
+        is_large = len((await receive())["body"]) > 100_000
+        reading += is_large
+        most = max(most, reading)
+        if is_large:
+            await read.wait()
+        reading -= is_large
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        answering += is_large
+        if is_large:
+            await go_on.wait()
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with serving(app) as connect, anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(ask, connect, posted(b"x" * 200_000))
+        with anyio.fail_after(10):
+            while reading < 2:
+                await anyio.sleep(0.01)
+            assert status(await ask(connect, posted(b"x"))) == 200, "small ones don't wait"
+            read.set()
+            while answering < 6:
+                await anyio.sleep(0.01)
+        go_on.set()
+    assert most == 2
 
 
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

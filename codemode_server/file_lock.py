@@ -16,7 +16,7 @@ def held(path: Path) -> Iterator[int]:
     Raises:
         OSError: the file can't be made.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -4,7 +4,8 @@ Every path of the state and the caches is made and opened through this module: a
 write to, may hold a link to a file of the person's, or native code of that user's.
 
 - A folder that settings name may be reached through links, if each belongs to this user or to root. Every folder above
-  it must belong to one of the two, and nobody else may write to it, unless it is sticky as `/tmp` is.
+  it must belong to one of the two, and nobody else may write to it, unless it is sticky as `/tmp` is, or a volume of
+  a pod of Kubernetes.
 - What stands in such a folder is never reached through a link, and belongs to this user.
 - What others may read or write is tightened, if it is this user's own.
 
@@ -168,7 +169,9 @@ def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: boo
             f"'{escaped(str(folder))}' belongs to {_name(status.st_uid)}, who could exchange what is in it"
             f"{_remedy(folder)}"
         )
-    if _allows_others(status, 0o2) and not (is_sticky_enough and status.st_mode & stat.S_ISVTX):
+    if not _allows_others(status, 0o2) or (is_sticky_enough and status.st_mode & stat.S_ISVTX):
+        return
+    if status.st_uid == os.geteuid() or not _is_in_pod():
         raise NotPrivate(f"others may write to '{escaped(str(folder))}'; run: chmod go-w {_quoted(folder)}")
 
 
@@ -226,6 +229,12 @@ def _unmapped_root() -> int | None:
         return int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
+
+
+def _is_in_pod() -> bool:
+    """Volumes of Kubernetes belong to root and are open to all, or to a group that is in no file; a pod has no other
+    users."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 def _allows_others(status: os.stat_result, access: int) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from codemode_server.private_files import (
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders of Windows are in the user's profile")
+ROOT = Path(__file__).parents[1]
 SOMEBODY = 54_321
 needs_root = pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() != 0, reason="only root can make another user's files"
@@ -147,6 +150,34 @@ def test_a_link_or_file_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "file", SOMEBODY, SOMEBODY)
     with pytest.raises(NotPrivate, match=f"belongs to uid {SOMEBODY}"):
         open_private(tmp_path / "file", os.O_RDONLY)
+
+
+@needs_root
+@pytest.mark.parametrize(("variable", "outcome"), [("KUBERNETES_SERVICE_HOST", "used"), ("OTHER", "others may write")])
+def test_a_volume_of_a_pod_may_be_open_to_all(variable: str, outcome: str) -> None:
+    """An emptyDir belongs to root and has mode 0777; the process is somebody else."""
+    code = """
+        import os, sys
+        from pathlib import Path
+        from codemode_server.private_files import NotPrivate, private_folder
+        os.setgid(54321)
+        os.setuid(54321)
+        try:
+            private_folder(Path(sys.argv[1]))
+            print("used")
+        except NotPrivate as error:
+            print(error)
+        """
+    with tempfile.TemporaryDirectory() as volume:
+        Path(volume).chmod(0o777)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), f"{volume}/state"],
+            env={"PYTHONPATH": str(ROOT), variable: "10.0.0.1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert outcome in done.stdout
 
 
 def test_a_path_in_a_message_is_on_one_line(tmp_path: Path) -> None:

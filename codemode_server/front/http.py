@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -38,14 +39,15 @@ _LARGE_AT_ONCE = 2
 HEADER_SECONDS = 10.0
 """From opening a connection, or the last answer on it, until the headers of a request are there."""
 BODY_SECONDS = 30.0
-_BACKLOG = 64
-"""Connections that the system holds for us. asyncio accepts as many at once, so this also bounds what is open for a
-moment beyond the bound on connections."""
+_ACCEPTED_AT_ONCE = 8
+"""Few, so that a request that comes at once is read before its connection is the one that has waited longest."""
+_BACKLOG = 1024
+"""Connections that the system holds until they are accepted; beyond it, a client has to try again after a second."""
 
 
 def server(app: ASGIApp, token: str, token_file: Path) -> uvicorn.Server:
     """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             _Guarded(app, token, token_file),
             http=_Connection,
@@ -53,9 +55,16 @@ def server(app: ASGIApp, token: str, token_file: Path) -> uvicorn.Server:
             log_config=None,  # its messages go through our own log, which has a bound
             log_level="error",
             access_log=False,
-            backlog=_BACKLOG,
+            backlog=_ACCEPTED_AT_ONCE,
         )
     )
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)  # asyncio takes one number for this and for what it accepts at once
 
 
 class _Guarded:

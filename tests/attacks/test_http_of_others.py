@@ -81,7 +81,7 @@ async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(
 
 @needs_proc
 async def test_where_few_files_may_be_open_the_service_recovers_and_the_log_stays_small(tmp_path: Path) -> None:
-    """asyncio reports a failed accept 64 times at once, each second again."""
+    """asyncio reports one failed accept as often as it may accept at once, and each second again."""
     resource = pytest.importorskip("resource")
     with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:
         async with http_host(served, tmp_path, "legacy") as person:

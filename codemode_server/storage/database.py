@@ -20,7 +20,7 @@ from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 from codemode_server.file_lock import held
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.unusable import ELSEWHERE, damaged, newer, unavailable
+from codemode_server.storage.unusable import ELSEWHERE, damaged, full, newer, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -155,11 +155,14 @@ class Database:
     def change(self) -> Iterator[sqlite3.Connection]:
         """The connection with the lock on the file, for changes of which all are made or none.
 
-        The lock comes before what is read, so that another product's news are not written over.
+        The lock comes before what is read, so that another product's news are not written over. For what can be made
+        anew: the last 4 MiB of a disk are left to the record.
 
         Raises:
             LedgerUnavailable: as `use`.
         """
+        if self.reserve.is_needed:
+            raise full(self.path)
         with self.use() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -175,14 +178,15 @@ class Database:
         Raises:
             LedgerUnavailable: as `use`.
         """
-        try:
-            with self.use() as connection:
-                connection.execute(statement, values)
-        except LedgerFull:
-            if not self.reserve.give_up():
-                raise
-            with self.use() as connection:
-                connection.execute(statement, values)
+        while True:
+            try:
+                with self.use() as connection:
+                    connection.execute(statement, values)
+            except LedgerFull:
+                if not self.reserve.give_up():
+                    raise
+            else:
+                return
 
     def close(self) -> None:
         self._is_closed = True
@@ -190,16 +194,16 @@ class Database:
             self._connection.close()
 
     def _open(self) -> sqlite3.Connection:
-        try:
-            return _opened(self.path)
-        except LedgerFull:
-            if not self.reserve.give_up():
-                raise
-            return _opened(self.path)
-        except LedgerDamaged:
-            if self._on_damage != "set_aside":
-                raise
-        return self._opened_anew()
+        while True:
+            try:
+                return _opened(self.path)
+            except LedgerFull:
+                if not self.reserve.give_up():
+                    raise
+            except LedgerDamaged:
+                if self._on_damage != "set_aside":
+                    raise
+                return self._opened_anew()
 
     def _opened_anew(self) -> sqlite3.Connection:
         """Rename the damaged file and make a new one, unless another product was quicker."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codemode_server.own_folder import OwnFolder, abandoned
+from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ class Ownership:
     """
 
     def __init__(self, state_folder: Path) -> None:
-        self._parent = state_folder / "running"
+        self._state_folder = state_folder
         self._own: OwnFolder | None = None
 
     def name(self) -> str | None:
@@ -27,16 +28,22 @@ class Ownership:
         if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
             self.close()
             try:
-                self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._own = OwnFolder.make(self._parent)
-            except OSError as error:
+                self._own = OwnFolder.make(self._parent())
+            except (OSError, NotPrivate) as error:
                 logger.debug("executions are recorded without an owner: %s", error)
                 return None
         return self._own.path.name
 
     def dead(self) -> Iterator[OwnFolder]:
-        """The folders of products that were killed, taken over; their names are owners."""
-        return abandoned(self._parent)
+        """The folders of products that were killed, taken over; their names are owners.
+
+        Raises:
+            NotPrivate, OSError: the folder that they are in can't be used.
+        """
+        return abandoned(self._parent())
+
+    def _parent(self) -> Path:
+        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
 
     def close(self) -> None:
         """This product runs nothing any more."""

@@ -12,7 +12,8 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "reserve"
 SIZE_BYTES = 4 * 2**20
-"""Enough for some hundred executions."""
+SLICE_BYTES = 256 * 1024
+"""What is given up at once. In small parts, since a program may be filling the disk at that moment."""
 _FREE_BYTES = 4 * SIZE_BYTES
 """The reserve is only made where this much is free: it must not be what fills the disk."""
 
@@ -50,10 +51,26 @@ class Reserve:
         return self.is_held
 
     def give_up(self) -> bool:
-        """Free the space; gives whether there was any."""
+        """Free a part of the space; gives whether there was any."""
         try:
-            self.path.unlink()
+            with os.fdopen(os.open(self.path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)), "wb") as file:
+                left = os.fstat(file.fileno()).st_size - SLICE_BYTES
+                if left < 0:
+                    return False
+                file.truncate(left)
         except OSError:
             return False
-        logger.warning("the disk of %s is full; its reserve of 4 MiB is used up now. Free some space", self.path.parent)
+        logger.warning(
+            "the disk of %s is full; of its reserve for the record %d KiB are left. Free some space",
+            self.path.parent,
+            left // 1024,
+        )
         return True
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether so little is free that only the record should write."""
+        try:
+            return shutil.disk_usage(self.path.parent).free < SIZE_BYTES
+        except OSError:
+            return False

@@ -21,13 +21,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def unavailable(path: Path, error: Exception) -> LedgerUnavailable:
     """The error to raise for one that came from SQLite or from the file system."""
-    kind: type[LedgerUnavailable] = LedgerUnavailable
     if (code := _primary_code(error)) in _DAMAGE:
         return damaged(path, str(error))
     if _is_full(path, error, code):
-        kind, cause, remedy = LedgerFull, "database or disk is full", "Free some disk space"
-        remedy += "; programs can still delete files under /workspace, or `codemode-server workspace clean` does"
-    elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return full(path)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         cause = f"another program has had it locked for seconds ({error})"
         remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
     elif code == sqlite3.SQLITE_ERROR:
@@ -35,7 +33,7 @@ def unavailable(path: Path, error: Exception) -> LedgerUnavailable:
         remedy = "If another program changed it, move it away, and a new one is made; else install the newest version"
     else:
         cause, remedy = _of_the_file(path, error)
-    return kind(f"the record {path} can't be used: {cause}. {remedy}.")
+    return LedgerUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
 
 
 def damaged(path: Path, why: str) -> LedgerDamaged:
@@ -43,6 +41,14 @@ def damaged(path: Path, why: str) -> LedgerDamaged:
     return LedgerDamaged(
         f"the record {path} can't be used: it is damaged ({why}). Restore it from a backup, or move it away, and a new "
         "one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does that."
+    )
+
+
+def full(path: Path) -> LedgerFull:
+    """The error to raise where there is no room on the disk."""
+    return LedgerFull(
+        f"the record {path} can't be used: database or disk is full. Free some disk space, for instance by deleting "
+        "files under /workspace."
     )
 
 

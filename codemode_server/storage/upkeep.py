@@ -21,6 +21,7 @@ import anyio.to_thread
 
 from codemode_server.errors import LedgerFull, LedgerUnavailable
 from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
@@ -134,7 +135,7 @@ class Upkeep:
                     self._delete_of(database, cache)
                 self._shrink(database)
                 self._forget_set_aside()
-        except (LedgerUnavailable, OSError) as error:
+        except (LedgerUnavailable, NotPrivate, OSError) as error:
             logger.warning("old records can't be deleted: %s", error)
 
     def _settle_interrupted(self, database: Database) -> None:
@@ -183,7 +184,7 @@ class Upkeep:
                 ).fetchall()
             if not rows:
                 return
-            with database.change() as connection:
+            with database.use() as connection:
                 connection.executemany("UPDATE executions SET bytes = ? WHERE execution_id = ?", rows)
             self._is_ending.wait(_PAUSE_SECONDS)
 

@@ -20,7 +20,8 @@ import pytest
 from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Limits, Program
 from codemode_server.sandbox.wasm.backend import WasmBackend
-from tests.attacks.kit import arrived, hostile, is_well
+from codemode_server.storage.reserve import SIZE_BYTES
+from tests.attacks.kit import arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
 from tests.sandbox.lab import Tools
 
@@ -151,21 +152,31 @@ async def test_on_a_disk_that_a_program_filled_the_next_one_can_free_it(tmp_path
         reserve = disk / "state" / "reserve"
         async with in_memory(path) as host:
             await host.until(reserve.exists)
-            assert reserve.stat().st_blocks * 512 >= 4 * 2**20, "it takes the space"
+            assert reserve.stat().st_blocks * 512 >= SIZE_BYTES, "it takes the space"
             filled = await host.run(FILLS)
             assert filled.value in ("I/O error", "No space left on device"), filled.text
             # What is left of the last page is used up by what is recorded, until that needs the reserve.
             for _ in range(300):
                 assert (await host.run(CALL)).value == "pong"
-                if not reserve.exists():
+                if reserve.stat().st_size < SIZE_BYTES:
                     break
-            assert not reserve.exists(), "control: the disk was full"
+            assert reserve.stat().st_size < SIZE_BYTES, "control: the disk was full"
         async with in_memory(path) as host:
             assert (await host.run(CALL)).value == "pong", "a product can also start"
             assert (await host.run("import os\nos.remove('/workspace/large')\nos.listdir('/workspace')")).value == []
         async with in_memory(path) as host:
-            await host.until(reserve.exists)
+            await host.until(lambda: reserve.stat().st_size == SIZE_BYTES)
             assert (await host.run(CALL)).value == "pong"
+
+
+async def test_a_state_folder_that_is_removed_while_the_product_runs_is_made_anew(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        assert (await host.run(CALL)).value == "pong", "control"
+        (tmp_path / "state").rename(tmp_path / "gone")
+        assert (await host.run(CALL)).value == "pong"
+        assert (await host.run("open('/workspace/a', 'w').write('x')")).value == 1
+    assert recorded(tmp_path) == [("plain", "act", "allow", "succeeded")], "the one after it"
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
 FILLS = """

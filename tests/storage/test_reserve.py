@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from codemode_server.errors import LedgerFull
+from codemode_server.gateway.kept_shapes import ToolKey
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.model import ExecutionId
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.storage.reserve import SIZE_BYTES, Reserve
+from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
+from codemode_server.storage.shape_store import ShapeStore
 
 
 @pytest.fixture
@@ -45,15 +47,18 @@ def free(disk: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def test_it_takes_the_space_once_and_gives_it_up_once(disk: Path) -> None:
+def test_it_takes_the_space_once_and_gives_it_up_in_parts(disk: Path) -> None:
     reserve, before = Reserve(disk), free(disk)
     assert reserve.take()
     assert reserve.take()
     assert before - free(disk) == SIZE_BYTES
     assert (disk / "reserve").stat().st_mode & 0o777 == 0o600
     assert reserve.give_up()
-    assert not reserve.give_up()
+    assert before - free(disk) == SIZE_BYTES - SLICE_BYTES
+    assert not reserve.is_held
+    assert [reserve.give_up() for _ in range(SIZE_BYTES // SLICE_BYTES)][-2:] == [True, False]
     assert free(disk) == before
+    assert reserve.take(), "again, once there is room"
 
 
 def test_it_is_not_what_fills_the_disk(disk: Path) -> None:
@@ -79,10 +84,9 @@ def test_a_write_of_the_record_that_finds_the_disk_full_is_done_with_the_reserve
         for number in range(5):
             write(f"x{number}")
         assert not database.reserve.is_held
-        assert "reserve of 4 MiB is used up" in caplog.text
-        fill(disk)
+        assert "of its reserve for the record 3840 KiB are left" in caplog.text
         with suppress(LedgerFull):
-            for number in range(50):
+            for number in range(200):
                 write(f"y{number}")
         with pytest.raises(LedgerFull, match="Free some disk space"):
             write("z")
@@ -106,3 +110,25 @@ def test_what_a_killed_product_left_unfinished_is_made_anew(disk: Path) -> None:
     (disk / "reserve.new").write_bytes(b"x" * 1_000)
     assert Reserve(disk).take()
     assert [path.name for path in disk.iterdir()] == ["reserve"]
+
+
+def test_a_program_that_goes_on_filling_the_disk_leaves_a_part_for_the_next_one(disk: Path) -> None:
+    with closing(Database(disk)) as database:
+        assert database.reserve.take()
+        for number in range(10):
+            fill(disk)
+            start = ExecutionStart(ExecutionId(f"x{number}"), "s", "c", "wasm", None)
+            LedgerStore(database).record_execution_started(start)
+        assert (disk / "reserve").stat().st_size >= SIZE_BYTES // 4
+
+
+def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: Path) -> None:
+    key = ToolKey("github", "list", "d")
+    with closing(Database(disk)) as database:
+        shapes = ShapeStore(database)
+        assert shapes.update({key: lambda known: "x"}), "control"
+        filler = fill(disk, left=SIZE_BYTES - 8192)
+        assert not shapes.update({key: lambda known: "y"})
+        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x"), "s", "c", "wasm", None))
+        filler.unlink()
+        assert shapes.update({key: lambda known: "z"})

@@ -37,6 +37,11 @@ _META_KEYS = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "cl
 _CLIENT_FIELDS = {"name", "version", "title", "description", "websiteUrl"}
 _MESSAGE_FIELDS = {"jsonrpc", "id", "method", "params"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATES = re.compile(
+    r"(?P<before>(?<!\\)(?:\\\\)*)"
+    r"(?:(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""An escape that is a character in two halves, or half a character; not what follows an escaped backslash."""
 _FIRST_SECONDS = 0.5
 """How long the first request is waited for."""
 _POLL_SECONDS = 0.02
@@ -236,7 +241,7 @@ class HostInput(io.TextIOBase):
 
     def readline(self, _size: int = -1, /) -> str:  # type: ignore[override] # whole lines only
         line = self._lines.pop(0) if self._lines else self._streams.next_line()
-        return (line or b"").decode("utf-8", "replace")
+        return without_half_characters((line or b"").decode("utf-8", "replace"))
 
 
 class HostOutput(io.TextIOBase):
@@ -257,6 +262,13 @@ class HostOutput(io.TextIOBase):
 
     def flush(self) -> None:
         self._sent.flush()
+
+
+def without_half_characters(text: str) -> str:
+    """JSON text with U+FFFD for the escape of half a character, which the server's parser refuses without an answer."""
+    if not _SURROGATE.search(text):
+        return text
+    return _SURROGATES.sub(lambda found: found[0] if found["pair"] else f"{found['before']}\\ufffd", text)
 
 
 def _message(line: bytes) -> dict[str, Any]:

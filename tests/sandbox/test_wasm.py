@@ -15,13 +15,14 @@ import anyio
 import pytest
 import wasmtime
 
+from codemode_server import temporary, untrusted_files
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Ending, Limits, Program
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.backend import WasmBackend
 from codemode_server.untrusted_files import LEAST_PER_ENTRY, used_bytes
-from tests.sandbox.lab import Tools
+from tests.sandbox.lab import Lab, Tools
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")
 
@@ -244,3 +245,46 @@ def is_alive(pid: int) -> bool:
         return False
     status = Path(f"/proc/{pid}/stat")
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+async def test_an_answer_does_not_wait_until_what_the_program_left_in_tmp_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, removed = threading.Event(), threading.Event(), list[Path]()
+
+    def slowly(folder: Path) -> None:
+        begun.set()
+        may_end.wait(20)
+        untrusted_files.remove(folder)
+        removed.append(folder)
+
+    monkeypatch.setattr(temporary, "remove", slowly)
+    backend = WasmBackend(warm=1)
+    async with anyio.create_task_group() as tasks:
+        async with backend:
+            lab = Lab(backend, tmp_path)
+            tasks.start_soon(backend.tend)
+            await anyio.wait_all_tasks_blocked()
+            assert await lab.value("open('/tmp/x', 'w').write('left')") == 4
+            await anyio.to_thread.run_sync(begun.wait)
+            assert removed == []
+            assert await lab.value("import os\nos.listdir('/tmp')") == [], "the next one has a folder of its own"
+            may_end.set()
+        assert len(removed) == 1
+        assert not removed[0].exists()
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_a_program_left_in_tmp_is_removed_at_once_where_nobody_tends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = list[Path]()
+
+    def remove(folder: Path) -> None:
+        untrusted_files.remove(folder)
+        removed.append(folder)
+
+    monkeypatch.setattr(temporary, "remove", remove)
+    async with WasmBackend(warm=1) as backend:
+        assert await Lab(backend, tmp_path).value("open('/tmp/x', 'w').write('left')") == 4
+        assert [folder.exists() for folder in removed] == [False]

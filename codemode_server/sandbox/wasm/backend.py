@@ -31,6 +31,8 @@ from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.process import BadNativeCode, Worker
 
 _log = logging.getLogger(__name__)
+_MAX_LEFT = 4
+"""Full scratch folders that wait to be removed; the answers of further programs wait for them."""
 
 
 class WasmBackend:
@@ -59,6 +61,11 @@ class WasmBackend:
         self._closed = False
         self._rebuilt = False
         self._quotas = Quotas()
+        self._left: list[Path] = []
+        """Scratch folders that programs left full, to be removed by `tend`."""
+        self._is_any_left = anyio.Event()
+        self._is_tended = False
+        self._removing = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -81,7 +88,15 @@ class WasmBackend:
                 await self._fill()
 
     async def tend(self) -> None:
-        """Nothing: a worker makes itself ready while the host goes on."""
+        """Remove what programs left in their scratch folders, which can take long; their answers do not wait for it."""
+        self._is_tended = True
+        try:
+            while True:
+                await self._is_any_left.wait()
+                self._is_any_left = anyio.Event()
+                await self._remove_left()
+        finally:
+            self._is_tended = False
 
     async def run(self, program: Program, door: Door) -> Outcome:
         """Run one program in a fresh instance."""
@@ -94,8 +109,10 @@ class WasmBackend:
             try:
                 os.rmdir(scratch)  # noqa: PTH106 - at once, since most programs leave it empty
             except OSError:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(temporary.remove, scratch)
+                self._left.append(scratch)
+                self._is_any_left.set()
+                if not self._is_tended or len(self._left) > _MAX_LEFT:
+                    await self._remove_left()
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""
@@ -103,6 +120,14 @@ class WasmBackend:
         self._idle.clear()
         for worker in list(self._all):
             await self._discard(worker)
+        await self._remove_left()
+
+    async def _remove_left(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._removing:
+                while self._left:
+                    await anyio.to_thread.run_sync(temporary.remove, self._left[0])
+                    del self._left[0]
 
     @property
     def worker_pids(self) -> frozenset[int]:

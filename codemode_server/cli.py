@@ -47,6 +47,8 @@ def run(arguments: Sequence[str]) -> int:
                 return _setup(parsed)
             case "trust":
                 return _trust(parsed)
+            case "workspace":
+                return _workspace(parsed)
             case _:
                 return _sync(parsed)
     except CodemodeError as error:
@@ -137,10 +139,33 @@ def _trust(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _workspace(parsed: argparse.Namespace) -> int:
+    from codemode_server import workspace_files
+    from codemode_server.config import load
+
+    loaded = load(_file(parsed))
+    folder = workspace_files.folder(loaded)
+    is_cleaning = parsed.action == "clean"
+    days = parsed.older_than if is_cleaning else 0.0
+    found = workspace_files.examine(folder, days) if folder is not None else workspace_files.Found()
+    if folder is None or not found.files + found.folders:
+        print("there is nothing to remove" if is_cleaning else "the workspace is empty")
+        return 0
+    _show(workspace_files.description(loaded, folder, found))
+    if not is_cleaning:
+        return 0
+    if not parsed.yes and not _is_agreed(f"Remove {found.text}, for good? [y/N] "):
+        print("nothing was removed")
+        return 1
+    line, is_done = workspace_files.clean(folder, days)
+    _show(line)
+    return 0 if is_done else 1
+
+
 def _is_agreed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise CodemodeError(
-            "stdin is not a terminal, so you can't be asked; review the file above and rerun with --yes"
+            "stdin is not a terminal, so you can't be asked; review what is shown above and rerun with --yes"
         )
     print(question, end="", flush=True)
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
@@ -202,6 +227,13 @@ async def _synced(parsed: argparse.Namespace) -> tuple[str, bool]:
 def _file(parsed: argparse.Namespace) -> Path | None:
     """`--config`, before or after the command; a default of the parser would undo the one before it."""
     return getattr(parsed, "config", None)
+
+
+def _days(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (days := float(text)) <= 100_000:
+            return days
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
 
 
 def _seconds(text: str) -> float:
@@ -269,6 +301,14 @@ def _parser() -> argparse.ArgumentParser:
     trust.add_argument("--yes", action="store_true", help="trust what is shown without being asked")
     trust.add_argument("--list", action="store_true", help="list the trusted files")
     trust.add_argument("--remove", action="store_true", help="stop trusting this folder's file")
+    workspace = commands.add_parser("workspace", parents=[config], help="show the programs' files, or remove them")
+    uses = workspace.add_subparsers(dest="action", metavar="ACTION")
+    uses.add_parser("show", parents=[config], help="print how much there is, and the largest files; the default")
+    clean = uses.add_parser("clean", parents=[config], help="remove them; also while a product runs")
+    clean.add_argument(
+        "--older-than", type=_days, default=0.0, metavar="DAYS", help="only what was not changed for so long"
+    )
+    clean.add_argument("--yes", action="store_true", help="remove what is shown without being asked")
     for command in (state, sync):
         command.add_argument(
             "--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"

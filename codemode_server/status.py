@@ -1,4 +1,5 @@
-"""The `status` command: every upstream, connected to for this; the sandbox that programs will run in; the search."""
+"""The `status` command: every upstream, connected to for this; the sandbox that programs will run in; the search;
+how full the workspace is."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import anyio.to_thread
 
+from codemode_server import workspace_files
 from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.config import LoadedSettings
@@ -25,8 +27,10 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
         search = await anyio.to_thread.run_sync(examine, loaded.settings.search)
+        workspace = await anyio.to_thread.run_sync(workspace_files.status_line, loaded)
         mask = app.redactor.text
-        page = f"{_table(servers, mask)}\n\n{one_line(mask(f'search: {search.text}'))}\n{one_line(mask(sandbox))}"
+        lines = [one_line(mask(line)) for line in (workspace, f"search: {search.text}", sandbox)]
+        page = "\n".join([_table(servers, mask), "", *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 
 

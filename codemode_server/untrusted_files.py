@@ -13,7 +13,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 LEAST_PER_ENTRY = 4_096
@@ -33,8 +33,20 @@ class Entry:
     status: os.stat_result
     depth: int
     """0 for what is directly in the folder that is walked."""
+    above: Entry | None
+    """The folder it is in; None for the one that is walked."""
     is_emptied: bool = False
     """Whether this is a folder's second turn, after everything in it."""
+
+    @property
+    def path(self) -> str:
+        """Its path below the folder that is walked: untrusted text, of any length, and only to be shown."""
+        names = [self.name]
+        folder = self.above
+        while folder is not None:
+            names.append(folder.name)
+            folder = folder.above
+        return "/".join(reversed(names))
 
     @property
     def is_folder(self) -> bool:
@@ -87,7 +99,7 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
             if level.entry is not None:
                 here = _back(here, folder, levels)
                 if levels:
-                    yield Entry(here, level.entry.name, level.entry.status, level.entry.depth, is_emptied=True)
+                    yield replace(level.entry, parent=here, is_emptied=True)
     finally:
         os.close(here)
 
@@ -168,7 +180,7 @@ def _scan(here: int, levels: list[_Level]) -> Iterator[Entry]:
     with os.scandir(here) as found:
         for item in found:
             try:
-                entry = Entry(here, item.name, item.stat(follow_symlinks=False), depth)
+                entry = Entry(here, item.name, item.stat(follow_symlinks=False), depth, level.entry)
             except OSError:
                 continue
             if entry.is_folder:

@@ -16,6 +16,7 @@ NEUTRAL = {"child_process", "errors", "json_size", "model", "off_loop", "redacti
 NEUTRAL |= {"file_lock", "own_folder", "temporary", "untrusted_files"}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
+WIRING |= {"workspace_files"}
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -56,13 +56,13 @@ class Removed:
     size: int = 0
     cut: int = 0
     """Files that were cut back to their earlier size."""
-    _largest: list[tuple[int, str]] = field(default_factory=list)
+    _largest: list[tuple[int, Entry]] = field(default_factory=list)
 
     def add(self, entry: Entry, size: int, *, is_cut: bool = False) -> None:
         self.size += size
         self.cut += is_cut
         self.count += not is_cut
-        self._largest = sorted([*self._largest, (size, entry.name)], key=lambda it: it[0])[-_MAX_NAMES:]
+        self._largest = sorted([*self._largest, (size, entry)], key=lambda it: it[0])[-_MAX_NAMES:]
 
     def __bool__(self) -> bool:
         return self.count + self.cut > 0
@@ -73,7 +73,7 @@ class Removed:
         parts = [f"{self.count:,} {'file' if self.count == 1 else 'files'} removed"] if self.count else []
         if self.cut:
             parts.append(f"{self.cut:,} cut back to {'its' if self.cut == 1 else 'their'} earlier size")
-        names = [f"'{one_line(name, _MAX_NAME_CHARACTERS)}'" for _, name in reversed(self._largest)]
+        names = [f"'{one_line(entry.path, _MAX_NAME_CHARACTERS)}'" for _, entry in reversed(self._largest)]
         if self.count + self.cut > len(names):
             names.append("…")
         return f"{', '.join(parts)}, {-(-self.size // 2**20):,} MiB in all: {', '.join(names)}"

@@ -238,7 +238,8 @@ def _make_scratch() -> Path:
         return temporary.make("tmp")
     except OSError as error:
         reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
-        raise SandboxUnavailable(reason, passing=True) from error
+        remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
+        raise SandboxUnavailable(reason, remedy, passing=True) from error
 
 
 async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:

@@ -1,0 +1,129 @@
+"""The `workspace` command: the person sees how large the programs' files are, and removes them.
+
+It needs neither the record nor room on the disk, and may be used while a product and its programs run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codemode_server.config import LoadedSettings
+from codemode_server.errors import CodemodeError
+from codemode_server.execution.workspace import Workspace
+from codemode_server.first_listing import state_folder
+from codemode_server.text import escaped, one_line
+from codemode_server.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk
+
+CLEAN_COMMAND = "codemode-server workspace clean"
+_MAX_LISTED = 20
+_MAX_PATH_CHARACTERS = 120
+_DAY_SECONDS = 86_400
+_FULL_SHARE = 0.9
+_MORE_THAN_ANY = 2**63
+
+
+@dataclass(slots=True)
+class Found:
+    """Files and folders of a workspace."""
+
+    files: int = 0
+    folders: int = 0
+    size: int = 0
+    """Bytes, counted as for the quota."""
+    largest: list[tuple[int, int, Entry]] = field(default_factory=list)
+    """The largest files: bytes, a number that tells those of the same size apart, and the file."""
+
+    @property
+    def text(self) -> str:
+        """`3 files and 1 folder, 12.0 MiB`."""
+        folders = f" and {self.folders:,} folder{'s' * (self.folders != 1)}" if self.folders else ""
+        return f"{self.files:,} file{'s' * (self.files != 1)}{folders}, {_mib(self.size)} MiB"
+
+
+def folder(loaded: LoadedSettings) -> Path | None:
+    """Where the workspace is; None if no program has run yet.
+
+    Raises:
+        CodemodeError: another user could have made it, or it can't be used.
+    """
+    workspace = Workspace(state_folder(loaded.settings), loaded.settings.state.customer)
+    if not workspace.path.is_dir():
+        return None
+    try:
+        return workspace.make()
+    except OSError as error:
+        raise CodemodeError(f"the workspace {escaped(str(workspace.path))} can't be used: {error.strerror}") from error
+
+
+def examine(workspace: Path, older_than_days: float = 0) -> Found:
+    """What is in the workspace that was not changed for so many days."""
+    found = Found()
+    names: Counter[int] = Counter()
+    for entry in _old(workspace, older_than_days):
+        if entry.is_emptied:
+            continue
+        size = counted_bytes(entry, names)
+        found.size += size
+        if entry.is_folder:
+            found.folders += 1
+            continue
+        found.files += 1
+        add = heapq.heappush if len(found.largest) < _MAX_LISTED else heapq.heappushpop
+        add(found.largest, (size, found.files, entry))
+    return found
+
+
+def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
+    """The page of text for the person; names in it are escaped."""
+    most = loaded.settings.limits.workspace_mb
+    lines = [
+        f"{escaped(str(workspace))}, which programs see as /workspace",
+        f"{found.text}; programs may have {most:,} MiB (limits.workspace_mb)",
+    ]
+    if found.largest:
+        lines += ["", "the largest files, with the day of their last change:"]
+        for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1])):
+            day = time.strftime("%Y-%m-%d", time.localtime(entry.status.st_ctime))
+            lines.append(f"{_mib(size):>10} MiB  {day}  {one_line(entry.path, _MAX_PATH_CHARACTERS)}")
+        if found.files > len(found.largest):
+            lines.append(f"… and {found.files - len(found.largest):,} more")
+    return "\n".join(lines)
+
+
+def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
+    """Remove what was not changed for so many days; gives a line on it, and whether all of it is gone."""
+    removed, left = Found(), 0
+    names: Counter[int] = Counter()
+    for entry in _old(workspace, older_than_days):
+        size = entry.size if entry.is_folder else counted_bytes(entry, names)
+        if not remove_entry(entry):
+            left += not entry.is_folder
+            continue
+        removed.size += size
+        removed.files += not entry.is_folder
+        removed.folders += entry.is_folder
+    return f"removed {removed.text}" + (f"; {left:,} could not be removed" if left else ""), left == 0
+
+
+def status_line(loaded: LoadedSettings) -> str:
+    """How full the workspace is; what mends it where that is much."""
+    workspace = folder(loaded)
+    used = used_bytes(workspace, _MORE_THAN_ANY) if workspace is not None else 0
+    most = loaded.settings.limits.workspace_mb
+    remedy = f"; `{CLEAN_COMMAND}` removes the files" if used > _FULL_SHARE * most * 2**20 else ""
+    return f"workspace: {_mib(used)} of {most:,} MiB{remedy}"
+
+
+def _old(workspace: Path, days: float) -> Iterator[Entry]:
+    """By ctime, which no program can set; a folder's as it was before anything in it was removed."""
+    until = time.time() - days * _DAY_SECONDS
+    return (entry for entry in walk(workspace) if not days or entry.status.st_ctime < until)
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f}"

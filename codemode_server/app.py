@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from codemode_server import __version__, logs, temporary
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
@@ -55,6 +56,8 @@ _INDEX_AFTER_SECONDS = 0.2
 _UPKEEP_AFTER_SECONDS = 0.5
 _AT_START = ("sandbox", "tracing", "search", "results", "state")
 """Sections that are read once; the others are taken over from an edited file at once."""
+_LARGE_LISTING = 1_000
+"""Tools; to build the folders of more takes the event loop too long."""
 _FIRST_LISTING_SECONDS = 10.0
 """How long after the handshake a model that looks for tools waits for upstreams that were never listed before."""
 
@@ -89,6 +92,7 @@ class App:
         self._catalog = last_run.catalog
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
+        self._preparing = anyio.Lock()
         self._vectors = VectorStore(self.state_folder)
         self.levels = Levels(vector_levels(settings.search, self._vectors), lambda index: self.habits.prior(index))
         self._indexing = anyio.Lock()
@@ -156,7 +160,8 @@ class App:
         self.tracing = Tracing(lambda: self.redactor, settings.state.payloads)
         self.habits.load()
         self.learning.load()
-        self.catalog()
+        self._catalog = self._newest_catalog()
+        self._catalog_is_old = False
 
     @classmethod
     @asynccontextmanager
@@ -200,6 +205,7 @@ class App:
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
             self._connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
+            await self._prepare_catalog()
 
     @cached_property
     def front(self) -> FrontServer:
@@ -212,13 +218,29 @@ class App:
         self._connected.set()
 
     def catalog(self) -> Catalog:
-        """The tools as of now; built anew only after a listing changed or something new was learned."""
-        if self._catalog_is_old:
-            self._catalog = Catalog.build(self.pool.listings(), self._catalog, self.learning.known)
+        """The tools as of now; built anew only after a listing changed or something new was learned. While a large
+        listing that has changed is prepared in the background, the tools as of before."""
+        if self._catalog_is_old and not self._is_large_change():
+            self._catalog = self._newest_catalog()
             self._catalog_is_old = False
         if news := self.learning.take_news():
             self._catalog = self._catalog.with_observed(news)
         return self._catalog
+
+    def _newest_catalog(self) -> Catalog:
+        return Catalog.build(self.pool.listings(), self._catalog, self.learning.known)
+
+    def _is_large_change(self) -> bool:
+        known = {server.raw_name: server.listing for server in self._catalog.servers}
+        return any(len(it.tools) > _LARGE_LISTING and known.get(it.name) is not it for it in self.pool.listings())
+
+    async def _prepare_catalog(self) -> None:
+        """Take over large listings that have changed, once what is shown of them was computed in a thread."""
+        async with self._preparing:
+            while self._catalog_is_old and self._is_large_change():
+                newest = self._newest_catalog()
+                await anyio.to_thread.run_sync(prepare, newest)
+                self._catalog = newest
 
     async def indexed(self) -> Levels:
         """The ranking, knowing the catalog and the habits as of now; indexed off the event loop."""
@@ -307,6 +329,7 @@ class App:
             await self._catalog_changed.wait()
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             self._catalog_changed = anyio.Event()
+            await self._prepare_catalog()
             await self.indexed()
 
     async def _watch(self, place: ConfigFile) -> None:
@@ -335,4 +358,5 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
             logger.warning("%s", line)
         app.pool.connect()
         await app.pool.wait_settled(wait_seconds)
+        await app._prepare_catalog()
         yield app

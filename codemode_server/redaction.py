@@ -83,6 +83,8 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The same JSON value with the secrets in its strings replaced; the very same object where there are none."""
+        if isinstance(value, str):
+            return self.text(value)
         if not self._secrets or not self._spans(json.dumps(value, ensure_ascii=False)):
             return value
         return self._walked(value)

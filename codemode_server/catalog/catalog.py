@@ -19,6 +19,7 @@ from codemode_server.catalog.nearest_names import nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, Telling, ToolKey, schemas_digest, telling_of
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.returns import ReturnType
+from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.stubs import Stub, stub_of
 from codemode_server.catalog.summaries import (
     NO_SHARED_OPENINGS,
@@ -144,7 +145,8 @@ class Server:
     def description(self) -> str:
         return self.listing.description
 
-    @cached_property
+    @property
+    @stored_in_value
     def summary(self) -> str:
         """What it is for, in one line: its description, else what its tools deal with."""
         said = first_sentence(self.description, 160)

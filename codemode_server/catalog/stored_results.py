@@ -13,7 +13,8 @@ _Result = TypeVar("_Result")
 def stored_in_value(compute: Callable[[_Value], _Result]) -> Callable[[_Value], _Result]:
     """What `cached_property` is for a class, for a function of another module whose only argument is immutable.
 
-    The result is freed together with the value; a changed tool is a new value, for which it is computed again.
+    The result is freed together with the value; a changed tool is a new value, for which it is computed again. Unlike
+    `cached_property` before Python 3.12 it holds no lock that all values share, so it may be slow in a thread.
     """
     key = f"{compute.__module__}.{compute.__qualname__}"
 

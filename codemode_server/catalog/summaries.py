@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
 from codemode_server.catalog.naming import words
+from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.topics import topics_of
 from codemode_server.catalog.untrusted import SENTENCE_END, joined_within, one_line
 from codemode_server.model import ToolDefinition
@@ -70,7 +70,8 @@ class SharedOpenings:
 
     descriptions: tuple[str, ...] = ()
 
-    @cached_property
+    @property
+    @stored_in_value
     def counts(self) -> dict[str, int]:
         """In how many openings each of them is. The sentences are as `_comparable` writes them."""
         counts: Counter[str] = Counter()

@@ -174,6 +174,14 @@ def read_tool(
     return Reading(tuple(_read(catalog, place, skill, workspace) for place in places))
 
 
+def prepare(catalog: Catalog) -> None:
+    """Compute what the folders of a catalog show and is not computed yet: seconds for thousands of tools."""
+    for server in catalog.servers:
+        _topics(server)
+        _server_entry(server)
+        _tool_entries(server.tools)
+
+
 def tool_line(tool: Tool) -> str:
     """What is shown of a tool on one line beside its name."""
     effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"

@@ -388,10 +388,7 @@ class Gateway:
         return shown
 
     def _look_at(self, errand: Errand, reply: Reply) -> _Seen:
-        result = json.dumps(reply.value, ensure_ascii=False)
-        size = sum(len(result[at : at + 2**20].encode("utf-8", "surrogatepass")) for at in range(0, len(result), 2**20))
-        tokens = estimate_tokens(result)
-        del result
+        size, tokens = _size_of(reply.value)
         redactor = self._redactor()
         return _Seen(
             size,
@@ -462,3 +459,16 @@ class Gateway:
             spans.fail(span, status.value, told)
         if sent.is_recorded:
             self._ledger.record_call_settled(caller.execution_id, sent.seq, status, milliseconds, size, kept, told)
+
+
+def _size_of(value: JsonValue) -> tuple[int, int]:
+    """The bytes of a value as JSON, and its tokens; of a long text without a copy of all of it."""
+    if isinstance(value, str):
+        pieces = (value[at : at + 2**20] for at in range(0, len(value), 2**20))
+        written = sum(
+            len(json.dumps(piece, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2 for piece in pieces
+        )
+        return written + 2, estimate_tokens(value)
+    text = json.dumps(value, ensure_ascii=False)
+    size = sum(len(text[at : at + 2**20].encode("utf-8", "surrogatepass")) for at in range(0, len(text), 2**20))
+    return size, estimate_tokens(text)

@@ -29,6 +29,7 @@ class ListingStore:
         self._database = database
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
         """By upstream, the fingerprint and its listing."""
+        self._too_large: set[str] = set()
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
         if self._read.get(name, ("",))[0] != fingerprint:
@@ -59,7 +60,8 @@ class ListingStore:
                     connection.execute(
                         "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
                     )
-                else:
+                elif name not in self._too_large:
+                    self._too_large.add(name)
                     most = MAX_LISTING_CHARACTERS // 2**20
                     logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
         except LedgerUnavailable as error:

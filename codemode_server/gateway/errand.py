@@ -19,6 +19,7 @@ from codemode_server.errors import (
 from codemode_server.gateway.ledger import CallStatus
 from codemode_server.gateway.policy import Verdict
 from codemode_server.model import Effect, JsonValue
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream.progress import CallProgress
 from codemode_server.upstream.unmarked_errors import unmarked_error
@@ -38,12 +39,12 @@ def no_failure(value: JsonValue) -> None:
     return
 
 
-def error_text_of(reply: Reply) -> str | None:
-    """The error that a normal result consists of, if it is one."""
-    return unmarked_error(reply.value) if reply.encoding == "json" else None
+def error_text_of(reply: Reply, redactor: Redactor) -> str | None:
+    """The error that a normal result consists of, if it is one; masked, since it is cut."""
+    return unmarked_error(reply.value, redactor) if reply.encoding == "json" else None
 
 
-def no_error_text(reply: Reply) -> None:
+def no_error_text(reply: Reply, redactor: Redactor) -> None:
     """For answers that are not read for texts of errors."""
     return
 
@@ -67,7 +68,7 @@ class Errand:
     """Sends it; what the upstream reports meanwhile is written to the argument."""
     failure: Callable[[JsonValue], str | None] = no_failure
     """The error that an answer tells of, if it is handed on all the same."""
-    error_text: Callable[[Reply], str | None] = no_error_text
+    error_text: Callable[[Reply, Redactor], str | None] = no_error_text
     """See `error_text_of`."""
 
 

@@ -396,7 +396,7 @@ class Gateway:
             glimpses.of_reply(reply, redactor),
             payload(reply.value, self._payloads, redactor),
             errand.failure(reply.value),
-            errand.error_text(reply),
+            errand.error_text(reply, self._redactor()),
         )
 
     def _judge(self, errand: Errand) -> Verdict:

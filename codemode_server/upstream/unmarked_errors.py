@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from codemode_server.model import JsonValue
+from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.text import clean_line
 
 _MAX_CHARACTERS = 500
@@ -46,12 +47,12 @@ _ERROR_FIELDS = frozenset(
 )
 
 
-def unmarked_error(value: JsonValue) -> str | None:
-    """The error that a result plainly is, on one line; None for any other."""
+def unmarked_error(value: JsonValue, redactor: Redactor = NO_SECRETS) -> str | None:
+    """The error that a result plainly is, on one line and masked; None for any other."""
     if isinstance(value, str):
-        return _of_text(value.strip())
+        return _of_text(redactor.visible(value).strip()) if len(value) <= _MAX_TRACEBACK_CHARACTERS else None
     if isinstance(value, dict) and value.keys() <= _ERROR_FIELDS:
-        return _of_object(value)
+        return _of_object(value, redactor)
     return None
 
 
@@ -66,11 +67,11 @@ def _of_text(text: str) -> str | None:
     return clean_line(text, _MAX_SHOWN_CHARACTERS) if is_error else None
 
 
-def _of_object(value: dict[str, JsonValue]) -> str | None:
+def _of_object(value: dict[str, JsonValue], redactor: Redactor) -> str | None:
     error = value.get("error")
     if not error or not isinstance(error, str | dict) or value.get("success") is True or value.get("ok") is True:
         return None
     said = error if isinstance(error, str) else error.get("message")
     if not isinstance(said, str) or not said:
         return None
-    return clean_line(said[:_MAX_TRACEBACK_CHARACTERS], _MAX_SHOWN_CHARACTERS)
+    return redactor.line(redactor.head(said, _MAX_TRACEBACK_CHARACTERS), _MAX_SHOWN_CHARACTERS)

@@ -390,6 +390,16 @@ async def test_among_many_calls_of_a_failed_program_those_that_may_write_stand_f
     ], "control: of reads alone the last ones are listed"
 
 
+async def test_a_call_whose_server_was_lost_may_have_written_and_stands_among_those() -> None:
+    """The connection may have ended while the call was on its way."""
+    lost = replace(written(2), status=CallStatus.UNAVAILABLE, error="the connection ended during the call")
+    told = calls_told([lost, *map(looked, range(3, 20))])
+    assert told == [
+        '- github.write_file(path="2.txt", content="x") unavailable: the connection ended during the call',
+        "- github.list_issues x17 succeeded",
+    ]
+
+
 async def test_many_writes_are_counted_with_the_argument_that_tells_them_apart() -> None:
     told = calls_told([*map(written, range(100, 200)), looked(200)])
     group, *last, reads = told

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from codemode_server.redaction import Redactor
 from codemode_server.upstream.unmarked_errors import unmarked_error
 
 TRACEBACK = "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\nKeyError: 'x'"
@@ -72,3 +73,13 @@ def test_what_is_plainly_an_error_is_one(value: Any) -> None:
 )
 def test_what_only_speaks_of_errors_is_none(value: Any) -> None:
     assert unmarked_error(value) is None
+
+
+@pytest.mark.parametrize("before", range(160, 200, 7))
+def test_nothing_of_a_secret_is_left_where_the_text_is_cut(before: int) -> None:
+    """Not of one either that has characters without width in it."""
+    secret, padding = "tok-Z7kQ9xw41LmN0pR2", ("word " * before)[:before]
+    for written in (secret, f"{secret[:10]}\u200b{secret[10:]}"):
+        for value in (f"Error: {padding}{written}", {"error": padding + written}):
+            assert "tok" not in (unmarked_error(value, Redactor([secret])) or "")
+            assert "word" in (unmarked_error(value, Redactor([secret])) or ""), "control"

@@ -201,7 +201,7 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     configuration(tmp_path, {**office(tmp_path, "github"), "off": {"command": "nothing", "enabled": False}})
     done = command(tmp_path, "status --config upstream.yaml")
     assert (done.code, done.stderr) == (0, "")
-    assert [line.split()[:3] for line in done.stdout.splitlines()[1:-3]] == [
+    assert [line.split()[:3] for line in done.stdout.splitlines()[1:-4]] == [
         ["github", "ready", "2026-07-28"],
         ["off", "disabled", "-"],
     ]
@@ -224,7 +224,7 @@ def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path:
         "",
         "dead: exited with code 1; its stderr ends with:",
     ]
-    assert [line for line in lines[4:-4] if not line.startswith("    ")] == []
+    assert [line for line in lines[4:-5] if not line.startswith("    ")] == []
     assert [line for line in lines if not line.isprintable()] == []
 
 

@@ -96,6 +96,7 @@ dotenvs = damaged(
 @given(contents, dotenvs, st.sampled_from(["upstream.yaml", "mcp.json", "config.toml", "settings.jsonc"]))
 @example(b"a: &a [*a]", b"", "upstream.yaml")
 @example(b"a: &a {b: &b [*a, *b]}", b"", "upstream.yaml")
+@example(b'{"servers": {"a": {"command": 1, "x\\u202e\\n": 1}, "b\\u001b[2J": 1}}', b"", "mcp.json")
 @example(b"? [a]\n: b", b"", "upstream.yaml")
 @example(b"<<: 1", b"", "upstream.yaml")
 @example(b"servers: {a: {command: '" + b"${A:-" * 2_000 + b"}" * 2_000 + b"'}}", b"", "upstream.yaml")

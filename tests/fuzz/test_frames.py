@@ -63,6 +63,10 @@ def depth_of(value: Any) -> int:
 
 @given(damaged(st.builds(encoded, st.one_of(frames, loose_frames, values), spellings)))
 @example(b"[" * 100_000)
+@example(b'{"op":"done","id":"a","value_form":"json","value":' + b"[" * 140 + b"]" * 140 + b"}")
+@example(b'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"a":' + b"[" * 128 + b"]" * 128 + b"}}")
+@example(b'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"a":1e999}}')
+@example(b'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"a":NaN}}')
 @example(b'{"op": "done", "value": ' + b"9" * 5_000 + b"}")
 @example('{"op":"line","line":1}'.encode("utf-16"))
 def test_whatever_a_guest_sends_is_a_frame_or_refused(data: bytes) -> None:
@@ -103,7 +107,8 @@ def test_a_stream_gives_the_same_frames_wherever_it_is_cut(cut: list[bytes]) -> 
     anyio.run(read)
 
 
-@given(pieces(st.binary(max_size=60)), st.integers(0, 20))
+@given(pieces(st.lists(st.binary(max_size=24).map(with_length), max_size=4).map(b"".join)), st.integers(0, 20))
+@example([with_length(b"abc")], 2)
 def test_a_frame_that_is_too_long_is_refused_by_its_header(cut: list[bytes], longest: int) -> None:
     async def read() -> None:
         reader = FrameReader(Stream(cut))  # type: ignore[arg-type]

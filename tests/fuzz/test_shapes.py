@@ -29,6 +29,7 @@ def plain(shape: Shape) -> dict[str, Any]:
 def test_the_order_of_two_makes_no_difference(first: Shape, second: Shape) -> None:
     before = plain(first), plain(second)
     assert plain(merge(first, second)) == plain(merge(second, first))
+    assert merge(first, second).total == first.total + second.total
     assert (plain(first), plain(second)) == before, "a shape is never changed once it was given out"
 
 
@@ -49,6 +50,7 @@ def test_a_settled_shape_stays_as_it_is(shape: Shape) -> None:
 
 
 @given(made)
+@example(Shape(dicts=2, is_map=True, keys_vary=True))
 def test_what_is_stored_is_what_is_read(shape: Shape) -> None:
     stored = json.dumps(to_json(settled(shape)))
     assert plain(from_json(json.loads(stored))) == plain(settled(shape))
@@ -87,6 +89,7 @@ def test_whatever_is_stored_is_a_shape_or_refused(data: Any) -> None:
 
 
 @given(results)
+@example([{"a": "Alice lives at 12 Long Road, Springfield", "b": ["4111 1111 1111 1111 is her number"]}])
 def test_a_shape_holds_no_value(value: Any) -> None:
     strings = {it for it in _strings(value) if len(it) > 20}
     kept = json.dumps([to_json(of(value)), shape(value)], ensure_ascii=False)

@@ -84,7 +84,12 @@ def only_types_and_literals(source: str) -> bool:
     return True
 
 
+KEYS = ("my-key", "x: int = 1", "from", '"""', "str")
+awkward = {"type": "object", "properties": {key: {"type": "string"} for key in KEYS}}
+
+
 @given(st.lists(tools, min_size=1, max_size=3), texts)
+@example([ToolDefinition("t", "", None, {"type": "object", "properties": {"a": awkward}}, awkward)], "s")
 def test_a_stub_is_valid_python_and_declares_one_function(listed: list[ToolDefinition], server: str) -> None:
     catalog = Catalog.build([UpstreamListing(server, UpstreamState.READY, tuple(listed))])
     found = list(catalog.tools())

@@ -9,6 +9,7 @@ whatever a `$schema` in it says.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -92,7 +93,7 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
         if validator is None:
             return []
-        _Patience.until = time.monotonic() + _MAX_CHECKING_SECONDS
+        _patience.until = time.monotonic() + _MAX_CHECKING_SECONDS
         errors = validator.iter_errors(arguments)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
@@ -102,10 +103,13 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         return []
 
 
-class _Patience:
-    """Until when the check that runs may go on; there is one at a time, on the event loop's thread."""
+class _Patience(threading.local):
+    """Until when the check that runs may go on; there is one at a time in a thread."""
 
     until = 0.0
+
+
+_patience = _Patience()
 
 
 class _OutOfPatience(Exception):
@@ -150,7 +154,7 @@ def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> No
 
 def _bounded_check(check: _Check) -> _Check:
     def bounded(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if time.monotonic() > _Patience.until:
+        if time.monotonic() > _patience.until:
             raise _OutOfPatience
         yield from check(validator, value, instance, schema) or ()
 

@@ -313,7 +313,7 @@ class Gateway:
                 codemode__effect=errand.effect.value,
             )
             try:
-                self._admit(caller, sent, span)
+                await self._admit(caller, sent, span)
                 reply = await self._forward(caller, sent)
                 seen = await run_sized(is_large(reply.value), self._look_at, sent.errand, reply)
             except CallError as error:
@@ -330,11 +330,12 @@ class Gateway:
             self._settle(caller, sent, span, status, seen=seen, error=seen.failure)
             return reply, seen.error_text
 
-    def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
+    async def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
         errand = sent.errand
         verdict = self._judge(errand)
-        kept = payload(errand.arguments, self._payloads, self._redactor())
+        has_many = is_large(errand.arguments)
+        kept = await run_sized(has_many, payload, errand.arguments, self._payloads, self._redactor())
         spans.observe_input(span, kept)
         spans.describe(span, "tool", codemode__verdict=verdict.answer, codemode__verdict_reason=verdict.reason)
         self._ledger.record_call_started(
@@ -349,10 +350,10 @@ class Gateway:
             )
         )
         sent.is_recorded = True
-        self._count_guess(caller, errand)
+        await run_sized(has_many, self._count_guess, caller, errand)
         if not verdict.lets_through:
             raise CallRefused(refusal(f"{errand.server.name}.{errand.name}", verdict))
-        errand.check()
+        await run_sized(has_many, errand.check)
 
     def _count_guess(self, caller: Caller, errand: Errand) -> None:
         """End a program that goes on sending what it can only have guessed, and tell the person."""

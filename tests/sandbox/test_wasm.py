@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -288,3 +289,27 @@ async def test_what_a_program_left_in_tmp_is_removed_at_once_where_nobody_tends(
     async with WasmBackend(warm=1) as backend:
         assert await Lab(backend, tmp_path).value("open('/tmp/x', 'w').write('left')") == 4
         assert [folder.exists() for folder in removed] == [False]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_worker_takes_the_memory_of_its_program_and_128_mib_at_most(tmp_path: Path) -> None:
+    """Also while a program that has used up its own sends and receives the longest text that it may."""
+    code = """
+from servers.github import echo
+full = []
+try:
+    while True:
+        full.append(bytearray(2**20))
+except MemoryError:
+    del full[-90:]
+len(echo(x="a" * (15 * 2**20))["x"])
+"""
+    async with WasmBackend(warm=1) as backend:
+        assert await Lab(backend, tmp_path).value(code, memory_mb=256, wall_seconds=60.0) == 15 * 2**20
+        (pid,) = backend.worker_pids
+        peak_kb = _most_memory_kb(pid)
+    assert 256 < peak_kb / 1024 < 256 + 128
+
+
+def _most_memory_kb(pid: int) -> int:
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0])

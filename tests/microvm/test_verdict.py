@@ -55,6 +55,17 @@ def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
     assert recall("fails", now=lambda: 900.0) is None, "from the future, so the clock was wrong"
 
 
+def test_a_new_verdict_removes_those_of_half_a_year_ago(cache: Path) -> None:
+    """Each kernel, version and image has one of its own."""
+    for name in ("old", "young"):
+        remember(name, WORKS)
+    os.utime(cache / "old.json", (0, 0))
+    (cache / ".unfinished").touch()
+    os.utime(cache / ".unfinished", (0, 0))
+    remember("new", WORKS)
+    assert sorted(path.name for path in cache.iterdir()) == ["new.json", "young.json"]
+
+
 def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
     remember("a", Verdict(works=False, reason="the disk is full", passing=True))
     assert recall("a") is None
@@ -82,7 +93,7 @@ def test_a_file_that_others_may_have_written_is_no_verdict(cache: Path, monkeypa
     assert recall("a") == WORKS
     (cache / "b.json").symlink_to(cache / "a.json")
     assert recall("b") is None
-    monkeypatch.setattr(os, "getuid", lambda: 4_242)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_242)
     assert recall("a") is None
 
 

@@ -30,6 +30,7 @@ from codemode_server.settings import SandboxSettings
 
 logger = logging.getLogger(__name__)
 
+_FORGOTTEN_SECONDS = 180 * 86_400.0
 _FAILURE_HOLDS_SECONDS = 24 * 3600.0
 
 
@@ -123,5 +124,8 @@ def remember(name: str, verdict: Verdict, now: Callable[[], float] = time.time) 
         with tempfile.NamedTemporaryFile("w", dir=folder(), prefix=".", delete=False, encoding="utf-8") as file:
             file.write(text)  # 0600 from the start
         Path(file.name).replace(folder() / f"{name}.json")
+        for path in folder().iterdir():  # of other kernels, versions and images; a verdict on this one is new
+            if path.lstat().st_mtime < time.time() - _FORGOTTEN_SECONDS:
+                path.unlink()
     except (OSError, NotPrivate) as error:
         logger.debug("the verdict on microVMs can't be kept: %s", error)

@@ -54,6 +54,7 @@ def test_a_settled_shape_stays_as_it_is(shape: Shape) -> None:
 def test_what_is_stored_is_what_is_read(shape: Shape) -> None:
     stored = json.dumps(to_json(settled(shape)))
     assert plain(from_json(json.loads(stored))) == plain(settled(shape))
+    assert shapes.outline(from_json(json.loads(stored))) == shapes.outline(settled(shape))
 
 
 loose = st.recursive(

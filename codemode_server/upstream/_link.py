@@ -105,6 +105,8 @@ class Link:
                     with anyio.move_on_after(_READ_S):
                         await is_read.wait()
                     self._being_read.pop(id(result), None)
+                    # mcp's loop holds on to the message until the next one comes.
+                    item.message.result = {}  # type: ignore[union-attr]
 
             def _resolve_pending(self, request_id: types.RequestId | None, outcome: Any) -> None:
                 is_awaited = request_id is not None and coerce_request_id(request_id) in self._pending

@@ -4,7 +4,7 @@
 
 One attack at a time on the real product over HTTP: the attacker is a process of its own, the other session runs `1+1`
 without a pause. The delay is the longest of its requests less the median of quiet ones of the same product; an attack
-over the budget is repeated, and the better of two counts, since one slow moment of the machine is no attack.
+over the budget is repeated twice, and the best counts, since one slow moment of the machine is no attack.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ WORKER_MIB = 256 + 128.0
 KILLED_ABOVE_MIB = 3_000.0
 """The product is ended there, so that an attack which works doesn't end the machine."""
 QUIET_RUNS = 25
+REPEATS = 2
 _ATTACK_SECONDS = 10.0
 _UPSTREAM_SECONDS = 4.0
 """`limits.upstream_seconds`, so that an attack which makes its program wait has an end."""
@@ -97,7 +98,9 @@ def costs(names: list[str], *, announce: bool = False) -> list[Cost]:
         try:
             for name in names:
                 cost = site.cost(ATTACKS[name])
-                if not cost.is_within_budget:
+                for _ in range(REPEATS):
+                    if cost.is_within_budget:
+                        break
                     site.stop()
                     again = site.cost(ATTACKS[name])
                     cost = min(cost, again, key=lambda each: each.excess)

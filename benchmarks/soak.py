@@ -213,7 +213,7 @@ STEPS = (
     Step("a program that is refused", "from servers.stdio import ecko\necko(number=1)", "echo"),
     Step("a program with a syntax error", "x = [1, 2\nprint(x)", "SyntaxError"),
     Step("a timeout", "while True: pass", "stopped after 0.3 s", timeout=0.3),
-    Step("a timeout of a call", "from servers.fragile import slow\nslow(seconds=30)", "neither answered", 1),
+    Step("a timeout of a call", "from servers.patient import slow\nslow(seconds=30)", "neither answered", 1),
     Step("too much memory", "x = 'x' * 500_000_000", "MiB of memory"),
     Step("too much printed", "while True: print('x' * 1_000)", "printed more than"),
     Step(
@@ -385,7 +385,7 @@ class Soak:
         self._write(0)
         self._product.start()
         session = self._product.session()
-        for server in ("stdio", "web", "fragile"):
+        for server in ("stdio", "web", "fragile", "patient"):
             until = time.monotonic() + _RESTART_SECONDS
             while '"number":5' not in (answer := session.run(f"from servers.{server} import echo\necho(number=5)")):
                 if time.monotonic() > until:
@@ -398,7 +398,8 @@ class Soak:
         settings = {
             "servers": {
                 "stdio": {**command, "description": f"Edit {edit}."},
-                "fragile": {**command, "env": {"SOAK_EDIT": str(edit)}, "timeout": 2},
+                "fragile": {**command, "env": {"SOAK_EDIT": str(edit)}},
+                "patient": {**command, "timeout": 2},
                 "web": {"url": f"http://127.0.0.1:{self._web_port}/mcp"},
             },
             "limits": {"output_bytes": 200_000, "upstream_seconds": 60},

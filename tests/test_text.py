@@ -144,3 +144,10 @@ def test_ten_megabytes_take_no_more_than_linear_time(unit: str) -> None:
         return time.process_time() - start
 
     assert seconds(TEN_MB) < 40 * seconds(TEN_MB // 10) + 0.2
+
+
+def test_a_long_text_is_cleaned_as_a_short_one_is() -> None:
+    """It is cleaned in pieces; what is wrong with it may stand where two of them meet."""
+    odd = "\u200b\x1b[31mred\x1b[0m\r\nend\u2028\ud800é"
+    for before in (2**16 - 20, 2**16 - 5, 2**16 - 1, 2**16):
+        assert clean("a" * before + odd + "b" * 2**16) == "a" * before + "red\nend\né" + "b" * 2**16

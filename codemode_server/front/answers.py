@@ -24,6 +24,7 @@ from codemode_server.front.progress import report_progress
 from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.front.session_definitions import SessionDefinitions
 from codemode_server.model import Session, UpstreamState
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.search.answer import search_tools
 from codemode_server.search.habits import Habits
@@ -159,7 +160,9 @@ class Answers:
             execution.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                 await execution.done.wait()
-        return program_answer(execution, limits, self._redactor())
+        outcome = execution.outcome
+        is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
+        return await run_sized(is_long, program_answer, execution, limits, self._redactor())
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = kept_name(uri)

@@ -30,6 +30,8 @@ from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Progr
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
+_TURN_SECONDS = 0.005
+"""After which others have their turn, however many frames a guest has sent."""
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
 _PIECE = 256 * 2**10
@@ -176,8 +178,13 @@ class Channel:
         try:
             await self._send(_Answer(frames.run_frame(self._run_id, self._program.code, self._limits)))
             self._program.begun.set()
+            turn_ends = anyio.current_time() + _TURN_SECONDS
             while self._ended is None:
                 await self._take(await _parsed(await self._reader.read(longest)), tasks)
+                # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
+                if anyio.current_time() > turn_ends:
+                    await anyio.lowlevel.checkpoint()
+                    turn_ends = anyio.current_time() + _TURN_SECONDS
         except frames.ProtocolError as error:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except frames.TooManyValues:

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server import __version__, logs, temporary
+from codemode_server.allocator import return_large_blocks
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
@@ -170,6 +171,7 @@ class App:
     ) -> AsyncIterator[App]:
         """A running product. It connects and starts processes once the host has had its first answer (or `connect` is
         called), and ends all of them on leaving."""
+        return_large_blocks()
         app = await anyio.to_thread.run_sync(cls, loaded, last_run)
         app._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         try:

@@ -58,13 +58,22 @@ def test_native_code_that_was_not_used_for_a_month_or_is_one_of_many_is_removed(
     for number in range(12):
         for path in (cache / f"used{number:02}.cwasm", cache / f"used{number:02}.cwasm.sha256"):
             path.touch()
-            os.utime(path, (now - 60 - number, now - 60 - number))
+            os.utime(path, (now - 2 * 86_400 - number, now - 2 * 86_400 - number))
     (cache / "unused.cwasm").touch()
     os.utime(cache / "unused.cwasm", (now - 31 * 86_400, now - 31 * 86_400))
     native = component.native_code(tiny, cache, lambda _: None)
     assert {path.name for path in cache.glob("*.cwasm")} == {native.name, *(f"used{n:02}.cwasm" for n in range(9))}
     assert len(list(cache.glob("*.sha256"))) == 10
     assert component.is_compiled(tiny, cache)
+
+
+def test_native_code_that_a_running_product_may_start_workers_from_is_kept(tiny: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    for number in range(12):
+        (cache / f"used{number:02}.cwasm").touch()
+    component.native_code(tiny, cache, lambda _: None)
+    assert len(list(cache.glob("used*.cwasm"))) == 12
 
 
 @pytest.mark.parametrize(

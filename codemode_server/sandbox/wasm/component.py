@@ -32,6 +32,8 @@ WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
 _UNUSED_SECONDS = 30 * 86_400.0
 _MOST_KEPT = 10
+_IN_USE_SECONDS = 86_400.0
+"""Of more than that many, those used within a day are kept as well: products that run may start workers from them."""
 
 
 def cache_folder() -> Path:
@@ -158,7 +160,8 @@ def _forget_unused(folder: Path, used: Path) -> None:
     """Remove the native code of other versions and processors that was not used for long; it has 50 MB each."""
     newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
     for number, path in enumerate(newest_first):
-        if path != used and (number >= _MOST_KEPT or _used_at(path) < time.time() - _UNUSED_SECONDS):
+        longest = _UNUSED_SECONDS if number < _MOST_KEPT else _IN_USE_SECONDS
+        if path != used and _used_at(path) < time.time() - longest:
             path.unlink()
             _digest_path(path).unlink(missing_ok=True)
 

@@ -40,7 +40,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
         sandbox: {warm: 0}
         tracing:
           otlp_endpoint: http://127.0.0.1:4318/v1/traces
-          langfuse: {public_key: pk-lf-1, secret_key: sk-lf-1}
+          langfuse: {public_key: pk-lf-0123456789, secret_key: sk-lf-0123456789}
         """,
         env={"GITHUB_TOKEN": "ghp-0123456789", "WEB_TOKEN": "web-0123456789"},
     )
@@ -80,7 +80,8 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "search: defaults",
             "types: defaults",
             "results: defaults",
-            f"state: customer default, payloads shapes, kept_mb 256, skills {here}/skills",
+            "state: customer default, payloads shapes, kept_mb 256, record_days 90, "
+            f"record_mb 256, on_damage refuse, skills {here}/skills",
             "",
             "warnings:",
             "  - upstream.yaml:22: permissions.rules[2].ask: matches no server; did you mean 'github'?",

@@ -47,8 +47,8 @@ def damaged(path: Path, why: str) -> LedgerDamaged:
 def full(path: Path) -> LedgerFull:
     """The error to raise where there is no room on the disk."""
     return LedgerFull(
-        f"the record {path} can't be used: database or disk is full. Free some disk space, for instance by deleting "
-        "files under /workspace."
+        f"the record {path} can't be used: database or disk is full. Free some disk space; "
+        "`codemode-server workspace clean` removes the programs' files."
     )
 
 
@@ -88,7 +88,7 @@ def _of_the_file(path: Path, error: Exception) -> tuple[str, str]:
             return f"you may not write to {above} ({_owner(above)})", f"Make that folder yours (chown), or {ELSEWHERE}"
         if path.exists() and not os.access(path, os.R_OK | os.W_OK):
             return f"you may not write to it ({_owner(path)})", f"Make it yours (chown, chmod 600), or {ELSEWHERE}"
-        _open_as_often_as_sqlite(path)
+        _open_as_many_files_as_sqlite()
     except OSError as problem:
         if problem.errno in (errno.EMFILE, errno.ENFILE):
             return "too many files are open", "Raise the limit (`ulimit -n`), or end other programs"
@@ -97,11 +97,12 @@ def _of_the_file(path: Path, error: Exception) -> tuple[str, str]:
     return str(error), f"If the disk is sound and nothing else is wrong with the file, {ELSEWHERE}"
 
 
-def _open_as_often_as_sqlite(path: Path) -> None:
-    """Open as many files as a database consists of."""
+def _open_as_many_files_as_sqlite() -> None:
+    """Not the database itself: closing it would end the locks of this process's other connections, and another product
+    would remove the log of changes that they write to."""
     descriptors: list[int] = []
     try:
-        descriptors.extend(os.open(path, os.O_RDWR) for _ in range(_FILES))
+        descriptors.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FILES))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -232,7 +232,7 @@ def test_a_full_disk_is_told_and_nothing_is_set_aside(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "size=1m") as disk:
         with pytest.raises(OSError, match="No space left"):
             (disk / "filler").write_bytes(bytes(2**21))
-        with pytest.raises(LedgerFull, match=r"database or disk is full\. Free some disk space"):
+        with pytest.raises(LedgerFull, match=r"disk is full\. Free some disk space; `codemode-server workspace clean`"):
             Database(disk / "state", on_damage="set_aside")
         (disk / "filler").unlink()
         Database(disk / "state").close()
@@ -255,6 +255,32 @@ def test_too_many_open_files_are_told(folder: Path) -> None:
 def test_an_error_of_another_kind_is_told_as_sqlite_says_it(folder: Path) -> None:
     told = str(unavailable(folder / FILE_NAME, sqlite3.OperationalError("disk I/O error")))
     assert "can't be used: disk I/O error. If the disk is sound" in told
+
+
+OPENS_AND_CLOSES = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT COUNT(*) FROM executions").fetchone()
+connection.close()
+"""
+
+
+def test_to_look_for_the_cause_leaves_the_locks_of_open_connections(folder: Path) -> None:
+    """A process that opens and closes a file loses all its locks on it (POSIX): another product would take itself for
+    the last that has the record open, and remove the log of changes that this one still writes to."""
+
+    def opened_by_another() -> None:
+        command = [sys.executable, "-c", OPENS_AND_CLOSES, str(folder / FILE_NAME)]
+        subprocess.run(command, timeout=30, check=True)
+
+    log = folder / f"{FILE_NAME}-wal"
+    with closing(Database(folder)) as database:
+        record(database, "x2")
+        opened_by_another()
+        assert log.exists(), "control"
+        unavailable(folder / FILE_NAME, sqlite3.OperationalError("disk I/O error"))
+        opened_by_another()
+        assert log.exists()
 
 
 def test_a_newer_schema_is_not_set_aside(folder: Path) -> None:

@@ -1,13 +1,15 @@
 """Bounds what an HTTP upstream may send, in decoded bytes, and takes large messages off mcp's hands.
 
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
-first. A message that is small goes on as it came. A large one is parsed in a thread; mcp gets a token in its place, and
-`Restored` puts the message back behind mcp. One that is too large, or can't be taken for another reason, becomes the
-error of the call that it answers: the connection goes on. A body that holds no message is cut off.
+first. A message that is small goes on as it came. One that is large, or nested deeper than mcp can read, is parsed in a
+thread; mcp gets a token in its place, and `Restored` puts the message back behind mcp. One that is too large, or can't
+be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that holds no
+message is cut off.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
@@ -20,7 +22,14 @@ import anyio.lowlevel
 import httpx2
 
 from codemode_server.off_loop import LARGE_BYTES, run_large
-from codemode_server.upstream._messages import BoundedBytes, Unread, first_fields, parse_line, too_large
+from codemode_server.upstream._messages import (
+    BoundedBytes,
+    Unread,
+    first_fields,
+    is_nested_deeper,
+    parse_line,
+    too_large,
+)
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -38,6 +47,8 @@ _MAX_LINES = 200
 """Lines read before others have their turn: a millisecond's work."""
 _MAX_FIELD_BYTES = 4 * 2**10
 """Longest id and type of an event."""
+_MAX_MCP_DEPTH = 190
+"""Nesting of a message that mcp is left to read: pydantic refuses more than 200, in words that are of no use."""
 _STANDS_FOR = "codemode-server/large-result"
 
 
@@ -141,7 +152,7 @@ class Bounds:
                 body.add(piece)
                 if body.size > LARGE_BYTES:
                     break
-            if body.size <= LARGE_BYTES:
+            if body.size <= LARGE_BYTES and not _is_deep(body.data):
                 yield bytes(body.data)
                 return
             async with self._large.receiving:
@@ -159,7 +170,7 @@ class Bounds:
         async with aclosing(_few_lines(sent)) as pieces:
             async for piece in pieces:
                 for event in reader.read(piece):
-                    if event.data.size > LARGE_BYTES:
+                    if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
                         if event.data is refused:
                             continue
                         async with self._large.receiving:
@@ -315,6 +326,18 @@ async def _beginning(sent: httpx2.Response) -> AsyncGenerator[bytes]:
         left -= len(piece)
         if left <= 0:
             return
+
+
+def _is_deep(data: bytearray) -> bool:
+    """Whether a small message is nested deeper than mcp can read."""
+    if data.count(b"[") + data.count(b"{") <= _MAX_MCP_DEPTH:
+        return False
+    try:
+        return is_nested_deeper(json.loads(data), _MAX_MCP_DEPTH)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
 
 
 def _encoded(message: JSONRPCMessage) -> bytes:

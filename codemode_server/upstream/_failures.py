@@ -11,13 +11,15 @@ from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, Upstre
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import is_broken_off, is_end
-from codemode_server.upstream._messages import TOO_DEEP, TOO_LARGE
+from codemode_server.upstream._messages import NO_JSON, TOO_DEEP, TOO_LARGE
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
 
 _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
+_UNREADABLE = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
+"""How mcp's message begins for a body that it can't read. It ends with a part of the body, cut before it is masked."""
 
 
 class SessionExpired(Exception):
@@ -65,6 +67,8 @@ def why_not_connected(
         text = f"can't be started: there is no program {settings.command!r}{_WHERE_TO_GET.get(settings.command, '')}"
     elif isinstance(cause, OSError) and settings.command is not None:
         text = f"can't be started: {cause.strerror or cause}"
+    elif settings.url is not None and str(cause).startswith(_UNREADABLE):
+        text = f"{origin(settings.url)} answered with something that is not a valid JSON-RPC message"
     elif settings.url is not None and refused and (hasattr(cause, "code") or hasattr(cause, "response")):
         text = f"{origin(settings.url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], settings)}"
     elif settings.url is not None and not hasattr(cause, "code"):
@@ -95,9 +99,11 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
         SessionExpired: connect again and repeat the call.
     """
     message = str(error.message)
-    if error.code in (TOO_LARGE, TOO_DEEP):
+    if error.code in (TOO_LARGE, TOO_DEEP, NO_JSON):
         kind = ResultTooLarge if error.code == TOO_LARGE else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
+    if message.startswith(_UNREADABLE):
+        return ToolFailed(f"the result of {what} of server {server!r} is not a valid JSON-RPC message")
     status = refused[-1] if refused else ""
     # mcp says "Session terminated", servers "Session not found", "No valid session ID", "Server not initialized".
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):

@@ -5,8 +5,8 @@ for 23 MiB of rows, which `json.loads` reads in 0.5 s. It also refuses a line fo
 UTF-8, or an `id` without `jsonrpc`, and the caller then waits for its timeout. Here such a line is read as what it
 plainly means.
 
-What is too long, has too many values or is nested too deep is not read. The call that it answers is found by its `id`,
-which stands at the beginning or the end, and fails at once.
+What is too long, has too many values, is nested too deep or is no JSON is not read. The call that it answers is found
+by its `id`, which stands at the beginning or the end, and fails at once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ MAX_DEPTH = 500
 its stub shows: one tool that is nested deep must not cost the others."""
 TOO_LARGE = -32_098
 TOO_DEEP = -32_097
+NO_JSON = -32_096
 """Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
 _MAX_BATCH = 1_000
 _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -75,7 +74,8 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     try:
         data = json.loads(line.decode("utf-8", "replace"))
     except ValueError:
-        return ()
+        # Other text on stdout may have an id as well.
+        return _refused(line, NO_JSON, "not valid JSON") if b'"jsonrpc"' in line[:_END_BYTES] else ()
     except RecursionError:
         return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
     if is_nested_deeper(data, MAX_DEPTH):
@@ -114,7 +114,7 @@ class Unread:
             except ValueError:  # a control character, or bytes that are no UTF-8
                 return cls()
         is_id = isinstance(found, int | str) and not isinstance(found, bool)
-        return cls(found, is_known=True) if is_id else cls()
+        return cls(without_surrogates(found), is_known=True) if is_id else cls()
 
 
 def too_large(request_id: int | str, most: int) -> JSONRPCError:

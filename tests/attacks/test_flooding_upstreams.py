@@ -36,11 +36,11 @@ def kit() -> Kit:
 
 
 @contextmanager
-def upstream(kind: str) -> Iterator[ServerSettings]:
+def upstream(kind: str, *words: str) -> Iterator[ServerSettings]:
     if kind == "stdio":
         yield ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio"), timeout=20)
         return
-    server = subprocess.Popen([sys.executable, str(FLOODING), "http"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([sys.executable, str(FLOODING), "http", *words], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         yield ServerSettings(url=f"http://127.0.0.1:{server.stdout.readline().strip()}/mcp", timeout=20)
@@ -66,7 +66,18 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "deep", "size": 300}, ToolFailed, "nested more than 200 deep"),
     ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
+    ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),
+    ("stdio", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
+    ("stdio", {"what": "digits", "size": 5_000}, ToolFailed, "not valid JSON"),
+    ("http", {"what": "deep", "size": 250}, ToolFailed, "nested more than 200 deep"),
+    ("http", {"what": "deep", "size": 5_000}, ToolFailed, "nested more than 500 deep"),
     ("http", {"what": "deep", "size": 40_000}, ToolFailed, "nested more than 500 deep"),
+    ("http", {"what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
+    ("http", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
+    ("http", {"form": "events", "what": "deep", "size": 250}, ToolFailed, "nested more than 200 deep"),
+    ("http", {"form": "events", "what": "deep", "size": 5_000}, ToolFailed, "nested more than 500 deep"),
+    ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
+    ("http", {"form": "events", "what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
     ("http", {"form": "endless"}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "gzip", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "error"}, UpstreamUnavailable, "HTTP 500"),
@@ -85,6 +96,18 @@ async def test_an_answer_that_is_too_much_fails_its_call_alone(kit: Kit, kind: s
                     with pytest.raises(error, match=message):
                         await pool.call_tool("s", "act", arguments)
                     await is_served(pool)
+
+
+@pytest.mark.parametrize(("kind", "form"), [("stdio", ""), ("http", "json"), ("http", "events")])
+async def test_a_value_that_is_nested_as_deep_as_may_be_comes_whole(kit: Kit, kind: str, form: str) -> None:
+    """The positive control of nesting. mcp itself would refuse the last two over HTTP."""
+    with upstream(kind) as settings:
+        async with kit.pool({"s": settings}) as pool:
+            for levels in (130, 198, 199):
+                value = (await pool.call_tool("s", "act", {"what": "deep", "size": levels, "form": form})).value["x"]
+                for _ in range(levels - 1):
+                    (value,) = value
+                assert value == []
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
@@ -185,6 +208,15 @@ async def test_a_page_of_tools_that_is_too_much_is_said_to_be_that(kit: Kit, too
         found = kit.listing(pool, "s")
         assert found.state is UpstreamState.FAILED
         assert found.error == f"its list of tools is {why}"
+
+
+async def test_a_handshake_that_is_no_json_is_said_to_be_that(kit: Kit) -> None:
+    """Nothing of the body is told: mcp would tell the part of it that is left after a cut, with half a secret."""
+    with upstream("http", "0", "0", "broken") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            found = kit.listing(pool, "s")
+    assert found.state is UpstreamState.FAILED
+    assert (found.error or "").endswith(" answered with something that is not a valid JSON-RPC message")
 
 
 async def test_a_listing_that_is_too_long_to_read_leaves_the_tools_as_they_were(kit: Kit) -> None:

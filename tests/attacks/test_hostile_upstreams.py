@@ -25,11 +25,9 @@ def with_github(folder: Path, kind: str, **settings: Any) -> Path:
 
 
 async def others_work(host: Host) -> None:
-    """The positive control: another upstream is called, and answers at once."""
-    started = time.monotonic()
+    """The positive control: another upstream is called, and answers."""
     answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a/b'))")
     assert answer.value == 5
-    assert time.monotonic() - started < 5
 
 
 async def test_no_text_of_an_upstream_becomes_code(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """An upstream whose answers are too much: `flooding.py stdio`, or `flooding.py http` which prints its port.
 
-`flooding.py stdio TOOLS SIZE WHAT` lists many tools from the beginning.
+`flooding.py stdio TOOLS SIZE WHAT` lists many tools from the beginning; with `broken` its handshake is no JSON.
 
 `act(what, size, form)` answers with about `size` bytes: `what` says of what they are made, and `form` how HTTP sends
 them. `list_of(tools, size, what)` decides what is listed from then on. Standard library only.
@@ -39,6 +39,8 @@ def result_of(what: str, size: int) -> str:
             return json.dumps({"content": [{"type": "text", "text": "{" + "1, " * (size // 3) + "0}"}]})
         case "deep":
             return '{"content":[],"structuredContent":{"x":' + "[" * size + "]" * size + "}}"
+        case "digits":  # more of them than Python reads
+            return '{"content":[],"structuredContent":{"x":' + "1" * size + "}}"
         case "deep in wide":  # each of many values lies deep
             return '{"content":[],"structuredContent":{"x":' + "[" * 150 + "[]," * (size // 3) + "0" + "]" * 150 + "}}"
         case "rows":
@@ -80,6 +82,8 @@ def response(message: dict[str, Any]) -> str:
         return f'{{"jsonrpc":"2.0","id":{identity},"error":{{"code":-32601,"message":"no {method}"}}}}'
     if what == "id last":
         return f'{{"jsonrpc":"2.0","result":{result},"id":{identity}}}'
+    if what == "broken" or (method == "initialize" and LISTED["what"] == "broken"):  # ends in the midst of a text
+        return f'{{"jsonrpc":"2.0","id":{identity},"result":{{"content":["' + "x" * size
     if what == "notification":
         said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * size}}
         return f'{json.dumps(said)}\n{{"jsonrpc":"2.0","id":{identity},"result":{result}}}'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 from typing import Any
 
 import anyio
@@ -50,3 +52,30 @@ async def test_large_work_runs_in_one_thread_at_a_time_and_small_work_at_once() 
     assert (most, loop in threads) == (1, False)
     assert await run_sized(False, threading.get_ident) == loop
     assert await run_sized(True, threading.get_ident) != loop
+
+
+async def test_the_garbage_collector_rests_during_large_work_only() -> None:
+    assert await run_sized(False, gc.isenabled), "control"
+    assert not await run_large(gc.isenabled)
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        await run_large(lambda: 1 // 0)
+    assert gc.isenabled()
+
+
+async def test_large_work_leaves_a_pause_to_others_before_the_next() -> None:
+    ends, begins = 0.0, 0.0
+    took = 0.05
+
+    def first() -> None:
+        nonlocal ends
+        time.sleep(took)
+        ends = time.monotonic()
+
+    def second() -> None:
+        nonlocal begins
+        begins = time.monotonic()
+
+    await run_large(first)
+    await run_large(second)
+    assert begins - ends >= took / 2

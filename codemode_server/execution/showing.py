@@ -16,6 +16,7 @@ import anyio.to_thread
 from codemode_server.errors import MetaToolError
 from codemode_server.execution.kept import LARGE_BYTES, Item, KeptResults, NotKept
 from codemode_server.model import ExecutionId, Session
+from codemode_server.off_loop import run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
@@ -25,6 +26,7 @@ _MOST_FILES = 64
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
 _UNNAMED = ("application/octet-stream", "binary/octet-stream")
+_Kind = Literal["image", "audio", "text", "blob"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ShownFile:
     """One thing that was shown."""
 
     number: int
-    kind: Literal["image", "audio", "text", "blob"]
+    kind: _Kind
     mime_type: str
     data: bytes
     """Empty where it is past the budget."""
@@ -75,8 +77,7 @@ class Showing:
         if len(self._files) >= _MOST_FILES:
             raise MetaToolError(f"show(): a program can show {_MOST_FILES} files; save more in /workspace")
         title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
-        kind, checked_type = checked(data, mime_type, title)
-        data = self._redacted(data, kind)
+        kind, checked_type, data = await run_sized(len(data) >= LARGE_BYTES, self._taken_in, data, mime_type, title)
         number = len(self._files) + 1
         is_within = self._fits(data, kind)
         kept_as, why = f"{self._execution_id}/{number}", ""
@@ -95,6 +96,10 @@ class Showing:
             )
         )
         return "shown" if is_within else f"past the budget, kept as {kept_as}"
+
+    def _taken_in(self, data: bytes, mime_type: str | None, title: str | None) -> tuple[_Kind, str, bytes]:
+        kind, checked_type = checked(data, mime_type, title)
+        return kind, checked_type, self._redacted(data, kind)
 
     def _redacted(self, data: bytes, kind: str) -> bytes:
         if kind == "text":
@@ -122,9 +127,7 @@ async def _kept(kept: KeptResults, session: Session, item: Item, data: bytes) ->
         await anyio.to_thread.run_sync(kept.keep, session, item, data)
 
 
-def checked(
-    data: bytes, claimed: str | None, name: str | None
-) -> tuple[Literal["image", "audio", "text", "blob"], str]:
+def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:
     """What bytes are, and their MIME type: as they begin, else as they are said to be."""
     claim = (claimed or "").partition(";")[0].strip().lower()
     if not _MIME_TYPE.fullmatch(claim) or claim in _UNNAMED:

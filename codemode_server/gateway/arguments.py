@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
@@ -27,8 +28,8 @@ _MAX_CHECKING_SECONDS = 0.2
 _MAX_TOLD = 3
 
 
-def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
-    """Refuse arguments that the schema of `tool` refuses; gives their size as JSON, bytes.
+def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
+    """Refuse arguments that the schema of `tool` refuses.
 
     Raises:
         ToolNotCallable: the tool needs a feature that is not supported.
@@ -36,18 +37,13 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> int:
     """
     if tool.refusal:
         raise ToolNotCallable(tool.refusal)
-    try:
-        size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArguments(f"{tool.server}.{tool.name}: the arguments are no JSON: {error}") from error
     problems = _unknown_and_missing(tool, arguments)
-    if not problems and size <= _MAX_CHECKED_BYTES:
+    if not problems and not _is_longer(arguments, _MAX_CHECKED_BYTES):
         problems = _schema_problems(tool, arguments)
     if problems:
         told = "; ".join(problems[:_MAX_TOLD])
         more = " (and more)" if len(problems) > _MAX_TOLD else ""
         raise InvalidArguments(f"{tool.server}.{tool.name}: {told}{more}. {_takes(tool)}")
-    return size
 
 
 def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[str]:
@@ -56,6 +52,20 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
     `is_all`: there are no others, so what the schema says of arguments together is asked as well.
     """
     return _schema_problems(tool, known, beside_others=not is_all)[:_MAX_TOLD]
+
+
+def _is_longer(value: Any, most: int) -> bool:
+    """Whether a JSON value has more than about `most` characters as text; no more of it is looked at."""
+    waiting = [value]
+    while waiting and most >= 0:
+        item = waiting.pop()
+        most -= len(item) if isinstance(item, str) else 2
+        if isinstance(item, dict):
+            waiting += islice(item, max(0, most))
+            waiting += islice(item.values(), max(0, most))
+        elif isinstance(item, list):
+            waiting += islice(item, max(0, most))
+    return most < 0
 
 
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:

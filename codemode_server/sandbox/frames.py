@@ -36,6 +36,7 @@ import json
 import math
 import struct
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -57,6 +58,8 @@ _MAX_HINT = 1_000
 _HEADER = struct.Struct(">I")
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
+_PIECE_CHARACTERS = 2**20
+"""Of a long text that are written, or bytes of base64 that are read, at once; a multiple of four."""
 _FRAME_VALUES = 1_000
 """More than what a frame holds beside its payload."""
 GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
@@ -193,12 +196,14 @@ def parse(data: bytes) -> GuestFrame:
         ProtocolError: it is none.
         TooManyValues: it is not parsed.
     """
-    if holds_too_many_values(data):
+    values = values_at_most(data)
+    if values > MAX_VALUES and holds_too_many_values(data):
         raise TooManyValues
+    has_escapes = b"\\u" in data
     try:
         # From bytes, json would guess at UTF-16 as well, in which the checks below would find nothing.
         text = data.decode()
-        memory = _memory(data, text)
+        memory = _memory(text, values, has_escapes=has_escapes)
         frame = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
         del text
     except RecursionError:
@@ -207,9 +212,9 @@ def parse(data: bytes) -> GuestFrame:
         raise ProtocolError(f"a frame is no JSON: {error}") from None
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+    if values > MAX_DEPTH:
         _check_depth(frame)
-    if b"\\ud" in data or b"\\uD" in data:
+    if has_escapes and (b"\\ud" in data or b"\\uD" in data):
         frame = _without_surrogates(frame)
     match frame.get("op"):
         case "call":
@@ -261,8 +266,8 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
         RecursionError: the value is nested too deep.
     """
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
-    data = to_json(value).encode("utf-8", "replace")
-    return _HEADER.pack(len(head) + len(data) + 1) + head, data, b"}"
+    pieces = list(_in_pieces(value))
+    return _HEADER.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
@@ -273,6 +278,17 @@ def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
 def to_json(value: JsonValue) -> str:
     """Compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _in_pieces(value: JsonValue) -> Iterator[bytes]:
+    """`to_json` as UTF-8. A long text in pieces: each takes little time, in which no other thread could run."""
+    if isinstance(value, str) and len(value) > _PIECE_CHARACTERS:
+        yield b'"'
+        for start in range(0, len(value), _PIECE_CHARACTERS):
+            yield to_json(value[start : start + _PIECE_CHARACTERS])[1:-1].encode("utf-8", "replace")
+        yield b'"'
+    else:
+        yield to_json(value).encode("utf-8", "replace")
 
 
 def encode(frame: dict[str, Any]) -> bytes:
@@ -341,10 +357,15 @@ def _hint(raw: dict[str, Any]) -> str:
 
 
 def _bytes(frame: dict[str, Any], field: str) -> bytes:
+    text, data = _field(frame, field, str), bytearray()
     try:
-        return base64.b64decode(_field(frame, field, str), validate=True)
+        for start in range(0, len(text), _PIECE_CHARACTERS):
+            if len(data) < start // 4 * 3:
+                raise ValueError("padding before the end")
+            data += base64.b64decode(text[start : start + _PIECE_CHARACTERS], validate=True)
     except ValueError:
         raise ProtocolError(f"{field!r} of a frame is no base64") from None
+    return bytes(data)
 
 
 def _name_or_none(frame: dict[str, Any], field: str) -> str | None:
@@ -377,9 +398,9 @@ def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
     return found
 
 
-def _memory(data: bytes, text: str) -> int:
+def _memory(text: str, values: int, *, has_escapes: bool) -> int:
     """Memory that a frame's values take at most: one character from an escape can make a text four times as large."""
-    return sys.getsizeof(text) * (4 if b"\\u" in data else 1) + _VALUE_BYTES * values_at_most(data)
+    return sys.getsizeof(text) * (4 if has_escapes else 1) + _VALUE_BYTES * values
 
 
 def _check_depth(frame: dict[str, Any]) -> None:

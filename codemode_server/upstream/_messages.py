@@ -72,7 +72,7 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     if holds_too_many_values(line):
         return _refused(line, TOO_LARGE, f"of more than {MAX_VALUES:,} values; ask for less of it")
     try:
-        data = json.loads(line.decode("utf-8", "replace"))
+        data = _read(line)
     except ValueError:
         # Other text on stdout may have an id as well.
         return _refused(line, NO_JSON, "not valid JSON") if b'"jsonrpc"' in line[:_END_BYTES] else ()
@@ -88,6 +88,17 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
     messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
     found = tuple(message for message in messages if message is not None)
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
+
+
+def _read(line: bytes | bytearray) -> Any:
+    """`line` as JSON. pydantic reads bytes without a text of them all; it takes nothing that json would not take, or
+    would read as something else, but json takes a little more."""
+    from pydantic_core import from_json
+
+    try:
+        return from_json(line, cache_strings="keys")
+    except ValueError:
+        return json.loads(line.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -32,6 +33,7 @@ from codemode_server.upstream.reaper import Reaper
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+    from pydantic import TypeAdapter
 
 logger = logging.getLogger(__name__)
 
@@ -264,9 +266,17 @@ class StdioTransport:
 
 def _encode(item: SessionMessage) -> bytes:
     try:
-        return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        # `model_dump_json` makes a text of the bytes, which are wanted as they are.
+        return _writer(type(item.message)).dump_json(item.message, by_alias=True, exclude_unset=True) + b"\n"
     except ValueError:  # lone surrogates, which only ASCII escapes can carry
         return json.dumps(item.message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
+
+
+@lru_cache(maxsize=8)
+def _writer(kind: type[Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 async def _close(stream: AsyncResource | None) -> None:

@@ -35,8 +35,8 @@ def refusal(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-def test_right_arguments_pass_and_are_measured() -> None:
-    assert check_arguments(tool(SCHEMA), {"title": "é"}) == len('{"title": "é"}'.encode())
+def test_right_arguments_pass() -> None:
+    check_arguments(tool(SCHEMA), {"title": "é"})
 
 
 class TestWrongArguments:
@@ -55,9 +55,6 @@ class TestWrongArguments:
         assert '\'state\' must be one of "open", "closed", not "ajar"' in refusal(
             SCHEMA, {"title": "a", "state": "ajar"}
         )
-
-    def test_what_is_no_json_is_refused(self) -> None:
-        assert "no JSON" in refusal(SCHEMA, {"title": {1, 2}})
 
 
 PARENT = {
@@ -140,7 +137,7 @@ class TestAlternatives:
 
     def test_that_match_one_alternative_are_accepted(self) -> None:
         right = {"parent": {"type": "page_id", "page_id": "x"}, "files": [{"path": "a"}], "after": None}
-        assert check_arguments(tool(MOVE), right)
+        check_arguments(tool(MOVE), right)
 
 
 def test_each_parameter_is_suggested_once_and_none_that_is_given() -> None:

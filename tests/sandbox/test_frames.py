@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 from unittest.mock import ANY
@@ -98,6 +99,25 @@ def test_nesting_up_to_the_limit_is_read() -> None:
     frame = parsed(CALL | {"arguments": {"x": value}})
     assert isinstance(frame, frames.Call)
     assert frame.arguments == {"x": value}
+
+
+@pytest.mark.parametrize("value", ["a", "é\n😀\ud800" * 700_000, '"\\' * 1_500_000, ["a" * 2_000_000]])
+def test_a_reply_in_pieces_is_that_of_the_whole(value: Any) -> None:
+    data = b"".join(frames.reply_frame(1, value, "json"))
+    assert int.from_bytes(data[:4], "big") == len(data) - 4
+    said = json.loads(data[4:])["value"]
+    assert said == json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def test_a_long_file_is_read_in_pieces() -> None:
+    shown = {"op": "show", "id": 4, "mime_type": None}
+    data = bytes(range(256)) * 10_000
+    text = base64.b64encode(data).decode()
+    assert parsed(shown | {"data": text}) == frames.Show(4, data, None, None)
+    with pytest.raises(frames.ProtocolError, match="no base64"):
+        parsed(shown | {"data": text[: 2**20 - 4] + "YQ==" + text})
+    with pytest.raises(frames.ProtocolError, match="no base64"):
+        parsed(shown | {"data": text + "Y"})
 
 
 def test_halves_of_characters_do_not_pass() -> None:

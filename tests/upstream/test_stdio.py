@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -139,6 +140,24 @@ async def test_text_that_is_no_utf8_costs_no_answer(kit: Kit) -> None:
 )
 def test_a_line_is_read_for_what_it_plainly_means(line: bytes, read: int) -> None:
     assert len(parse_line(line)) == read
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"-0", b"1e5", b"0.1e-400", b"9007199254740993.0", b"123456789012345678901234567890", b"1e999", b"-Infinity"),
+        *(b'"\\ud83d\\ude00 \\u0000 \\/ \x7f"', b'"\\ud800"', b'"\xff"', b'"\xed\xa0\x80"', b'{"a":1,"b":2,"a":3}'),
+    ],
+)
+def test_a_value_is_read_as_json_reads_it(value: bytes) -> None:
+    expected = json.loads(value.decode("utf-8", "replace"))
+    (message,) = parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}")
+    assert repr(message.result["x"]) == repr(expected).replace("'\\ud800'", "'\ufffd'")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", [b"01", b"1.", b"[1,]", b"nan", b'"\x01"', b"1" * 5_000])
+def test_a_value_that_json_refuses_is_refused(value: bytes) -> None:
+    assert parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}") == ()
 
 
 async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(kit: Kit, tmp_path: Path) -> None:

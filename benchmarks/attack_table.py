@@ -148,7 +148,7 @@ STDIO = [
     upstream("plain", "a line without end"),
     upstream("plain", "tools of 53 MB", READS),
     upstream("plain", "5,000 tools", READS),
-    upstream("plain", "a schema of 1 MB", READS),
+    upstream("plain", "a schema of 4 MB", READS),
     upstream("plain", "notifications"),
     upstream("plain", "progress"),
     upstream("plain", "stderr"),

@@ -241,12 +241,12 @@ class _HttpListener:
         """Opened before anything else, so that a port that is taken ends the command with a message."""
         from codemode_server.front import http_token
 
-        token = http_token.token(is_new=new_token)
         try:
             listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
+        token = http_token.token(is_new=new_token)  # not before: whoever serves on that port goes on with the old one
         # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(listener, token, http_token.token_file())

@@ -294,13 +294,21 @@ def test_sync_into_what_is_no_folder_is_told(tmp_path: Path) -> None:
     assert done.stderr.startswith("codemode-server: file/tree can't be written: ")
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_told_and_the_token_stays(tmp_path: Path) -> None:
+    """Whoever serves on that port goes on with the token that hosts find in the file."""
     configuration(tmp_path, {})
+    data = tmp_path / "data"
+    token = data / "codemode-server" / "http-token"
+    token.parent.mkdir(parents=True, mode=0o700)
+    token.write_text("t" * 43)
+    token.chmod(0o600)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = command(tmp_path, f"serve --config upstream.yaml --http 127.0.0.1:{port}")
+        line = f"serve --config upstream.yaml --http 127.0.0.1:{port} --new-token"
+        done = command(tmp_path, line, environment={"XDG_DATA_HOME": str(data)})
+    assert token.read_text() == "t" * 43
     assert done == Run(
         2,
         "",

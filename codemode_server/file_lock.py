@@ -1,4 +1,4 @@
-"""A lock between processes that is waited for: on a file, taken back by the system when its process is dead."""
+"""Locks between processes, on files; the system takes a lock back when the process that has it is dead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Iterator[int]:
-    """Held by one process at a time, and by those that inherit the descriptor that this gives.
+    """Waited for. Held by one process at a time, and by those that inherit the descriptor that this gives.
 
     Raises:
         OSError: the file can't be made.
@@ -29,3 +29,21 @@ def held(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """Lock an open file if nobody else has; False if another process has, None if there are no locks here."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return None
+    return True

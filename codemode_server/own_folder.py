@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codemode_server import untrusted_files
+from codemode_server.file_lock import try_lock
 
 _LOCK = "lock"
 _TRIES = 5
@@ -46,7 +47,7 @@ class OwnFolder:
                 lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except FileNotFoundError:
                 continue  # taken for a leftover before it had its lock
-            if _lock_is_had(lock) is not False and _is_there(lock, path):
+            if try_lock(lock) is not False and _is_there(lock, path):
                 return cls(path, lock)
             os.close(lock)
         raise FileNotFoundError(f"each new folder in {parent} is removed at once")
@@ -54,7 +55,8 @@ class OwnFolder:
     def remove(self) -> None:
         """Remove it with everything in it; what can't be removed is left to a later process."""
         untrusted_files.empty(self.path, besides=_LOCK)
-        self.remove_if_empty()
+        if not self.remove_if_empty():
+            self.release()
 
     def remove_if_empty(self) -> bool:
         """Remove it unless something is in it; gives whether it is gone."""
@@ -97,7 +99,7 @@ def _taken_over(path: Path) -> OwnFolder | None:
         return None
     except OSError:
         return None
-    if _lock_is_had(lock) is True and _is_there(lock, path):
+    if try_lock(lock) is True and _is_there(lock, path):
         return OwnFolder(path, lock)
     os.close(lock)
     return None
@@ -112,21 +114,3 @@ def _is_there(lock: int, path: Path) -> bool:
     with suppress(OSError):
         return os.path.samestat(os.fstat(lock), (path / _LOCK).lstat())
     return False
-
-
-def _lock_is_had(lock: int) -> bool | None:
-    """Lock an open file; False if another process has it, None if there are no locks here."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:
-        return None
-    return True

@@ -91,3 +91,15 @@ def test_it_is_removed_when_it_is_empty_and_stays_when_it_is_not(tmp_path: Path)
     (own.path / "file").unlink()
     assert own.remove_if_empty()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_could_not_be_removed_is_left_to_a_later_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OwnFolder.make(tmp_path)
+    (own.path / "file").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("codemode_server.untrusted_files.remove_entry", lambda entry: False)
+        own.remove()
+    assert (own.path / "file").exists(), "control"
+    (found,) = abandoned(tmp_path)
+    found.remove()
+    assert list(tmp_path.iterdir()) == []

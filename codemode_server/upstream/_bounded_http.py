@@ -25,6 +25,7 @@ from codemode_server.off_loop import LARGE_BYTES, run_large
 from codemode_server.upstream._messages import (
     BoundedBytes,
     Unread,
+    dropped,
     first_fields,
     is_nested_deeper,
     parse_line,
@@ -72,11 +73,13 @@ class LargeResults:
         self._waiting[token] = result
         return {_STANDS_FOR: token}
 
-    def take(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result that this one stands for, or the same."""
-        found = self._waiting.pop(result[_STANDS_FOR], None) if isinstance(result.get(_STANDS_FOR), str) else None
-        if found is None:
+    def take(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """The result that this one stands for, or the same; None if that was dropped."""
+        if not isinstance(result.get(_STANDS_FOR), str):
             return result
+        found = self._waiting.pop(result[_STANDS_FOR], None)
+        if found is None:
+            return None
         taken, self._taken = self._taken, anyio.Event()
         taken.set()
         return found
@@ -97,7 +100,11 @@ class Restored:
         item: SessionMessage | Exception = await self._stream.receive()
         message = getattr(item, "message", None)
         if isinstance(result := getattr(message, "result", None), dict):
-            message.result = self._large.take(result)  # type: ignore[union-attr]
+            found = self._large.take(result)
+            if found is None:
+                item.message = dropped(message.id)  # type: ignore[union-attr]
+            else:
+                message.result = found  # type: ignore[union-attr]
         return item
 
     async def aclose(self) -> None:

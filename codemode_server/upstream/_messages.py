@@ -134,6 +134,11 @@ def too_large(request_id: int | str, most: int) -> JSONRPCError:
     return _refusal(request_id, TOO_LARGE, why)
 
 
+def dropped(request_id: int | str) -> JSONRPCError:
+    """The error for a call whose answer was not read in time."""
+    return _refusal(request_id, TOO_LARGE, "dropped, since other large results came meanwhile; ask for less at a time")
+
+
 def is_nested_deeper(value: Any, most: int) -> bool:
     """Whether a JSON value is nested more than `most` deep."""
     level = [value]

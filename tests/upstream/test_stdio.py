@@ -157,7 +157,8 @@ def test_a_value_is_read_as_json_reads_it(value: bytes) -> None:
 
 @pytest.mark.parametrize("value", [b"01", b"1.", b"[1,]", b"nan", b'"\x01"', b"1" * 5_000])
 def test_a_value_that_json_refuses_is_refused(value: bytes) -> None:
-    assert parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}") == ()
+    (message,) = parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}")
+    assert message.error.message == "not valid JSON"  # type: ignore[union-attr]
 
 
 async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(kit: Kit, tmp_path: Path) -> None:

@@ -10,15 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 
-from codemode_server import __version__
-from codemode_server.config import load
+from codemode_server import __version__, field_names, json_size, logs, redaction
+from codemode_server.config import load, secrecy
+from codemode_server.front import http, http_token
+from codemode_server.gateway import gateway, ledger
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.wasm import component
+from codemode_server.search import habits
+from codemode_server.storage import listing_store, reserve, upkeep
+from codemode_server.upstream import _listing, _messages
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+SECURITY = " ".join((ROOT / "docs" / "security.md").read_text().split())
+MIB, KIB = 2**20, 2**10
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
@@ -65,6 +75,45 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
     (entry,) = json.loads(blocks(README, "json")[2])["mcpServers"].values()
     (address,) = re.findall(r"^\| `codemode-server serve --http (\S+)`", README, flags=re.MULTILINE)
     assert entry == {"type": "http", "url": f"http://{address}/mcp", "headers": {"Authorization": "Bearer TOKEN"}}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "numbers"),
+    [
+        (r"depth \((\d+)\) and values \(([\d,]+),", (frames.MAX_DEPTH, json_size.MAX_VALUES)),
+        (r"never less than (\d+) MiB", (_messages.MAX_MESSAGE_BYTES // MIB,)),
+        (r"more than ([\d,]+) values or nested more than (\d+) deep", (json_size.MAX_VALUES, _messages.MAX_DEPTH)),
+        (r"the first ([\d,]+), and (\d+) MiB", (_listing.MAX_TOOLS, _listing.MAX_LISTING_CHARACTERS // MIB)),
+        (r"a list of more than (\d+) MiB is not stored", (listing_store.MAX_LISTING_CHARACTERS // MIB,)),
+        (r"What has fewer than (\d+) characters", (secrecy.MIN_LENGTH,)),
+        (r"than (\d+) characters, or fewer than (\d+) if all", (secrecy._SAFE_LENGTH, secrecy._SAFE_DIGITS)),
+        (r"more than (\d+) different arguments", (gateway.MOST_GUESSES,)),
+        (r"at most (\d+) KiB of a call's arguments", (redaction.MAX_PAYLOAD_BYTES // KIB,)),
+        (
+            r"(\d+) KiB of a program and (\d+) KiB of an error",
+            (ledger.MAX_CODE_CHARACTERS // KIB, ledger.MAX_ERROR_CHARACTERS // KIB),
+        ),
+        (r"not used for (\d+) days or more", (min(cache.days for cache in upkeep.CACHES),)),
+        (r"not used for (\d+) days at most", (component._UNUSED_SECONDS / 86_400,)),
+        (r"holds (\d+) MiB in reserve", (reserve.SIZE_BYTES // MIB,)),
+        (r"filled again when (\d+) MiB are free", (reserve._FREE_BYTES // MIB,)),
+        (r"and for (\d+) tools at most", (habits._MOST_AT_ONCE,)),
+        (r"at most (\d+) words and (\d+) characters", (field_names._MAX_WORDS, field_names._MAX_CHARACTERS)),
+        (r"The token is (\d+) random bytes", (http_token._BYTES,)),
+        (r"no request within (\d+) seconds; of more than (\d+)", (http.HEADER_SECONDS, http.MAX_CONNECTIONS)),
+        (r"at most (\d+) MiB with ([\d,]+) JSON", (http.MAX_BODY_BYTES // MIB, http.MAX_BODY_VALUES)),
+        (r"its body (\d+) seconds", (http.BODY_SECONDS,)),
+        (
+            r"at most (\d+) sessions; idle ones end after (\d+) minutes",
+            (http.MAX_SESSIONS, DEFAULT_SESSION_IDLE_TIMEOUT / 60),
+        ),
+        (r"log (\d+) records a minute, all together (\d+)", (logs._MOST_OF_ONE_PLACE, logs._MOST_OF_ALL)),
+        (r"the files have (\d+) MiB together", (logs._FILE_BYTES * (1 + logs._OLD_FILES) // MIB,)),
+    ],
+)
+def test_the_bounds_in_the_page_on_security_are_those_of_the_code(phrase: str, numbers: tuple[float, ...]) -> None:
+    (found,) = re.finditer(phrase, SECURITY)
+    assert tuple(float(number.replace(",", "")) for number in found.groups()) == numbers
 
 
 def test_the_example_of_the_configuration_loads(tmp_path: Path) -> None:

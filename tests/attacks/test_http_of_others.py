@@ -66,6 +66,16 @@ async def test_what_is_printed_for_others_to_read_holds_no_token(tmp_path: Path)
         assert served.token not in printed
 
 
+@pytest.mark.slow
+def test_sessions_beyond_the_bound_are_refused(tmp_path: Path) -> None:
+    with serving(configuration(tmp_path, {})) as served:
+        answers = [
+            asked(served, "initialize", HANDSHAKE, Authorization=served.headers["Authorization"])[0]
+            for _ in range(http.MAX_SESSIONS + 1)
+        ]
+        assert answers == [200] * http.MAX_SESSIONS + [503]
+
+
 @needs_proc
 async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(tmp_path: Path) -> None:
     with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:

@@ -59,6 +59,21 @@ def test_a_file_of_a_folder_is_used_once_it_is_trusted_and_not_before(project: P
     assert servers(project) == []
 
 
+def test_the_workspace_command_removes_nothing_for_a_file_that_is_not_trusted(project: Path) -> None:
+    """Its `state.dir` could name any folder of the person's, in which a `workspaces/default` would be emptied."""
+    target = project / "state" / "workspaces" / "default" / "file"
+    target.parent.mkdir(parents=True)
+    target.write_text("x")
+    (project / "upstream.yaml").write_text("state: {dir: state}\n")
+    command = [sys.executable, "-m", "codemode_server", "workspace", "clean", "--yes"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
+    assert target.exists()
+    trust(examine(project))
+    subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
+    assert not target.exists(), "control: of a trusted one it does"
+
+
 def test_the_user_s_own_file_is_used_in_place_of_one_that_is_not_trusted(project: Path) -> None:
     user_file().parent.mkdir(parents=True)
     user_file().write_text("servers: {mine: {command: x}}")

@@ -5,12 +5,16 @@ Every attack has beside it what an honest program can do in the same place."""
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codemode_server.sandbox.backend import Ending, SandboxBackend
-from tests.attacks.kit import temporary_folders
+from tests.attacks.kit import temporary_folders, workers
 from tests.sandbox.lab import Lab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,6 +48,39 @@ async def test_only_its_own_folders_are_there(lab: Lab) -> None:
     found = await lab.value(code)
     assert set(found) <= {"/", "/tmp", "/workspace"}
     assert found["/tmp"] == found["/workspace"] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at open files in /proc")
+async def test_the_workers_open_files_are_its_code_and_the_programs_folders(
+    lab: Lab, beside: Path, workspace: Path
+) -> None:
+    """An open file of the host's would be within reach of a program that has broken out of wasmtime."""
+    with (beside / "open.txt").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        assert str(beside / "open.txt") in open_files(os.getpid()), "control: this process has it"
+        for pid in workers():
+            os.kill(pid, signal.SIGKILL)  # so that the next one is started from a process that has the file open
+        program = "import os, time\nopen('/workspace/begun', 'w').close()\nwhile not os.path.exists('/workspace/end'): time.sleep(0.02)"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lab.value, program)
+            with anyio.fail_after(20):
+                while not (workspace / "begun").exists():
+                    await anyio.sleep(0.02)
+            found = [files for files in map(open_files, workers()) if str(workspace) in files]
+            (workspace / "end").touch()
+    (files,) = found
+    (code, scratch) = files - {str(workspace)}
+    assert {Path(code).suffix, Path(scratch).suffix} == {".cwasm", ""}
+    assert Path(scratch if code.endswith(".cwasm") else code).name.startswith("tmp-")
+
+
+def open_files(pid: int) -> set[str]:
+    """The paths of the files and folders that a process has open; pipes and the like have none."""
+    found = set()
+    for descriptor in (Path("/proc") / str(pid) / "fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that reads this very folder
+            found.add(str(descriptor.readlink()))
+    return {path for path in found if path.startswith("/")}
 
 
 async def test_without_a_workspace_there_is_none(backend: SandboxBackend) -> None:

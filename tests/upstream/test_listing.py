@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from codemode_server.model import Effect, ToolDefinition
+from codemode_server.redaction import Redactor
 from codemode_server.settings import ToolFilter
 from codemode_server.upstream._link import Answer
 from codemode_server.upstream._listing import describe_server, effect_of, list_tools, select
@@ -30,6 +31,19 @@ async def test_one_off_schema_tool_costs_only_itself(kit: Kit) -> None:
             "tool 'huge'",
         ]
         assert (await pool.call_tool("s", "a", {})).value == "ok"
+
+
+async def test_a_tool_whose_name_holds_a_secret_is_left_out() -> None:
+    """Masked, it could not be called; the others are listed masked."""
+    secret = "hunter2-hunter2"
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("plain", f"get_{secret}")]
+
+    async def page(_: str | None) -> Answer:
+        return Answer({"tools": [*tools, {"name": "told", "description": secret, "inputSchema": {"type": "object"}}]})
+
+    found = await list_tools(page, refuse_schema=lambda _: None, redact=Redactor([secret]).value)
+    assert [(tool.name, tool.description) for tool in found.tools] == [("plain", ""), ("told", "***")]
+    assert found.problems == ("tool 'get_***': its name holds a secret of the configuration",)
 
 
 async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> None:

@@ -260,17 +260,17 @@ class LimitSettings(_Section):
     calls_in_flight: Number = Field(default=16, ge=1, le=256)
     """Calls of one program on their way at once; more wait for their turn."""
     call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
-    """Size of one call's arguments, and of its result, as JSON, bytes."""
+    """Size of one call's arguments, and of its result, as JSON, bytes; either has at most 500,000 values as well."""
     value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
-    """Size of the value a program returns, as JSON, bytes."""
+    """Size of the value a program returns, as JSON, bytes; it has at most 500,000 values as well."""
     programs: Number = Field(default=4, ge=1, le=64)
     """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
     takes the last place while it has another, so that no session holds up the rest."""
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
     workspace_mb: Number = Field(default=256, ge=1)
-    """Files under /workspace, MiB; and, apart from them, under /tmp. What a program adds to /workspace beyond it is
-    removed when the program has ended; deleting works however much it holds."""
+    """Files under /workspace, MiB; and, counted by themselves, under /tmp. A program that passes it is ended, and what
+    it added to /workspace beyond it is removed. Deleting works however much there is."""
 
 
 class LangfuseSettings(_Section):
@@ -383,8 +383,8 @@ class StateSettings(_Section):
     """What is kept between runs, and where."""
 
     dir: str | None = None
-    """Folder of the database and the workspaces; relative to the configuration file. It must be yours, and nobody else
-    may be able to write to a folder above it. Default: the user's data folder."""
+    """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must be
+    yours, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     """Whose workspace programs see as /workspace."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
@@ -393,12 +393,13 @@ class StateSettings(_Section):
     """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
     which are removed when the product ends."""
     record_days: Number = Field(default=90, ge=0, le=36_500)
-    """How long executions and their calls are kept in the database, days; 0 for ever."""
+    """How long executions and their calls stay in the database, days. 0: for ever."""
     record_mb: Number = Field(default=256, ge=0, le=1_048_576)
-    """How much they may take there, MiB; beyond it the oldest are deleted. 0 for no bound."""
+    """How much executions and their calls may take in the database, MiB; beyond it the oldest are deleted. 0: no
+    bound."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
-    """If the database is damaged: `refuse` to start and say so, or `set_aside`: rename it and go on with a new one. A
-    full disk, a lock or a missing permission is no damage."""
+    """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
+    one. A full disk, a lock or a missing permission is no damage."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
 

@@ -241,12 +241,18 @@ class _HttpListener:
         """Opened before anything else, so that a port that is taken ends the command with a message."""
         from codemode_server.front import http_token
 
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
-            listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            if os.name == "posix":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
+            # token is there.
+            token = http_token.token(is_new=new_token)
+            listener.listen()
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
-        token = http_token.token(is_new=new_token)  # not before: whoever serves on that port goes on with the old one
         # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(listener, token, http_token.token_file())

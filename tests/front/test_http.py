@@ -12,7 +12,8 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from codemode_server.front import http
+from codemode_server.front import http, http_token
+from codemode_server.serve import _HttpListener
 
 TOKEN = "t" * 43
 GET = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -231,3 +232,20 @@ async def test_a_request_that_is_served_is_not_cut_off_by_many_connections(monke
         assert status(await answer(served, b"ab")) == 200
         for stream in flood:
             await stream.aclose()
+
+
+def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for the port reads the token next."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = free.getsockname()
+
+    def token(*, is_new: bool) -> str:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=5)
+        return TOKEN
+
+    monkeypatch.setattr(http_token, "token", token)
+    opened = _HttpListener.open(*address, new_token=False)
+    with opened.socket:
+        assert opened.token == TOKEN
+        socket.create_connection(address, timeout=5).close()  # control

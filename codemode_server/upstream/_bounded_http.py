@@ -26,6 +26,7 @@ from codemode_server.upstream._messages import (
     BoundedBytes,
     Unread,
     dropped,
+    encoded_again,
     first_fields,
     is_nested_deeper,
     parse_line,
@@ -140,8 +141,13 @@ class Bounds:
         # The bytes are decoded by a response of its own, so that what is counted is what takes memory.
         sent = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=response.stream)
         request_id = _id_of(response.request) if self._answers_in_posts else None
+        is_refused = _is_encoded_again(response)
+        if is_refused:
+            del sent.headers["content-encoding"]
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/event-stream":
+        if is_refused:
+            pieces = _refused_encoding(kind == "text/event-stream", request_id)
+        elif kind == "text/event-stream":
             pieces = self._events(sent, request_id)
         elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
             pieces = self._answer(sent, request_id)
@@ -345,6 +351,20 @@ def _is_deep(data: bytearray) -> bool:
         return True
     except ValueError:
         return False
+
+
+def _is_encoded_again(response: httpx2.Response) -> bool:
+    """Whether the body has several content codings. One makes at most a thousand bytes of each, with turns for others
+    between; several make much work of a few kilobytes, at one go if nothing comes out at the end."""
+    codings = response.headers.get_list("content-encoding", split_commas=True)
+    return sum(coding.strip().lower() not in ("", "identity") for coding in codings) > 1
+
+
+async def _refused_encoding(is_stream: bool, request_id: int | str | None) -> AsyncGenerator[bytes]:
+    """In place of a body that is not decoded."""
+    if request_id is not None:
+        said = _encoded(encoded_again(request_id))
+        yield b"data: " + said + b"\n\n" if is_stream else said
 
 
 def _encoded(message: JSONRPCMessage) -> bytes:

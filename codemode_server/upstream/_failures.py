@@ -11,7 +11,7 @@ from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, Upstre
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import is_broken_off, is_end
-from codemode_server.upstream._messages import NO_JSON, TOO_DEEP, TOO_LARGE
+from codemode_server.upstream._messages import NOT_TAKEN, TOO_LARGE
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
@@ -99,7 +99,7 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
         SessionExpired: connect again and repeat the call.
     """
     message = str(error.message)
-    if error.code in (TOO_LARGE, TOO_DEEP, NO_JSON):
+    if error.code in NOT_TAKEN:
         kind = ResultTooLarge if error.code == TOO_LARGE else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     if message.startswith(_UNREADABLE):

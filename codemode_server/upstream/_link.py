@@ -18,7 +18,7 @@ import anyio
 
 from codemode_server.model import JsonSchema, ToolDefinition
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.upstream._messages import NO_JSON, TOO_DEEP, TOO_LARGE
+from codemode_server.upstream._messages import NOT_TAKEN
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -182,7 +182,7 @@ class Link:
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
                 return Answer({"tools": []})
-            if error.code in (TOO_LARGE, TOO_DEEP, NO_JSON):
+            if error.code in NOT_TAKEN:
                 raise MCPError(error.code, f"its list of tools is {error.message.partition(';')[0]}") from error
             raise
 

@@ -30,7 +30,9 @@ its stub shows: one tool that is nested deep must not cost the others."""
 TOO_LARGE = -32_098
 TOO_DEEP = -32_097
 NO_JSON = -32_096
+ENCODED_AGAIN = -32_095
 """Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
+NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, ENCODED_AGAIN})
 _MAX_BATCH = 1_000
 _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
@@ -137,6 +139,11 @@ def too_large(request_id: int | str, most: int) -> JSONRPCError:
 def dropped(request_id: int | str) -> JSONRPCError:
     """The error for a call whose answer was not read in time."""
     return _refusal(request_id, TOO_LARGE, "dropped, since other large results came meanwhile; ask for less at a time")
+
+
+def encoded_again(request_id: int | str) -> JSONRPCError:
+    """The error for a call whose answer has several content codings, which is not decoded."""
+    return _refusal(request_id, ENCODED_AGAIN, "compressed more than once, which is not accepted")
 
 
 def is_nested_deeper(value: Any, most: int) -> bool:

@@ -80,6 +80,8 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("http", {"form": "events", "what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
     ("http", {"form": "endless"}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "gzip", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
+    ("http", {"form": "gzip of nothing", "size": 10 * MIB}, ToolFailed, "compressed more than once"),
+    ("http", {"form": "gzip of nothing", "size": 10 * MIB, "what": "events"}, ToolFailed, "compressed more than once"),
     ("http", {"form": "error"}, UpstreamUnavailable, "HTTP 500"),
     ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "events", "what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),

@@ -12,6 +12,7 @@ import gzip
 import json
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -125,12 +126,12 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         arguments = (message.get("params") or {}).get("arguments") or {}
-        form = arguments.get("form", "json")
-        is_error, is_events = form == "error", form.startswith("events")
+        form, what = arguments.get("form", "json"), arguments.get("what")
+        is_error, is_events = form == "error", form.startswith("events") or what == "events"
         self.send_response(500 if is_error else 200)
         self.send_header("Content-Type", "text/event-stream" if is_events else "application/json")
         if form.startswith("gzip"):
-            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Encoding", ", ".join(["gzip"] * (3 if form == "gzip of nothing" else 1)))
         self.send_header("Connection", "close")
         self.end_headers()
         try:
@@ -151,8 +152,13 @@ class Handler(BaseHTTPRequestHandler):
             case "gzip of it":
                 yield gzip.compress(response(message).encode())
             case "gzip":
-                # gzip of gzip would be refused; one level makes a thousand of each byte.
+                # One level makes a thousand of each byte.
                 yield gzip.compress(head + b"x" * size + b'"]}}')
+            case "gzip of nothing":  # at three levels, and at the end millions of empty blocks
+                packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+                middle = [packer.compress(b"\x1f\x8b\x08" + bytes(6) + b"\xff")]
+                middle += [packer.compress(b"\0\0\0\xff\xff" * PIECE) for _ in range(size // (5 * PIECE))]
+                yield gzip.compress(b"".join([*middle, packer.flush()]))
             case "events":
                 yield b"event: message\ndata: " + response(message).encode() + b"\n\n"
             case "events in lines":

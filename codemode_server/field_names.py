@@ -21,6 +21,12 @@ _MAX_DECLARED_CHARACTERS = 50
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
 _LABEL = re.compile(r"[^\W\d][\w ()%#&/+.'-]*")
+_LOOKS_LIKE_OTHERS = re.compile(
+    r"[\u115f\u1160\u3164\uff01-\uff5e\uffa0\U0001d400-\U0001d7ff]"
+    r"|[A-Za-z\u00c0-\u024f][\u0370-\u052f]|[\u0370-\u052f][A-Za-z\u00c0-\u024f]"
+)
+"""Letters that are not seen, letters in other forms, and Greek or Cyrillic ones within a Latin word: an instruction can
+be written with them that no list of words meets."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W_]")
 """`user`, `Id` and `URL` of `userIdURL`."""
 _CREDENTIAL = re.compile(
@@ -77,7 +83,12 @@ def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
 
 
 def _is_short(key: str) -> bool:
-    if len(key) > _MAX_CHARACTERS or _CREDENTIAL.match(key) or len(_UNSPACED.findall(key)) > _MAX_UNSPACED:
+    if (
+        _LOOKS_LIKE_OTHERS.search(key)
+        or len(key) > _MAX_CHARACTERS
+        or _CREDENTIAL.match(key)
+        or len(_UNSPACED.findall(key)) > _MAX_UNSPACED
+    ):
         return False
     words = _words(key)
     if len(words) > _MAX_WORDS:

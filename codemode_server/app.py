@@ -33,6 +33,7 @@ from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.model import Session, Skill
+from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.ladder import Choice, Sandbox, choose
 from codemode_server.search.answer import search_tools
@@ -172,6 +173,7 @@ class App:
         """A running product. It connects and starts processes once the host has had its first answer (or `connect` is
         called), and ends all of them on leaving."""
         return_large_blocks()
+        switch_threads_often()
         app = await anyio.to_thread.run_sync(cls, loaded, last_run)
         app._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
         try:

@@ -9,6 +9,7 @@ times as long as parsing takes.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -23,6 +24,7 @@ _MAX_PAUSE_SECONDS = 0.1
 """A pause takes as long as the work before it, but at most so long: a small program ends in that time."""
 _MIN_PAUSE_SECONDS = 0.01
 """Shorter ones are left out; so much work holds up nobody."""
+_SWITCH_SECONDS = 0.001
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -49,6 +51,14 @@ class _Turns:
 
 
 _turns: RunVar[_Turns] = RunVar("codemode_server.off_loop")
+
+
+def switch_threads_often() -> None:
+    """Set how long a thread that computes may keep the event loop waiting, each time that it has something to do.
+
+    A program of a moment takes some twenty turns of the loop; Python's 5 ms add up to a tenth of a second.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.off_loop import LARGE_BYTES, is_large, run_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_large, run_sized, switch_threads_often
 
 
 @pytest.mark.parametrize("value", [None, 1, "x" * 1000, {}, {"a": [1, 2, {"b": "c"}]}, [{"id": n} for n in range(300)]])
@@ -79,3 +80,12 @@ async def test_large_work_leaves_a_pause_to_others_before_the_next() -> None:
     await run_large(first)
     await run_large(second)
     assert begins - ends >= took / 2
+
+
+def test_a_thread_that_computes_keeps_the_loop_waiting_for_a_millisecond_at_a_time() -> None:
+    before = sys.getswitchinterval()
+    try:
+        switch_threads_often()
+        assert sys.getswitchinterval() == pytest.approx(0.001)
+    finally:
+        sys.setswitchinterval(before)

@@ -390,7 +390,7 @@ async def test_a_loop_that_may_be_meant_is_not_reported(code: str) -> None:
 
 
 def test_loops_within_loops_take_no_time_that_grows_with_their_square() -> None:
-    """A hostile program of 2,700 characters is looked at on the event loop, one of 44,000 in a thread."""
+    """A hostile program of 2,000 characters is looked at on the event loop, larger ones in a thread."""
 
     def seconds(loops: int) -> float:
         code = f"from servers.shop import find\nr = find()\n[0 {'for x in r ' * loops}]"

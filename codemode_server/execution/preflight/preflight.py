@@ -3,6 +3,7 @@ result."""
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
@@ -29,8 +30,12 @@ Strictness = Literal["errors", "warnings", "none"]
 _Made = TypeVar("_Made")
 _MOST_TOLD = 5
 _MOST_LOOKED_AT = 100
-_LARGE = 8 * 1024
-"""Characters."""
+_LARGE = 2 * 1024
+"""Characters; a program of this size holds the event loop up for about 10 ms."""
+_MAX_BROKEN = 8 * 1024
+"""Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
+_PATIENCE_SECONDS = 2.0
+"""For the checks of other large programs; then a program runs unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class Preflight:
         self._checker = checker
         self._why_no_skill = why_no_skill
         self._tasks: TaskGroup | None = None
+        self._turn = anyio.Lock()
+        """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
+        tree the garbage collector."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Preflight]:
@@ -114,17 +122,30 @@ class Preflight:
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure))
 
     async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
+        if "servers" in code or "codemode" in code or "client" in code:
+            await self._listed()
+        if len(code) <= _LARGE:
+            return await self._found(code, importable, last_result)
+        with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
+            await self._turn.acquire()
+        if patience.cancelled_caught:
+            logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
+            return []
+        try:
+            return await self._found(code, importable, last_result)
+        finally:
+            self._turn.release()
+
+    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
         from codemode_server.execution.preflight.reading import read
 
         is_large = len(code) > _LARGE
         reading = await _worked(is_large, read, code)
-        if reading is None and ("servers" not in code or is_large):
+        if reading is None and ("servers" not in code or len(code) > _MAX_BROKEN):
             return []
-        if "servers" in code or "codemode" in code or "client" in code:
-            await self._listed()
         catalog = self._catalog()
         if reading is None:
-            return await anyio.to_thread.run_sync(_syntax_findings, code, catalog)
+            return await _worked(True, _syntax_findings, code, catalog)
         own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
@@ -153,7 +174,19 @@ class Preflight:
 
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
     """What is large is worked on in a thread, so that other programs go on meanwhile."""
-    return await anyio.to_thread.run_sync(work, *arguments) if is_large else work(*arguments)
+    return await anyio.to_thread.run_sync(_without_collection, work, *arguments) if is_large else work(*arguments)
+
+
+def _without_collection(work: Callable[..., _Made], *arguments: Any) -> _Made:
+    """Do it without the garbage collector, which goes through all of a large syntax tree and lets no thread run
+    meanwhile. A tree has no cycles, so nothing of it is left for the collector."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return work(*arguments)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:

@@ -6,9 +6,15 @@ import ast
 import textwrap
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
+MAX_NODES = 20_000
+"""Programs with more nodes are not checked: formatted code has one for 4 to 8 characters, the densest for 2."""
+_BEFORE_A_NODE = ",;\n([{<>="
+"""Outside of strings and comments each is followed by a node or more, so that most programs with too many are known
+before they are parsed, which no other thread can interrupt."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 EXITS = ("exit", "quit", "_exit")
@@ -21,7 +27,9 @@ class Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = tree = parsed(text)
-        self.nodes = list(ast.walk(tree))
+        self.nodes = list(islice(ast.walk(tree), MAX_NODES + 1))
+        if len(self.nodes) > MAX_NODES:
+            raise ValueError("the program has too many parts to be checked")
         self.parents = {child: parent for parent in self.nodes for child in ast.iter_child_nodes(parent)}
 
     @property
@@ -49,7 +57,7 @@ class Reading:
 
 def read(code: str) -> Reading | None:
     """The program, or None for one that can't be read here: the guest, whose Python is newer, tells what is wrong."""
-    if len(code) > MAX_CHARACTERS:
+    if len(code) > MAX_CHARACTERS or sum(map(code.count, _BEFORE_A_NODE)) > MAX_NODES:
         return None
     try:
         return Reading(text_of(code))

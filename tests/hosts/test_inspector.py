@@ -146,7 +146,7 @@ def test_the_readme_gives_every_host_the_same_command() -> None:
 
 
 def _readme_block(word: str) -> str:
-    """The one fenced block of the README with this word in it."""
+    """The one fenced block of the README with this word in it that starts the product."""
     blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    (block,) = [block for block in blocks if word in block]
+    (block,) = [block for block in blocks if word in block and '"command"' in block]
     return str(block)

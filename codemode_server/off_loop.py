@@ -43,7 +43,7 @@ class _Turns:
             await anyio.sleep(max(0.0, self._pause_ends - anyio.current_time()))
             began = anyio.current_time()
             try:
-                return await anyio.to_thread.run_sync(_without_collector, function, args, limiter=self._thread)
+                return await anyio.to_thread.run_sync(without_collector, function, *args, limiter=self._thread)
             finally:
                 now = anyio.current_time()
                 pause = min(now - began, _MAX_PAUSE_SECONDS)
@@ -70,7 +70,8 @@ async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
     return await turns.run(function, *args)
 
 
-def _without_collector(function: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
+def without_collector(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Call `function` with the garbage collector off, for work that makes a large tree without cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -397,7 +397,7 @@ class Gateway:
             glimpses.of_reply(reply, redactor),
             payload(reply.value, self._payloads, redactor),
             errand.failure(reply.value),
-            errand.error_text(reply, self._redactor()),
+            errand.error_text(reply, redactor),
         )
 
     def _judge(self, errand: Errand) -> Verdict:

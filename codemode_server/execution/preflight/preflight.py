@@ -3,7 +3,6 @@ result."""
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.gateway.received import ResultKey
+from codemode_server.off_loop import without_collector
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.execution.preflight.checker import Diagnostic, TypeChecker
@@ -174,19 +174,7 @@ class Preflight:
 
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
     """What is large is worked on in a thread, so that other programs go on meanwhile."""
-    return await anyio.to_thread.run_sync(_without_collection, work, *arguments) if is_large else work(*arguments)
-
-
-def _without_collection(work: Callable[..., _Made], *arguments: Any) -> _Made:
-    """Do it without the garbage collector, which goes through all of a large syntax tree and lets no thread run
-    meanwhile. A tree has no cycles, so nothing of it is left for the collector."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return work(*arguments)
-    finally:
-        if was_enabled:
-            gc.enable()
+    return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
 
 
 def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:

@@ -85,6 +85,30 @@ sum(await asyncio.gather(*[both(n) for n in range(40)]))
     assert await lab.value(code, calls_in_flight=4) == 780
 
 
+@pytest.mark.parametrize(("seconds", "made"), [(0.1, 2), (30, 10)])
+async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_is_not_made(
+    lab: Lab, seconds: float, made: int
+) -> None:
+    class Slow(Tools):
+        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+            await anyio.sleep(0.3)
+            return Reply(arguments)
+
+    tools = Slow()
+    code = f"""
+import asyncio
+{ECHO}
+try:
+    async with asyncio.timeout({seconds}):
+        await asyncio.gather(*[echo(n=n) for n in range(10)])
+except TimeoutError:
+    pass
+echo(n="last")["n"]
+"""
+    assert await lab.value(code, tools, calls_in_flight=2) == "last"
+    assert len(tools.calls) == made + 1
+
+
 async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) -> None:
     class Deep(Tools):
         async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:

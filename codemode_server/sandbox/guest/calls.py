@@ -213,7 +213,7 @@ class Calls:
         origin = _Origin(self, server)
 
         def settle(answer: Future[Any]) -> None:
-            if result.done():
+            if result.done() or answer.cancelled():
                 return
             try:
                 value, encoding = answer.result()
@@ -222,7 +222,12 @@ class Calls:
             except Refused as refusal:
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
 
+        def drop(result: Future[Any]) -> None:
+            if result.cancelled():
+                answer.cancel()  # a call that still waits for its turn is not made
+
         answer.add_done_callback(settle)
+        result.add_done_callback(drop)
         return result
 
     def give(self, future: Future[Any], title: str, frame: FrameType | None) -> Any:

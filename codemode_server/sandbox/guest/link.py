@@ -185,6 +185,8 @@ class Link:
             return
         window = self._questions if self._questions.is_open() else self._calls
         request = window.waiting.popleft()
+        if not request.future.set_running_or_notify_cancel():
+            return  # whoever asked was cancelled while it waited, so nothing must happen any more
         self._last_id += 1  # here, since ids have to grow
         window.unanswered[self._last_id] = len(request.body)
         self._waiting[self._last_id] = request.future

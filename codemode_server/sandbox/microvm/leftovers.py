@@ -72,16 +72,17 @@ class Run:
         from microsandbox.errors import MicrosandboxError
 
         dead = await anyio.to_thread.run_sync(lambda: list(abandoned(self._runs, digits=_DIGITS)))
-        count = 0
+        count, are_gone = 0, False
         try:
             if dead:
                 names = [box.name for box in (await Sandbox.list()).sandboxes]
                 for name in names:
                     if any(name.startswith(f"{_PREFIX}{run.path.name}-") for run in dead):
                         count += await destroy(name, None)
+            are_gone = True
         except MicrosandboxError as error:
             _log.warning("microVMs that an earlier run left could not be cleaned up: %s", error)
         finally:
-            for run in dead:
-                run.remove()  # next to nothing is in it
+            for run in dead:  # else the folder stays, to tell the next run of its machines
+                run.remove() if are_gone else run.release()
         return count

@@ -190,9 +190,25 @@ def _scan(here: int, levels: list[_Level]) -> Iterator[Entry]:
 
 def _moved(here: int, name: str) -> int:
     """The descriptor of a folder in `here`, which is closed."""
+    _give_access(here, name)
     there = os.open(name, _FOLDER, dir_fd=here)
     os.close(here)
     return there
+
+
+def _give_access(here: int, name: str) -> None:
+    """Let the owner read and write a folder of this user's that a program has closed, so that what is in it counts and
+    can be removed. Never through a link: the folder is opened first, which needs no permission of its own."""
+    if not hasattr(os, "O_PATH") or os.geteuid() == 0:
+        return
+    with suppress(OSError):
+        found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+        try:
+            status = os.fstat(found)
+            if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
+                os.chmod(f"/proc/self/fd/{found}", stat.S_IMODE(status.st_mode) | 0o700)  # noqa: PTH101
+        finally:
+            os.close(found)
 
 
 def _back(here: int, folder: Path, levels: list[_Level]) -> int:

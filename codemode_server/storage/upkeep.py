@@ -252,7 +252,8 @@ def _too_much(database: Database, most: int) -> float | None:
         (total,) = connection.execute(f"SELECT SUM(bytes) {settled}").fetchone()
         if (total or 0) <= most:
             return None
-        newest_first = f"SELECT settled_at, COALESCE(bytes, 0) {settled} ORDER BY settled_at DESC"
+        # The newest stays, however large: no program can have the record of itself deleted.
+        newest_first = f"SELECT settled_at, COALESCE(bytes, 0) {settled} ORDER BY settled_at DESC LIMIT -1 OFFSET 1"
         return _beyond(connection.execute(newest_first), most * 9 // 10)
 
 

@@ -155,12 +155,11 @@ class Product:
                 },
             )
         deadline = time.monotonic() + _START_SECONDS
-        token_file = data / "codemode-server" / "http-token"  # made at the first start, once the port is open
-        while not (self._is_listening() and token_file.exists()):
+        while not self._is_listening():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise NoAnswer(f"the product did not start: {self.log.read_text()[-2_000:]}")
             time.sleep(0.02)
-        self.token = token_file.read_text().strip()
+        self.token = (data / "codemode-server" / "http-token").read_text().strip()
 
     def stop(self) -> int:
         """End it as a person does, or by force where that does not help; gives its exit code."""

@@ -90,13 +90,8 @@ class Served:
         return f"http://127.0.0.1:{self.port}/mcp"
 
     @property
-    def token_file(self) -> Path:
-        """Made at the first start, once the port is open."""
-        return self.data / "codemode-server" / "http-token"
-
-    @property
     def token(self) -> str:
-        return self.token_file.read_text().strip()
+        return (self.data / "codemode-server" / "http-token").read_text().strip()
 
     @property
     def headers(self) -> dict[str, str]:
@@ -119,10 +114,9 @@ def serving(config: Path, *more: str) -> Iterator[Served]:
             stderr=stderr,
         )
     try:
-        served = Served(process, port, data)
-        until(lambda: process.poll() is not None or (_listens(port) and served.token_file.exists()))
+        until(lambda: process.poll() is not None or _listens(port))
         assert process.poll() is None, errors.read_text()
-        yield served
+        yield Served(process, port, data)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

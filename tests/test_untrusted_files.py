@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -38,6 +41,33 @@ def test_folders_deeper_than_any_path_are_measured_and_removed(tmp_path: Path) -
     assert used_bytes(folder, PLENTY) == 2_001 * LEAST_PER_ENTRY
     remove(folder)
     assert not folder.exists()
+
+
+AS_THE_OWNER = """
+import os, sys
+from pathlib import Path
+from codemode_server.untrusted_files import empty, used_bytes
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+folder = Path(sys.argv[1])
+closed = folder / "open" / "closed"
+closed.mkdir(parents=True)
+(closed / "large").write_bytes(bytes(10**6))
+closed.chmod(0)
+(folder / "open").chmod(0o500)
+print(used_bytes(folder, 10**12) > 10**6)
+empty(folder)
+print(os.listdir(folder))
+"""
+
+
+def test_folders_that_their_owner_has_closed_are_measured_and_removed() -> None:
+    """By a user who is not root, whom a closed folder keeps out."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        command = [sys.executable, "-c", AS_THE_OWNER, folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["True", "[]"], "")
 
 
 def test_measuring_ends_once_there_is_enough(tmp_path: Path) -> None:

@@ -199,6 +199,15 @@ class TestBySize:
         assert pages * 4096 < 4 * 2**20
         assert (tmp_path / f"{FILE_NAME}").stat().st_size < 4.5 * 2**20
 
+    def test_the_newest_execution_stays_however_large(self, tmp_path: Path) -> None:
+        record(tmp_path, "old", calls=10, size=16_000)
+        record(tmp_path, "large", calls=200, size=16_000)
+        keep(tmp_path, Retention(0, 2 * 2**20))
+        assert "large" in names(tmp_path)
+        record(tmp_path, "newer", calls=1, size=16_000)
+        keep(tmp_path, Retention(0, 2 * 2**20))
+        assert names(tmp_path) == ["newer"], "control: once it is not the newest, it goes"
+
     def test_a_record_that_is_small_enough_stays_whole(self, tmp_path: Path) -> None:
         record(tmp_path, "x1", "x2", calls=10, size=16_000)
         keep(tmp_path, Retention(90, 2 * 2**20))

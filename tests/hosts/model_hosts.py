@@ -203,7 +203,7 @@ MODEL_HOSTS = [
     ),
     ModelHost(
         "opencode",
-        ("opencode-*-baseline/bin/opencode", "opencode-*/bin/opencode"),
+        ("opencode-linux-x64-baseline/bin/opencode",),
         _opencode,
         ("run", "--model", "scripted/scripted", PROMPT),
     ),

@@ -19,6 +19,7 @@
         ├── CallRefused        refused by the permissions
         ├── UpstreamUnavailable  the server is not connected
         ├── CallTimedOut       sent, and not answered in time
+        ├── ResultTooLarge     answered with more than may be taken
         └── ToolFailed         answered by the upstream with an error
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
@@ -181,6 +182,6 @@ class ToolFailed(CallError):
 
 
 class ResultTooLarge(CallError):
-    """Raised for a result that is too large to be taken; whether the tool acted is for its result to say."""
+    """Raised for a result that is too large to be taken; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_large"

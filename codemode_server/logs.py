@@ -103,7 +103,10 @@ class _PrivateFile(RotatingFileHandler):
 
 
 def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
-    """Send the log of this process to stderr (warnings and worse) and to `folder`/codemode.log (1 MiB, 3 files)."""
+    """Send the log of this process to stderr (warnings and worse) and to `folder`/codemode.log.
+
+    A file of 1 MiB is renamed, and a new one begun; the last three of these stay.
+    """
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)

@@ -94,7 +94,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
             (ledger.MAX_CODE_CHARACTERS // KIB, ledger.MAX_ERROR_CHARACTERS // KIB),
         ),
         (r"not used for (\d+) days or more", (min(cache.days for cache in upkeep.CACHES),)),
-        (r"not used for (\d+) days at most", (component._UNUSED_SECONDS / 86_400,)),
+        (r"not used for (\d+) days \(for one", (component._UNUSED_SECONDS / 86_400,)),
         (r"holds (\d+) MiB in reserve", (reserve.SIZE_BYTES // MIB,)),
         (r"filled again when (\d+) MiB are free", (reserve._FREE_BYTES // MIB,)),
         (r"and for (\d+) tools at most", (habits._MOST_AT_ONCE,)),

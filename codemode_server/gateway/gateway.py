@@ -1,4 +1,4 @@
-"""The one way to an upstream: check, judge, record, forward, settle.
+"""The one way to an upstream: judge, record, check, forward, settle.
 
 `call` is all there is; `read` is a call as well, of a resource that a result of the same execution links to.
 Nothing in a call's frame says who calls: the `Caller` is bound to the sandbox's channel by the executor, and counts its
@@ -368,7 +368,8 @@ class Gateway:
                 *(caller.execution_id, MOST_GUESSES, errand.server.name, errand.name),
             )
             raise ExecutionError(
-                f"the program was ended: it sent a secret of the configuration in more than {MOST_GUESSES} calls"
+                f"the program was ended: it sent a secret of the configuration in more than {MOST_GUESSES} calls "
+                "with different arguments"
             )
 
     async def _forward(self, caller: Caller, sent: Sent) -> Reply:

@@ -21,7 +21,7 @@ _MAX_DECLARED_CHARACTERS = 50
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _FIELD_NAME = re.compile(r"[^\W\d][\w.-]*|[$@][^\W\d][\w.-]*")
 _LABEL = re.compile(r"[^\W\d][\w ()%#&/+.'-]*")
-_LOOKS_LIKE_OTHERS = re.compile(
+_LOOKALIKE_LETTERS = re.compile(
     r"[\u115f\u1160\u3164\uff01-\uff5e\uffa0\U0001d400-\U0001d7ff]"
     r"|[A-Za-z\u00c0-\u024f][\u0370-\u052f]|[\u0370-\u052f][A-Za-z\u00c0-\u024f]"
 )
@@ -42,14 +42,14 @@ _ENDS_AS_A_FILE_OR_HOST = re.compile(
     r"|py|js|ts|tsx|jsx|md|txt|json|yaml|yml|html|css|csv|pdf|png|jpg|jpeg|gif|svg|xml|toml|ini|sh|go|rs|java|c|h|cpp"
     r"|rb|php|sql|db|log|lock|zip|gz|docx?|xlsx?|pptx?))"
 )
-_SPEAKS_TO_A_READER = frozenset({"disregard", "jailbreak", "obey", "please", "you", "yourself"})
-_TELLS_TO = frozenset({"ignore", "override", "bypass", "follow", "forget", "reveal", "execute", "important", "urgent"})
+_ADDRESS_THE_READER = frozenset({"disregard", "jailbreak", "obey", "please", "you", "yourself"})
+_COMMANDS = frozenset({"ignore", "override", "bypass", "follow", "forget", "reveal", "execute", "important", "urgent"})
 # fmt: off
-_WHAT = frozenset({
+_OBJECTS_OF_COMMANDS = frozenset({
     "above", "all", "approval", "assistant", "everything", "instruction", "instructions", "permission", "permissions",
     "policy", "previous", "prior", "prompt", "prompts", "rule", "rules", "safety", "system", "user",
 })
-_OF_A_SENTENCE = frozenset({
+_WORDS_OF_SENTENCES = frozenset({
     "always", "i", "it", "must", "never", "should", "that", "the", "these", "they", "this", "was", "we", "were", "will",
 })
 # fmt: on
@@ -58,14 +58,14 @@ _OF_A_SENTENCE = frozenset({
 def is_field_name(key: str) -> bool:
     """Whether a key reads like the name of a field that someone chose: an identifier of at most 4 words and 32
     characters, and no id, date, address, path, file, credential or instruction."""
-    return _is_short(key) and _reads_like(_FIELD_NAME, key) and not _is_told(_words(key))
+    return _is_short(key) and _reads_like(_FIELD_NAME, key) and not _is_instruction(_words(key))
 
 
 def is_label(key: str) -> bool:
     """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
     words = _words(key)
-    is_sentence = ". " in key or not _OF_A_SENTENCE.isdisjoint(words)
-    return _is_short(key) and _reads_like(_LABEL, key) and not is_sentence and not _is_told(words)
+    is_sentence = ". " in key or not _WORDS_OF_SENTENCES.isdisjoint(words)
+    return _is_short(key) and _reads_like(_LABEL, key) and not is_sentence and not _is_instruction(words)
 
 
 def is_declared_name(key: str) -> bool:
@@ -84,7 +84,7 @@ def _reads_like(pattern: re.Pattern[str], key: str) -> bool:
 
 def _is_short(key: str) -> bool:
     if (
-        _LOOKS_LIKE_OTHERS.search(key)
+        _LOOKALIKE_LETTERS.search(key)
         or len(key) > _MAX_CHARACTERS
         or _CREDENTIAL.match(key)
         or len(_UNSPACED.findall(key)) > _MAX_UNSPACED
@@ -96,12 +96,13 @@ def _is_short(key: str) -> bool:
     return not any(len(word) > _MAX_WORD_CHARACTERS or _RANDOM.search(word) for word in words)
 
 
-def _is_told(words: list[str]) -> bool:
+def _is_instruction(words: list[str]) -> bool:
     """Whether they are an instruction: `ignore_previous_instructions`, but not `ignore_case` or `system_prompt`."""
     known = set(words)
     if len(words) < 2:
         return False
-    return not known.isdisjoint(_SPEAKS_TO_A_READER) or not (known.isdisjoint(_TELLS_TO) or known.isdisjoint(_WHAT))
+    is_command = not known.isdisjoint(_COMMANDS) and not known.isdisjoint(_OBJECTS_OF_COMMANDS)
+    return is_command or not known.isdisjoint(_ADDRESS_THE_READER)
 
 
 def _words(key: str) -> list[str]:

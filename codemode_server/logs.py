@@ -29,13 +29,13 @@ _FILE_BYTES = 1 << 20
 _OLD_FILES = 3
 _MAX_EXCEPTION_LINES = 200
 _PERIOD_SECONDS = 60.0
-_MOST_OF_ONE_PLACE = 30
+_MAX_RECORDS_OF_A_LINE = 30
 """Records of one line of source in a period."""
-_MOST_OF_ALL = 600
+_MAX_RECORDS = 600
 """Records of all lines of source in a period."""
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """One line for each record, masked and escaped."""
 
     def __init__(self, redactor: Callable[[], Redactor], format_: str) -> None:
@@ -63,7 +63,7 @@ class _Lines(logging.Formatter):
 _NOTE = "codemode_note"
 
 
-class Bounded(logging.Filter):
+class RateLimit(logging.Filter):
     """Lets through a bounded number of records in a period, of one line of source and of all, and counts the rest.
 
     By the line of source, since a message can hold what somebody else chose.
@@ -73,7 +73,7 @@ class Bounded(logging.Filter):
         super().__init__()
         self._clock = clock
         self._began = clock()
-        self._of_place: dict[tuple[str, int], int] = {}
+        self._counts: dict[tuple[str, int], int] = {}
         self._passed = self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -81,14 +81,14 @@ class Bounded(logging.Filter):
         if (now := self._clock()) - self._began >= _PERIOD_SECONDS:
             if self._left_out:
                 note = f" [before this, {self._left_out:,} more lines were left out of the log]"
-            self._began, self._of_place, self._passed, self._left_out = now, {}, 0, 0
+            self._began, self._counts, self._passed, self._left_out = now, {}, 0, 0
         place = (record.pathname, record.lineno)
-        count = self._of_place[place] = self._of_place.get(place, 0) + 1
-        if count > _MOST_OF_ONE_PLACE or self._passed >= _MOST_OF_ALL:
+        count = self._counts[place] = self._counts.get(place, 0) + 1
+        if count > _MAX_RECORDS_OF_A_LINE or self._passed >= _MAX_RECORDS:
             self._left_out += 1
             return False
         self._passed += 1
-        if count == _MOST_OF_ONE_PLACE:
+        if count == _MAX_RECORDS_OF_A_LINE:
             note += f" [more like this are left out for up to {_PERIOD_SECONDS:g} seconds]"
         setattr(record, _NOTE, note)
         return True
@@ -113,7 +113,7 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
     root.setLevel(logging.INFO)
     to_person = logging.StreamHandler(sys.stderr)
     to_person.setLevel(logging.WARNING)
-    _add(to_person, _Lines(redactor, "codemode-server: %(message)s"))
+    _add(to_person, _LineFormatter(redactor, "codemode-server: %(message)s"))
     # Libraries tell every request and every rejected line at INFO and WARNING; what matters of it, we say ourselves.
     for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -127,10 +127,10 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
     except (OSError, NotPrivate) as error:
         root.warning("no log file in %s: %s", folder, error)
         return
-    _add(to_file, _Lines(redactor, _FORMAT))
+    _add(to_file, _LineFormatter(redactor, _FORMAT))
 
 
-def _add(handler: logging.Handler, lines: _Lines) -> None:
+def _add(handler: logging.Handler, lines: _LineFormatter) -> None:
     handler.setFormatter(lines)
-    handler.addFilter(Bounded())
+    handler.addFilter(RateLimit())
     logging.getLogger().addHandler(handler)

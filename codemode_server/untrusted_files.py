@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-LEAST_PER_ENTRY = 4_096
+MIN_ENTRY_BYTES = 4_096
 """Bytes that even an empty file or folder takes of a disk."""
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ALLOCATED_AHEAD = 64 * 2**10
@@ -55,7 +55,7 @@ class Entry:
     @property
     def size(self) -> int:
         """Bytes it takes of the quota."""
-        return max(LEAST_PER_ENTRY, content_size(self.status))
+        return max(MIN_ENTRY_BYTES, content_size(self.status))
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ def counted_bytes(entry: Entry, names: Counter[int]) -> int:
     if entry.status.st_nlink > 1 and not entry.is_folder:
         names[entry.status.st_ino] += 1
         if names[entry.status.st_ino] > 1:
-            return LEAST_PER_ENTRY
+            return MIN_ENTRY_BYTES
     return entry.size
 
 

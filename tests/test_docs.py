@@ -87,7 +87,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"a list of more than (\d+) MiB is not stored", (listing_store.MAX_LISTING_CHARACTERS // MIB,)),
         (r"What has fewer than (\d+) characters", (secrecy.MIN_LENGTH,)),
         (r"than (\d+) characters, or fewer than (\d+) if all", (secrecy._SAFE_LENGTH, secrecy._SAFE_DIGITS)),
-        (r"more than (\d+) different arguments", (gateway.MOST_GUESSES,)),
+        (r"more than (\d+) different arguments", (gateway.MAX_GUESSES,)),
         (r"at most (\d+) KiB of a call's arguments", (redaction.MAX_PAYLOAD_BYTES // KIB,)),
         (
             r"(\d+) KiB of a program and (\d+) KiB of an error",
@@ -107,7 +107,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
             r"at most (\d+) sessions; idle ones end after (\d+) minutes",
             (http.MAX_SESSIONS, DEFAULT_SESSION_IDLE_TIMEOUT / 60),
         ),
-        (r"log (\d+) records a minute, all together (\d+)", (logs._MOST_OF_ONE_PLACE, logs._MOST_OF_ALL)),
+        (r"log (\d+) records a minute, all together (\d+)", (logs._MAX_RECORDS_OF_A_LINE, logs._MAX_RECORDS)),
         (r"the files have (\d+) MiB together", (logs._FILE_BYTES * (1 + logs._OLD_FILES) // MIB,)),
     ],
 )

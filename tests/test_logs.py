@@ -84,19 +84,19 @@ def test_one_place_logs_a_bounded_number_of_lines(log: Path) -> None:
 
 
 def test_stderr_is_bounded_as_the_file_is(log: Path) -> None:
-    bounded = [it for it in logging.getLogger().handlers if any(isinstance(f, logs.Bounded) for f in it.filters)]
+    bounded = [it for it in logging.getLogger().handlers if any(isinstance(f, logs.RateLimit) for f in it.filters)]
     assert [type(it).__name__ for it in bounded] == ["StreamHandler", "_PrivateFile"]
 
 
 def test_all_places_together_log_a_bounded_number_of_lines() -> None:
-    bounded = logs.Bounded(clock=lambda: 0.0)
+    bounded = logs.RateLimit(clock=lambda: 0.0)
     records = [logging.LogRecord("n", logging.ERROR, "file.py", place, "m", (), None) for place in range(10_000)]
     assert sum(map(bounded.filter, records)) == 600
 
 
 def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:
     now = 0.0
-    bounded = logs.Bounded(clock=lambda: now)
+    bounded = logs.RateLimit(clock=lambda: now)
 
     def record() -> logging.LogRecord:
         return logging.LogRecord("n", logging.ERROR, "file.py", 1, "m", (), None)
@@ -105,7 +105,7 @@ def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:
     now = 61.0
     after = record()
     assert bounded.filter(after)
-    formatted = logs._Lines(lambda: Redactor(frozenset()), "%(message)s").format(after)
+    formatted = logs._LineFormatter(lambda: Redactor(frozenset()), "%(message)s").format(after)
     assert formatted == "m [before this, 1,000 more lines were left out of the log]"
 
 

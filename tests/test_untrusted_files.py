@@ -9,7 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from codemode_server.untrusted_files import LEAST_PER_ENTRY, empty, remove, used_bytes, walk
+from codemode_server.untrusted_files import MIN_ENTRY_BYTES, empty, remove, used_bytes, walk
 
 PLENTY = 10**12
 
@@ -38,7 +38,7 @@ def test_folders_deeper_than_any_path_are_measured_and_removed(tmp_path: Path) -
     deepest = nest(folder, 2_000)
     os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=deepest))
     os.close(deepest)
-    assert used_bytes(folder, PLENTY) == 2_001 * LEAST_PER_ENTRY
+    assert used_bytes(folder, PLENTY) == 2_001 * MIN_ENTRY_BYTES
     remove(folder)
     assert not folder.exists()
 
@@ -81,7 +81,7 @@ def test_the_content_of_a_file_counts_once_whatever_the_number_of_its_names(tmp_
     (tmp_path / "one").write_bytes(bytes(10_000))
     for name in ("two", "three"):
         (tmp_path / name).hardlink_to(tmp_path / "one")
-    assert used_bytes(tmp_path, PLENTY) == 10_000 + 2 * LEAST_PER_ENTRY
+    assert used_bytes(tmp_path, PLENTY) == 10_000 + 2 * MIN_ENTRY_BYTES
 
 
 def test_a_file_with_holes_counts_as_long_as_it_is(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_a_link_points_at_is_neither_counted_nor_removed(tmp_path: Path) ->
     (folder / "folder").symlink_to(outside)
     (folder / "file").symlink_to(outside / "precious")
     (folder / "own").write_text("x")
-    assert used_bytes(folder, PLENTY) == 3 * LEAST_PER_ENTRY
+    assert used_bytes(folder, PLENTY) == 3 * MIN_ENTRY_BYTES
     empty(folder)
     assert list(folder.iterdir()) == [], "control: what is inside goes"
     assert (outside / "precious").stat().st_size == 10**6

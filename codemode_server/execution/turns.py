@@ -19,7 +19,7 @@ from codemode_server.errors import LimitExceeded
 from codemode_server.model import Session
 from codemode_server.settings import LimitSettings
 
-_ABOUT_SECONDS = 900.0
+_ACTIVE_SECONDS = 900.0
 """A session that has run nothing for so long has no place kept for it."""
 
 
@@ -67,7 +67,7 @@ class Turns:
         self._note_use(session)
         with anyio.move_on_after(limits.queue_seconds) as patience:
             self._queue.append(waiting)
-            self._tell_places()
+            self._report_places()
             try:
                 while not self._is_next(waiting, limits.programs):
                     on_wait()
@@ -94,29 +94,29 @@ class Turns:
         return left > 0 and next((one for one in self._order() if self._may_take(one, left)), None) is waiting
 
     def _may_take(self, waiting: _Waiting, left: int) -> bool:
-        return left > 1 or not self._running[waiting.session.session_id] or not self._are_others_about(waiting.session)
+        return left > 1 or not self._running[waiting.session.session_id] or not self._are_others_active(waiting.session)
 
     def _order(self) -> list[_Waiting]:
         return sorted(self._queue, key=lambda one: self._running[one.session.session_id])
 
-    def _are_others_about(self, session: Session) -> bool:
+    def _are_others_active(self, session: Session) -> bool:
         """Whether another session has run a program lately."""
         now = self._clock()
-        return any(now - used < _ABOUT_SECONDS for name, used in self._last_used.items() if name != session.session_id)
+        return any(now - used < _ACTIVE_SECONDS for name, used in self._last_used.items() if name != session.session_id)
 
     def _note_use(self, session: Session) -> None:
         if session.is_passing:
             return  # it ends with this request
         now = self._clock()
-        self._last_used = {name: used for name, used in self._last_used.items() if now - used < _ABOUT_SECONDS}
+        self._last_used = {name: used for name, used in self._last_used.items() if now - used < _ACTIVE_SECONDS}
         self._last_used[session.session_id] = now
 
-    def _tell_places(self) -> None:
+    def _report_places(self) -> None:
         for place, waiting in enumerate(self._order(), 1):
             waiting.on_place(QueuePlace(place, len(self._queue), self._running.total()))
 
     def _notify(self) -> None:
-        self._tell_places()
+        self._report_places()
         if self._changed is not None:
             self._changed.set()
             self._changed = None

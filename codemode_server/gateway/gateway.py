@@ -83,7 +83,7 @@ READ_RESOURCE = "read_resource"
 """The reading of a linked resource, as `permissions.rules` and reports name it."""
 _READ_METHOD = "resources/read"
 """Its name in the record: the protocol's method."""
-MOST_GUESSES = 20
+MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
 _MOST_LINKS = 10_000
 """Links that an execution keeps."""
@@ -168,7 +168,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ReplyDetails:
     """What is reported and recorded of a reply."""
 
     size: int = 0
@@ -315,7 +315,7 @@ class Gateway:
             try:
                 await self._admit(caller, sent, span)
                 reply = await self._forward(caller, sent)
-                seen = await run_sized(is_large(reply.value), self._look_at, sent.errand, reply)
+                details = await run_sized(is_large(reply.value), self._details_of, sent.errand, reply)
             except CallError as error:
                 message = self._redactor().text(str(error))
                 self._settle(caller, sent, span, status_of(error), error=message)
@@ -326,9 +326,9 @@ class Gateway:
             except anyio.get_cancelled_exc_class():
                 self._settle(caller, sent, span, CallStatus.CANCELLED, error="the program ended before the answer")
                 raise
-            status = CallStatus.SUCCEEDED if seen.failure is None else CallStatus.FAILED
-            self._settle(caller, sent, span, status, seen=seen, error=seen.failure)
-            return reply, seen.error_text
+            status = CallStatus.SUCCEEDED if details.failure is None else CallStatus.FAILED
+            self._settle(caller, sent, span, status, details=details, error=details.failure)
+            return reply, details.error_text
 
     async def _admit(self, caller: Caller, sent: Sent, span: Span) -> None:
         """Judge, record and check; what comes back from here without an error may be sent."""
@@ -361,14 +361,14 @@ class Gateway:
             return
         arguments = json.dumps(errand.arguments, sort_keys=True, default=str).encode(errors="surrogatepass")
         caller.guesses.add(hashlib.sha256(arguments).digest()[:16])
-        if len(caller.guesses) > MOST_GUESSES:
+        if len(caller.guesses) > MAX_GUESSES:
             logger.warning(
                 "%s: a program sent a secret of the configuration to tools in more than %d ways, the last time to "
                 "%s.%s, and was ended",
-                *(caller.execution_id, MOST_GUESSES, errand.server.name, errand.name),
+                *(caller.execution_id, MAX_GUESSES, errand.server.name, errand.name),
             )
             raise ExecutionError(
-                f"the program was ended: it sent a secret of the configuration in more than {MOST_GUESSES} calls "
+                f"the program was ended: it sent a secret of the configuration in more than {MAX_GUESSES} calls "
                 "with different arguments"
             )
 
@@ -389,10 +389,10 @@ class Gateway:
                     caller.links[errand.server.raw_name, known] = given
         return shown
 
-    def _look_at(self, errand: Errand, reply: Reply) -> _Seen:
+    def _details_of(self, errand: Errand, reply: Reply) -> _ReplyDetails:
         size, tokens = _size_of(reply.value)
         redactor = self._redactor()
-        return _Seen(
+        return _ReplyDetails(
             size,
             tokens,
             glimpses.of_reply(reply, redactor),
@@ -429,10 +429,10 @@ class Gateway:
         span: Span,
         status: CallStatus,
         *,
-        seen: _Seen = _Seen(),
+        details: _ReplyDetails = _ReplyDetails(),
         error: str | None = None,
     ) -> None:
-        size, tokens, kept = seen.size, seen.tokens, seen.kept
+        size, tokens, kept = details.size, details.tokens, details.kept
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
         redactor = self._redactor()
         caller.reports.append(
@@ -446,9 +446,9 @@ class Gateway:
                 tokens,
                 error,
                 arguments=glimpses.of_arguments(sent.errand.arguments, redactor),
-                result=seen.glimpse,
+                result=details.glimpse,
                 effect=sent.errand.effect,
-                has_error_text=seen.error_text is not None,
+                has_error_text=details.error_text is not None,
             )
         )
         told = error if self._payloads == "all" or error is None else status.value  # a message may hold values

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from codemode_server.text import one_line
 from codemode_server.untrusted_files import (
-    LEAST_PER_ENTRY,
+    MIN_ENTRY_BYTES,
     Entry,
     content_size,
     counted_bytes,
@@ -148,8 +148,8 @@ def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Remov
     excess = used_bytes(folder, _EVERYTHING) - allowed
     for entry in walk(folder) if excess > 0 else ():
         if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
-            removed.add(entry, LEAST_PER_ENTRY)
-            excess -= LEAST_PER_ENTRY
+            removed.add(entry, MIN_ENTRY_BYTES)
+            excess -= MIN_ENTRY_BYTES
             if excess <= 0:
                 break
 
@@ -178,7 +178,7 @@ class _Added:
         size = self._before.sizes.get(entry.status.st_ino)
         if size is None or self.is_further_name:
             return self._counted
-        return max(0, self._counted - max(LEAST_PER_ENTRY, size))
+        return max(0, self._counted - max(MIN_ENTRY_BYTES, size))
 
 
 def _newest(gains: Counter[int], excess: int) -> tuple[int, int]:

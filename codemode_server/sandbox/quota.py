@@ -30,8 +30,8 @@ from codemode_server.sandbox.channel import Channel
 from codemode_server.untrusted_files import used_bytes
 
 SETTING = "limits.workspace_mb"
-_EVERY_SECONDS = 0.1
-_MOST_ENTRIES = 250_000
+_INTERVAL_SECONDS = 0.1
+_MAX_ENTRIES = 250_000
 """Files and folders of a workspace; with more it can't be measured while a program waits."""
 
 
@@ -70,7 +70,7 @@ class Quota:
         self._program = program
         self._scratch = scratch
         self._quotas = quotas
-        self._most_bytes = program.limits.workspace_mb * 2**20
+        self._max_bytes = program.limits.workspace_mb * 2**20
         self._before = Contents()
         self._is_over = False
         self._others = 0
@@ -86,10 +86,10 @@ class Quota:
         if self._program.workspace is None:
             return
         try:
-            self._before = contents(self._program.workspace, _MOST_ENTRIES)
+            self._before = contents(self._program.workspace, _MAX_ENTRIES)
         except TooManyFiles:
             raise LimitExceeded(
-                f"/workspace holds more than {_MOST_ENTRIES:,} files and folders, too many to measure; "
+                f"/workspace holds more than {_MAX_ENTRIES:,} files and folders, too many to measure; "
                 "the user can remove some with `codemode-server workspace clean`",
                 setting=SETTING,
             ) from None
@@ -104,7 +104,7 @@ class Quota:
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await anyio.to_thread.run_sync(self._is_passed, self._scratch, self._most_bytes, holder)
+            self._is_over = await anyio.to_thread.run_sync(self._is_passed, self._scratch, self._max_bytes, holder)
         return outcome
 
     def exceed(self, channel: Channel) -> None:
@@ -123,7 +123,7 @@ class Quota:
             return
         with self._quotas.removing:
             if used_bytes(workspace, self._allowed) > self._allowed:
-                self._tell_others()
+                self._end_others()
                 self._is_over = True
                 remove_added(workspace, self._before, self._allowed, self._removed)
 
@@ -141,12 +141,12 @@ class Quota:
 
     @property
     def _allowed(self) -> int:
-        return max(self._most_bytes, self._before.used)
+        return max(self._max_bytes, self._before.used)
 
     @property
     def _message(self) -> str:
         most = f"{self._program.limits.workspace_mb} MiB"
-        if self._before.used > self._most_bytes:
+        if self._before.used > self._max_bytes:
             held = f"{self._before.used / 2**20:,.0f} MiB"
             return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
         return f"the program's files take more than {most}"
@@ -162,26 +162,26 @@ class Quota:
 
     async def _watch(self, channel: Channel, holder: int | None) -> None:
         """End the program when too much was written."""
-        pause = _EVERY_SECONDS
+        pause = _INTERVAL_SECONDS
         while True:
             await anyio.sleep(pause)
             began = time.monotonic()
             if self._is_over or await anyio.to_thread.run_sync(self._has_passed, holder):
                 self.exceed(channel)
                 return
-            pause = max(_EVERY_SECONDS, time.monotonic() - began)
+            pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
 
     def _has_passed(self, holder: int | None) -> bool:
         """Whether one of the folders holds more than it may."""
-        if self._scratch is not None and self._is_passed(self._scratch, self._most_bytes, holder):
+        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
             return True
         workspace = self._program.workspace
         if workspace is None or not self._is_passed(workspace, self._allowed, holder):
             return False
-        self._tell_others()
+        self._end_others()
         return True
 
-    def _tell_others(self) -> None:
+    def _end_others(self) -> None:
         """End the programs that use the same workspace: any of them may have filled it."""
         workspace = self._program.workspace
         others = [it for it in list(self._quotas.running) if it is not self and it._program.workspace == workspace]

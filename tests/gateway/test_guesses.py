@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codemode_server.errors import ExecutionError
-from codemode_server.gateway.gateway import MOST_GUESSES
+from codemode_server.gateway.gateway import MAX_GUESSES
 from tests.gateway.test_learning import SECRET, Product
 
 
@@ -29,7 +29,7 @@ async def test_many_different_guesses_end_the_program_and_the_person_is_told(
     product: Product, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ExecutionError, match="sent a secret of the configuration in more than 20 calls"):
-        await send(product, *(f"{number} {SECRET}" for number in range(MOST_GUESSES + 1)))
+        await send(product, *(f"{number} {SECRET}" for number in range(MAX_GUESSES + 1)))
     (record,) = [it for it in caplog.records if it.levelno == logging.WARNING]
     assert "git_hub.list_issues" in record.getMessage()
     assert SECRET not in record.getMessage()
@@ -37,14 +37,14 @@ async def test_many_different_guesses_end_the_program_and_the_person_is_told(
 
 async def test_the_same_argument_may_be_sent_as_often_as_it_takes(product: Product) -> None:
     """A positive control: a program that pages with an argument that happens to hold one."""
-    await send(product, *[SECRET] * 3 * MOST_GUESSES)
+    await send(product, *[SECRET] * 3 * MAX_GUESSES)
 
 
 async def test_other_arguments_are_not_counted(product: Product) -> None:
     """A positive control."""
-    await send(product, *(f"{number} {SECRET[:-1]}" for number in range(3 * MOST_GUESSES)))
+    await send(product, *(f"{number} {SECRET[:-1]}" for number in range(3 * MAX_GUESSES)))
 
 
 async def test_programs_are_counted_one_by_one(product: Product) -> None:
     for _ in range(2):
-        await send(product, *(f"{number} {SECRET}" for number in range(MOST_GUESSES)))
+        await send(product, *(f"{number} {SECRET}" for number in range(MAX_GUESSES)))

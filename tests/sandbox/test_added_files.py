@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
-from codemode_server.untrusted_files import LEAST_PER_ENTRY, used_bytes
+from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 
 MB = 2**20
 EVERYTHING = 10**12
@@ -112,8 +112,8 @@ def test_many_empty_files_and_folders_are_removed(folder: Path) -> None:
     for number in range(60):
         (folder / "old" / f"file{number}").touch()
         (folder / f"folder{number}" / "below").mkdir(parents=True)
-    trim(folder, before, 10 * LEAST_PER_ENTRY)
-    assert used_bytes(folder, EVERYTHING) <= 10 * LEAST_PER_ENTRY + (folder / "old").stat().st_size
+    trim(folder, before, 10 * MIN_ENTRY_BYTES)
+    assert used_bytes(folder, EVERYTHING) <= 10 * MIN_ENTRY_BYTES + (folder / "old").stat().st_size
     assert (folder / "old").exists()
 
 
@@ -130,7 +130,7 @@ def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:
     os.close(file)
     os.close(here)
     assert trim(folder, before, 2 * MB).count == 1
-    assert used_bytes(folder, EVERYTHING) == 400 * LEAST_PER_ENTRY
+    assert used_bytes(folder, EVERYTHING) == 400 * MIN_ENTRY_BYTES
     trim(folder, before, MB)
     assert used_bytes(folder, EVERYTHING) <= MB
 
@@ -142,7 +142,7 @@ def test_further_names_of_a_file_are_removed_and_the_file_stays(folder: Path) ->
     (folder / "sub").mkdir()
     for number in range(50):
         (folder / "sub" / str(number)).hardlink_to(folder / "old")
-    trim(folder, before, before.used + 10 * LEAST_PER_ENTRY)
+    trim(folder, before, before.used + 10 * MIN_ENTRY_BYTES)
     names = [path for path in folder.rglob("*") if path.is_file()]
     assert len(names) == 2 + 9
     assert all(path.stat().st_size == MB for path in names)
@@ -176,7 +176,7 @@ def test_nothing_outside_is_touched(folder: Path, tmp_path: Path, attack: Callab
     before = contents(folder, 100)
     attack(folder, outside)
     write(folder / "new", 2 * MB)
-    trim(folder, before, LEAST_PER_ENTRY)
+    trim(folder, before, MIN_ENTRY_BYTES)
     assert "new" not in sizes(folder), "control: something is removed"
     assert sizes(outside) == {"precious": 2 * MB}
 

@@ -22,7 +22,7 @@ from codemode_server.model import ExecutionId
 from codemode_server.sandbox.backend import Ending, Limits, Program
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.backend import WasmBackend
-from codemode_server.untrusted_files import LEAST_PER_ENTRY, used_bytes
+from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")
@@ -244,7 +244,7 @@ def test_each_entry_counts_at_least_what_a_disk_gives_it(tmp_path: Path) -> None
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"x" * 10_000)
     (tmp_path / "link").symlink_to("/")
-    assert used_bytes(tmp_path, 10**9) == 10_000 + 2 * LEAST_PER_ENTRY
+    assert used_bytes(tmp_path, 10**9) == 10_000 + 2 * MIN_ENTRY_BYTES
 
 
 def is_alive(pid: int) -> bool:

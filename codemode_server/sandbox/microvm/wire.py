@@ -19,9 +19,9 @@ DATA, CONTROL, RECEIVED = 0, 1, 2
 _PACKET = 64 * 2**10
 _WINDOW = 256 * 2**10
 """Bytes of data on their way to the keeper unanswered, at most."""
-_MOST_WAITING = 256 * 2**10
+_MAX_WAITING_BYTES = 256 * 2**10
 """Limit for the program's bytes in flight; an honest keeper has no more."""
-_MOST_MESSAGES = 16
+_MAX_MESSAGES = 16
 """Limit for messages that nobody has heard yet; an honest keeper says one at a time."""
 _ACKNOWLEDGE = 32 * 2**10
 _HEADER = struct.Struct(">BI")
@@ -155,7 +155,7 @@ class Wire:
         if kind == DATA:
             if not self.is_program_over:
                 self.data += data
-                self.is_broken = self.is_broken or len(self.data) > _MOST_WAITING
+                self.is_broken = self.is_broken or len(self.data) > _MAX_WAITING_BYTES
         elif kind == RECEIVED:
             self.window += int.from_bytes(data, "big")
         else:
@@ -167,7 +167,7 @@ class Wire:
                     self.gone = message
                 case "ready" | "ended":
                     self._messages.append(message)
-                    self.is_broken = self.is_broken or len(self._messages) > _MOST_MESSAGES
+                    self.is_broken = self.is_broken or len(self._messages) > _MAX_MESSAGES
                 case _:
                     self.is_broken = True
 

@@ -31,9 +31,9 @@ from codemode_server.sandbox.wasm import build
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
 _UNUSED_SECONDS = 30 * 86_400.0
-_MOST_KEPT = 10
+_MAX_FILES = 10
 _IN_USE_SECONDS = 86_400.0
-"""Of more than that many, those used within a day are kept as well: products that run may start workers from them."""
+"""Of more than `_MAX_FILES`, those used within a day stay as well: products that run may start workers from them."""
 
 
 def cache_folder() -> Path:
@@ -160,7 +160,7 @@ def _forget_unused(folder: Path, used: Path) -> None:
     """Remove the native code of other versions and processors that was not used for long; it has 50 MB each."""
     newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
     for number, path in enumerate(newest_first):
-        longest = _UNUSED_SECONDS if number < _MOST_KEPT else _IN_USE_SECONDS
+        longest = _UNUSED_SECONDS if number < _MAX_FILES else _IN_USE_SECONDS
         if path != used and _used_at(path) < time.time() - longest:
             path.unlink()
             _digest_path(path).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ message is cut off.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import secrets
@@ -27,6 +28,7 @@ from codemode_server.upstream._messages import (
     Unread,
     dropped,
     encoded_again,
+    encoded_wrongly,
     first_fields,
     is_nested_deeper,
     parse_line,
@@ -47,6 +49,7 @@ _WAIT_S = 10.0
 _PIECE_BYTES = 64 * 2**10
 _MAX_LINES = 200
 """Lines read before others have their turn: a millisecond's work."""
+_MAX_CODING_CHARACTERS = 50
 _MAX_FIELD_BYTES = 4 * 2**10
 """Longest id and type of an event."""
 _MAX_MCP_DEPTH = 190
@@ -145,12 +148,13 @@ class Bounds:
         if is_refused:
             del sent.headers["content-encoding"]
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_stream = kind == "text/event-stream"
         if is_refused:
-            pieces = _refused_encoding(kind == "text/event-stream", request_id)
-        elif kind == "text/event-stream":
-            pieces = self._events(sent, request_id)
+            pieces = _refused_encoding(is_stream, request_id)
+        elif is_stream:
+            pieces = _up_to_mistake(self._events(sent, request_id), sent, request_id, is_stream=True)
         elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
-            pieces = self._answer(sent, request_id)
+            pieces = _up_to_mistake(self._answer(sent, request_id), sent, request_id, is_stream=False)
         else:
             pieces = _beginning(sent)
         for name in ("content-encoding", "content-length"):
@@ -334,11 +338,12 @@ async def _few_lines(sent: httpx2.Response) -> AsyncGenerator[bytes]:
 async def _beginning(sent: httpx2.Response) -> AsyncGenerator[bytes]:
     """A body that is no message: pages of proxies, mostly. What is long is cut off."""
     left = LARGE_BYTES
-    async for piece in _pieces(sent):
-        yield piece[:left]
-        left -= len(piece)
-        if left <= 0:
-            return
+    with contextlib.suppress(httpx2.DecodingError):
+        async for piece in _pieces(sent):
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
 
 
 def _is_deep(data: bytearray) -> bool:
@@ -363,8 +368,27 @@ def _is_encoded_again(response: httpx2.Response) -> bool:
 async def _refused_encoding(is_stream: bool, request_id: int | str | None) -> AsyncGenerator[bytes]:
     """In place of a body that is not decoded."""
     if request_id is not None:
-        said = _encoded(encoded_again(request_id))
-        yield b"data: " + said + b"\n\n" if is_stream else said
+        yield _as_body(encoded_again(request_id), is_stream=is_stream)
+
+
+async def _up_to_mistake(
+    pieces: AsyncGenerator[bytes], sent: httpx2.Response, request_id: int | str | None, *, is_stream: bool
+) -> AsyncGenerator[bytes]:
+    """`pieces`, and the error of their call where the body is not in the content coding that its header names."""
+    try:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+    except httpx2.DecodingError:
+        if request_id is None:
+            raise
+        coding = sent.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
+        yield _as_body(encoded_wrongly(request_id, coding), is_stream=is_stream)
+
+
+def _as_body(message: JSONRPCMessage, *, is_stream: bool) -> bytes:
+    """A message as a body, or as an event of one."""
+    return b"data: " + _encoded(message) + b"\n\n" if is_stream else _encoded(message)
 
 
 def _encoded(message: JSONRPCMessage) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
-from codemode_server.upstream._link import is_broken_off, is_end
+from codemode_server.upstream._link import LIST_IS, is_broken_off, is_end
 from codemode_server.upstream._messages import NOT_TAKEN, TOO_LARGE
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
@@ -69,6 +69,8 @@ def why_not_connected(
         text = f"can't be started: {cause.strerror or cause}"
     elif settings.url is not None and str(cause).startswith(_UNREADABLE):
         text = f"{origin(settings.url)} answered with something that is not a valid JSON-RPC message"
+    elif getattr(cause, "code", None) in NOT_TAKEN and not str(cause).startswith(LIST_IS):
+        text = f"its answer to the handshake is {str(cause).partition(';')[0]}"
     elif settings.url is not None and refused and (hasattr(cause, "code") or hasattr(cause, "response")):
         text = f"{origin(settings.url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], settings)}"
     elif settings.url is not None and not hasattr(cause, "code"):

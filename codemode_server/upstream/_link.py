@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _READ_S = 5.0
 """How long a large result that is being read keeps the next message waiting: they must not pile up in memory."""
+LIST_IS = "its list of tools is "
+"""How the message begins of a list that was not taken."""
 _MAX_INSTRUCTIONS_CHARACTERS = 100_000
 T = TypeVar("T")
 
@@ -183,7 +185,7 @@ class Link:
             if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
                 return Answer({"tools": []})
             if error.code in NOT_TAKEN:
-                raise MCPError(error.code, f"its list of tools is {error.message.partition(';')[0]}") from error
+                raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
             raise
 
     def refuse_schema(self, schema: JsonSchema) -> str | None:

@@ -31,8 +31,9 @@ TOO_LARGE = -32_098
 TOO_DEEP = -32_097
 NO_JSON = -32_096
 ENCODED_AGAIN = -32_095
+ENCODED_WRONGLY = -32_094
 """Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
-NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, ENCODED_AGAIN})
+NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, ENCODED_AGAIN, ENCODED_WRONGLY})
 _MAX_BATCH = 1_000
 _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
@@ -144,6 +145,12 @@ def dropped(request_id: int | str) -> JSONRPCError:
 def encoded_again(request_id: int | str) -> JSONRPCError:
     """The error for a call whose answer has several content codings, which is not decoded."""
     return _refusal(request_id, ENCODED_AGAIN, "compressed more than once, which is not accepted")
+
+
+def encoded_wrongly(request_id: int | str, coding: str) -> JSONRPCError:
+    """The error for a call whose answer is not in the content coding that its header names."""
+    why = f"not valid {coding}, which its Content-Encoding header says it is: the server or a proxy is at fault"
+    return _refusal(request_id, ENCODED_WRONGLY, why)
 
 
 def is_nested_deeper(value: Any, most: int) -> bool:

@@ -82,6 +82,10 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("http", {"form": "gzip", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "gzip of nothing", "size": 10 * MIB}, ToolFailed, "compressed more than once"),
     ("http", {"form": "gzip of nothing", "size": 10 * MIB, "what": "events"}, ToolFailed, "compressed more than once"),
+    ("http", {"form": "gzip in name only"}, ToolFailed, "is not valid gzip, which its Content-Encoding header says"),
+    ("http", {"form": "gzip in name only", "what": "events"}, ToolFailed, "is not valid gzip, which its Content-"),
+    ("http", {"form": "gzip in name only", "what": "error"}, UpstreamUnavailable, "HTTP 500"),
+    ("http", {"form": "gzip with a mistake", "what": "rows", "size": MIB}, ToolFailed, "is not valid gzip, which"),
     ("http", {"form": "error"}, UpstreamUnavailable, "HTTP 500"),
     ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "events", "what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
@@ -219,6 +223,14 @@ async def test_a_handshake_that_is_no_json_is_said_to_be_that(kit: Kit) -> None:
             found = kit.listing(pool, "s")
     assert found.state is UpstreamState.FAILED
     assert (found.error or "").endswith(" answered with something that is not a valid JSON-RPC message")
+
+
+async def test_a_handshake_in_another_encoding_than_it_says_is_said_to_be_that(kit: Kit) -> None:
+    with upstream("http", "0", "0", "gzip in name only") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            found = kit.listing(pool, "s")
+    assert found.state is UpstreamState.FAILED
+    assert (found.error or "").startswith("its answer to the handshake is not valid gzip, which its Content-Encoding")
 
 
 async def test_a_listing_that_is_too_long_to_read_leaves_the_tools_as_they_were(kit: Kit) -> None:

@@ -1,6 +1,7 @@
 """An upstream whose answers are too much: `flooding.py stdio`, or `flooding.py http` which prints its port.
 
-`flooding.py stdio TOOLS SIZE WHAT` lists many tools from the beginning; with `broken` its handshake is no JSON.
+`flooding.py stdio TOOLS SIZE WHAT` lists many tools from the beginning; with `broken` its handshake is no JSON, with
+`gzip in name only` no gzip.
 
 `act(what, size, form)` answers with about `size` bytes: `what` says of what they are made, and `form` how HTTP sends
 them. `list_of(tools, size, what)` decides what is listed from then on. Standard library only.
@@ -127,7 +128,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         arguments = (message.get("params") or {}).get("arguments") or {}
         form, what = arguments.get("form", "json"), arguments.get("what")
-        is_error, is_events = form == "error", form.startswith("events") or what == "events"
+        if message["method"] == "initialize" and LISTED["what"].startswith("gzip"):
+            form = LISTED["what"]
+        is_error, is_events = form == "error" or what == "error", form.startswith("events") or what == "events"
         self.send_response(500 if is_error else 200)
         self.send_header("Content-Type", "text/event-stream" if is_events else "application/json")
         if form.startswith("gzip"):
@@ -154,6 +157,11 @@ class Handler(BaseHTTPRequestHandler):
             case "gzip":
                 # One level makes a thousand of each byte.
                 yield gzip.compress(head + b"x" * size + b'"]}}')
+            case "gzip in name only":
+                yield response(message).encode()
+            case "gzip with a mistake":
+                packed = gzip.compress(response(message).encode())
+                yield packed[:12] + b"\xff" * len(packed[12:])
             case "gzip of nothing":  # at three levels, and at the end millions of empty blocks
                 packer = zlib.compressobj(9, zlib.DEFLATED, 31)
                 middle = [packer.compress(b"\x1f\x8b\x08" + bytes(6) + b"\xff")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,36 @@ def test_a_state_folder_that_another_user_made_is_not_used(tmp_path: Path) -> No
     assert f"chown 0 {tmp_path / 'state'}".encode() in done.stderr
     assert b"state.dir in upstream.yaml" in done.stderr
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_a_state_folder_that_others_can_exchange_is_not_used(tmp_path: Path) -> None:
+    """Who may write to the folder above can put a folder of their own in its place."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    path = configuration(tmp_path, hostile(tmp_path, "plain"), state={"dir": str(shared / "state")})
+    done = served(path)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr, done.stderr.decode()[-2000:]
+    assert f"others may write to '{shared}'; run: chmod go-w {shared}".encode() in done.stderr
+    assert b"state.dir in upstream.yaml" in done.stderr
+    assert list(shared.iterdir()) == []
+    shared.chmod(0o755)
+    assert served(path).returncode == 0, "the control: what the message says mends it"
+    assert list(shared.iterdir()) == [shared / "state"]
+
+
+def test_a_state_folder_that_others_could_write_to_is_theirs_no_longer(tmp_path: Path) -> None:
+    """It is this user's own, so it is tightened and used; others may read its names, as a person may wish."""
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(0o777)
+    assert served(path).returncode == 0
+    assert stat.S_IMODE(state.stat().st_mode) == 0o755
+    inner = list(state.iterdir())
+    assert inner
+    assert not any(path.stat().st_mode & 0o077 for path in inner)
 
 
 async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Every attack has beside it what an honest program can do in the same place."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +73,31 @@ async def test_the_workers_open_files_are_its_code_and_the_programs_folders(
     (code, scratch) = files - {str(workspace)}
     assert {Path(code).suffix, Path(scratch).suffix} == {".cwasm", ""}
     assert Path(scratch if code.endswith(".cwasm") else code).name.startswith("tmp-")
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="reads the limits of a process in /proc")
+async def test_the_worker_may_open_few_files_and_its_memory_is_never_written_to_one(lab: Lab) -> None:
+    """A core file would hold all that a program had in memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    for pid in workers():
+        os.kill(pid, signal.SIGKILL)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))  # what the next worker would inherit
+    try:
+        assert await lab.value("6 * 7") == 42, "control: a program runs with these limits"
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    found = [(limit(pid, "Max core file size"), limit(pid, "Max open files")) for pid in workers()]
+    assert found
+    assert set(found) == {("0", "256")}
+    assert limit(os.getpid(), "Max open files") == str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) != "256", (
+        "control"
+    )
+
+
+def limit(pid: int, name: str) -> str:
+    """The soft limit of a process."""
+    lines = (Path("/proc") / str(pid) / "limits").read_text().splitlines()
+    return next(line for line in lines if line.startswith(name)).removeprefix(name).split()[0]
 
 
 def open_files(pid: int) -> set[str]:

@@ -59,6 +59,8 @@ def nested(levels: int) -> Any:
     return value
 
 
+TERMINAL = "red\x1b[31m \x1b]0;title\x07 \x1b]8;;http://x\x1b\\ \x9b2J \x9d0;t\x9c \x1bc \x90q\x9c \r\x08\u202eend"
+"""ESC, CSI and OSC in both spellings, and what else moves or hides text on a terminal."""
 EVIL = "^(a+)+$"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 BREAKOUTS = [
@@ -136,6 +138,9 @@ def tools() -> list[dict[str, Any]]:
             ]
         case "fuzz":
             return fuzzed_tools()
+        case "terminal":
+            named = [tool(f"{name}{TERMINAL}") for name in ("act", "")]
+            return [tool("act", description=TERMINAL, title=TERMINAL), *named, {"name": "broken", "inputSchema": TERMINAL}]
         case "many":
             return [tool(f"tool_number_{n}", description=f"Does thing {n}.") for n in range(10_000)]
         case "heavy":
@@ -261,9 +266,16 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         method = message.get("method", "")
-        if method == "initialize":
+        if method == "initialize" and KIND == "painted exit":
+            sys.stderr.write(TERMINAL)
+            sys.exit(3)
+        elif method == "initialize" and KIND == "painted error":
+            say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32000, "message": TERMINAL, "data": TERMINAL}})
+        elif method == "initialize":
             info = {"name": f"hostile {SECRET}", "version": f"1 {SECRET}"}
             said = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
+            if KIND == "terminal":
+                info |= {"name": TERMINAL, "version": TERMINAL, "title": TERMINAL}
             answer(message, said | {"instructions": f"Uses {SECRET} and \x1b[31mred\u202e. Second."})
             if KIND == "storm":
                 threading.Thread(target=storm, daemon=True).start()

@@ -1,0 +1,74 @@
+"""Threat: what an upstream says, or a file that came with a repository, paints over what a command tells the person.
+
+Rule: of such texts no control character and no hidden one reaches the terminal, on stdout or on stderr. What else they
+say is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attacks.kit import hostile
+from tests.behaviour.product import configuration
+
+PAINT = "red\x1b[31m \x1b]0;title\x07 \x9b2J \x9d0;t\x9c \r\x08\u202eend"
+"""As the hostile upstreams have it."""
+UNFIT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]")
+KINDS = ("terminal", "painted exit", "painted error")
+
+
+def command(path: Path, *words: str) -> str:
+    """What both streams show, as UTF-8 whatever bytes they are."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codemode_server", *words, "--config", str(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONUTF8": "1"},
+        check=False,
+    )
+    shown = done.stdout.decode("utf-8", "surrogateescape")
+    assert "Traceback" not in shown, shown
+    return shown
+
+
+def servers(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        found |= hostile(folder, kind, name=kind.replace(" ", "-"))
+    return found
+
+
+def test_status_shows_what_upstreams_say_without_what_paints(tmp_path: Path) -> None:
+    shown = command(configuration(tmp_path, servers(tmp_path)), "status", "--wait", "20")
+    assert not UNFIT.search(shown), repr(shown)
+    assert re.search(r"^painted-error: red", shown, re.MULTILINE), "control: the error is shown"
+    assert re.search(r"^painted-exit: exited with code 3; .*\n    red", shown, re.MULTILINE), "control: and its stderr"
+    assert re.search(r"^terminal: left out: tool 'actred", shown, re.MULTILINE), "control: and a tool's name"
+
+
+def test_sync_shows_and_writes_nothing_that_paints(tmp_path: Path) -> None:
+    shown = command(configuration(tmp_path, servers(tmp_path)), "sync", str(tmp_path / "tree"), "--wait", "20")
+    assert not UNFIT.search(shown), repr(shown)
+    assert "missing: painted-error, painted-exit;" in shown, "control: the servers were asked"
+    text = (tmp_path / "tree" / "terminal" / "act.py").read_text("utf-8")
+    assert "red" in text, "control: the painted description is there"
+    assert not UNFIT.search(text)
+
+
+@pytest.mark.parametrize("words", ["config check", "status", "sync TREE", "doctor", "setup"])
+def test_no_command_shows_what_paints_in_a_configuration(tmp_path: Path, words: str) -> None:
+    upstream = {"command": f"/nowhere/{PAINT}", "args": [PAINT]}
+    sandbox = {"backend": "wasm", PAINT: PAINT}
+    path = configuration(tmp_path, {"own": upstream, "unknown": upstream | {PAINT: PAINT}}, sandbox=sandbox)
+    shown = command(path, *words.replace("TREE", str(tmp_path / "tree")).split())
+    assert not UNFIT.search(shown), repr(shown)
+    assert re.search(r"red(\?|\\x1b)\[31m", shown), "control: the rest of it is shown"

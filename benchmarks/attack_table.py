@@ -178,6 +178,7 @@ HTTP = [
     upstream("web", "JSON without end"),
     upstream("web", "an error without end"),
     upstream("web", "gzip bomb"),
+    upstream("web", "bytes after gzip"),
     upstream("web", "one event without end"),
     upstream("web", "lines of one event without end"),
     upstream("web", "events without end"),

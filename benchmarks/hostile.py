@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,12 @@ LISTINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 
 
+def deflated(data: bytes, wbits: int) -> bytes:
+    """Compressed, so that more of the same stream may follow: 64 MiB in 64 KB."""
+    compressor = zlib.compressobj(6, zlib.DEFLATED, wbits)
+    return compressor.compress(data) + compressor.flush(zlib.Z_FULL_FLUSH)
+
+
 class Prepared:
     """What the next attack needs, made before it, so that what it costs to make is not measured."""
 
@@ -95,8 +102,7 @@ class Prepared:
     def prepare(cls, how: str) -> None:
         cls.result = RESULTS[how]() if how in RESULTS else json.dumps(text("done"))
         cls.listing = json.dumps({"tools": LISTINGS[how]() + TOOLS if how in LISTINGS else TOOLS})
-        # 64 MiB in 64 KB; the members of a gzip file may follow each other
-        cls.bomb = gzip.compress(b"[1,2,3]," * (64 * MIB // 8), 6) if how == "gzip bomb" else b""
+        cls.bomb = deflated(b"[1,2,3]," * (64 * MIB // 8), -zlib.MAX_WBITS) if how == "gzip bomb" else b""
 
 
 def initialized() -> dict[str, Any]:
@@ -238,8 +244,12 @@ def attack_over_http(connection: socket.socket, request: dict[str, Any]) -> None
             send_without_end(connection, b"x" * 65_536)
         case "gzip bomb":
             send_head(connection, "application/json", "Content-Encoding: gzip")
-            connection.sendall(gzip.compress(start))
+            connection.sendall(deflated(start, zlib.MAX_WBITS | 16))
             send_without_end(connection, Prepared.bomb)
+        case "bytes after gzip":
+            send_head(connection, "application/json", "Content-Encoding: gzip")
+            connection.sendall(gzip.compress(start))
+            send_without_end(connection, b"x" * 65_536)
         case "one event without end":
             send_head(connection, "text/event-stream")
             connection.sendall(b"event: message\ndata: " + start)

@@ -1,15 +1,18 @@
-"""Work on large messages, in a thread: parsing or writing one does not hold up what else the event loop has to do.
+"""What large messages, and floods of small ones, may take of the event loop: neither holds up what else it has to do.
 
-One at a time in the whole process. Python's JSON functions hold the interpreter's lock, so two at once would take as
-long and twice the memory; `json_size` bounds how long one takes. After each there is a pause, in which the lock is free
-for what is small. Meanwhile the garbage collector is off: it would look through a growing tree again and again, ten
-times as long as parsing takes.
+Large messages are parsed and written in a thread, one at a time in the whole process. Python's JSON functions hold the
+interpreter's lock, so two at once would take as long and twice the memory; `json_size` bounds how long one takes. After
+each there is a pause, in which the lock is free for what is small. Meanwhile the garbage collector is off: it would
+look through a growing tree again and again, ten times as long as parsing takes.
+
+What comes in many small pieces is handled on the event loop, at a `Pace` that leaves half of the time to others.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -25,6 +28,9 @@ _MAX_PAUSE_SECONDS = 0.1
 _MIN_PAUSE_SECONDS = 0.01
 """Shorter ones are left out; so much work holds up nobody."""
 _SWITCH_SECONDS = 0.001
+_WORK_SECONDS = 0.005
+"""Work on small pieces after which others have their turns."""
+_MAX_REST_SECONDS = 0.02
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -51,6 +57,49 @@ class _Turns:
 
 
 _turns: RunVar[_Turns] = RunVar("codemode_server.off_loop")
+
+
+class _Share:
+    """What all streams of small pieces have taken of the event loop since their last rest."""
+
+    def __init__(self) -> None:
+        self.worked = 0.0
+        self.rest_ends = 0.0
+
+
+_share: RunVar[_Share] = RunVar("codemode_server.off_loop.share")
+
+
+class Pace:
+    """The pace of one stream of small pieces. All streams together work for half of the time, whatever comes.
+
+    One turn for others between two pieces is not enough: a program of a moment takes some thirty turns of the event
+    loop, so it would wait for thirty pieces of each stream.
+    """
+
+    def __init__(self) -> None:
+        share = _share.get(None)
+        if share is None:
+            share = _Share()
+            _share.set(share)
+        self._share = share
+        self._began = time.perf_counter()
+
+    def begin(self) -> None:
+        """Work begins now: before this the stream waited for what came."""
+        self._began = time.perf_counter()
+
+    async def rest(self) -> None:
+        """After each piece: let others have their turns if it is time."""
+        share, now = self._share, time.perf_counter()
+        share.worked += now - self._began
+        if share.worked >= _WORK_SECONDS:
+            share.rest_ends = now + min(share.worked, _MAX_REST_SECONDS)
+            share.worked = 0.0
+        if share.rest_ends > now:
+            await anyio.sleep(share.rest_ends - now)
+            now = time.perf_counter()
+        self._began = now
 
 
 def switch_threads_often() -> None:

@@ -6,12 +6,14 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from codemode_server.off_loop import LARGE_BYTES, is_large, run_large, run_sized, switch_threads_often
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized, switch_threads_often
 
 
 @pytest.mark.parametrize("value", [None, 1, "x" * 1000, {}, {"a": [1, 2, {"b": "c"}]}, [{"id": n} for n in range(300)]])
@@ -80,6 +82,54 @@ async def test_large_work_leaves_a_pause_to_others_before_the_next() -> None:
     await run_large(first)
     await run_large(second)
     assert begins - ends >= took / 2
+
+
+async def turns_of_others(rest: Callable[[], Awaitable[None]]) -> int:
+    """How many turns another task gets while 100 pieces of half a millisecond's work are done."""
+    turns, is_over = 0, False
+
+    async def other() -> None:
+        nonlocal turns
+        while not is_over:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        for _ in range(100):
+            until = time.perf_counter() + 0.0005
+            while time.perf_counter() < until:
+                pass
+            await rest()
+        is_over = True
+    return turns
+
+
+async def test_between_small_pieces_others_get_many_turns() -> None:
+    assert await turns_of_others(anyio.lowlevel.checkpoint) < 250, "control: one for each piece"
+    assert await turns_of_others(Pace().rest) > 300
+
+
+async def test_several_streams_together_leave_as_many_turns_as_one() -> None:
+    paces = [Pace() for _ in range(8)]
+
+    async def rest() -> None:
+        paces.append(pace := paces.pop(0))
+        await pace.rest()
+        paces[0].begin()
+
+    assert await turns_of_others(rest) > 300
+
+
+async def test_what_a_stream_waits_for_is_no_work() -> None:
+    pace = Pace()
+    for _ in range(5):
+        await anyio.sleep(0.004)
+        pace.begin()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await pace.rest()
+        assert not scope.cancelled_caught, "it did not rest"
 
 
 def test_a_thread_that_computes_keeps_the_loop_waiting_for_a_millisecond_at_a_time() -> None:

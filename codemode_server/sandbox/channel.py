@@ -17,21 +17,18 @@ from dataclasses import replace
 from typing import BinaryIO
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import ByteSendStream
 
 from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.model import JsonValue
-from codemode_server.off_loop import LARGE_BYTES, is_large, run_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.clock import ProgramClock
 
 _MAX_MESSAGE = 20_000
-_TURN_SECONDS = 0.005
-"""After which others have their turn, however many frames a guest has sent."""
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
 _PIECE = 256 * 2**10
@@ -178,13 +175,15 @@ class Channel:
         try:
             await self._send(_Answer(frames.run_frame(self._run_id, self._program.code, self._limits)))
             self._program.begun.set()
-            turn_ends = anyio.current_time() + _TURN_SECONDS
+            pace = Pace()
             while self._ended is None:
-                await self._take(await _parsed(await self._reader.read(longest)), tasks)
+                is_here = self._reader.has_frame
+                frame = await self._reader.read(longest)
+                if not is_here:
+                    pace.begin()
+                await self._take(await _parsed(frame), tasks)
                 # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
-                if anyio.current_time() > turn_ends:
-                    await anyio.lowlevel.checkpoint()
-                    turn_ends = anyio.current_time() + _TURN_SECONDS
+                await pace.rest()
         except frames.ProtocolError as error:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except frames.TooManyValues:

@@ -334,6 +334,14 @@ class FrameReader:
         return data
 
     @property
+    def has_frame(self) -> bool:
+        """Whether the next frame has come whole."""
+        if len(self._buffer) < _HEADER.size:
+            return False
+        (size,) = _HEADER.unpack_from(self._buffer)
+        return len(self._buffer) >= _HEADER.size + int(size)
+
+    @property
     def is_empty(self) -> bool:
         """Whether all that came has been read."""
         return not self._buffer

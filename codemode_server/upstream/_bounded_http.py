@@ -13,16 +13,15 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-import anyio.lowlevel
 import httpx2
 
-from codemode_server.off_loop import LARGE_BYTES, run_large
+from codemode_server.off_loop import LARGE_BYTES, Pace, run_large
 from codemode_server.upstream._messages import (
     BoundedBytes,
     Unread,
@@ -50,6 +49,8 @@ _PIECE_BYTES = 64 * 2**10
 _MAX_LINES = 200
 """Lines read before others have their turn: a millisecond's work."""
 _MAX_CODING_CHARACTERS = 50
+_MAX_FRUITLESS_BYTES = 256 * 2**10
+"""A header of gzip may be long; after it something comes out of each piece."""
 _MAX_FIELD_BYTES = 4 * 2**10
 """Longest id and type of an event."""
 _MAX_MCP_DEPTH = 190
@@ -142,11 +143,11 @@ class Bounds:
     async def bound(self, response: httpx2.Response) -> None:
         """Replace the body of a response by what is taken of it."""
         # The bytes are decoded by a response of its own, so that what is counted is what takes memory.
-        sent = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=response.stream)
+        sent = _Sent(response)
         request_id = _id_of(response.request) if self._answers_in_posts else None
         is_refused = _is_encoded_again(response)
         if is_refused:
-            del sent.headers["content-encoding"]
+            del sent.response.headers["content-encoding"]
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = kind == "text/event-stream"
         if is_refused:
@@ -156,15 +157,15 @@ class Bounds:
         elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
             pieces = _up_to_mistake(self._answer(sent, request_id), sent, request_id, is_stream=False)
         else:
-            pieces = _beginning(sent)
+            pieces = sent.beginning()
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
-        response.stream = _Body(pieces, sent)
+        response.stream = _Body(pieces, sent.response.aclose)
 
-    async def _answer(self, sent: httpx2.Response, request_id: int | str) -> AsyncGenerator[bytes]:
+    async def _answer(self, sent: _Sent, request_id: int | str) -> AsyncGenerator[bytes]:
         """A body that is one message."""
         body = BoundedBytes(self._max_bytes())
-        async with aclosing(_pieces(sent)) as pieces:
+        async with aclosing(sent.pieces()) as pieces:
             async for piece in pieces:
                 body.add(piece)
                 if body.size > LARGE_BYTES:
@@ -180,11 +181,11 @@ class Bounds:
                 said = await self._passed_on(body, request_id)
         yield said if said is not None else b"not a message"
 
-    async def _events(self, sent: httpx2.Response, request_id: int | str | None) -> AsyncGenerator[bytes]:
+    async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
         """A stream of events, each of which is a message."""
         reader = _EventReader(self._max_bytes)
         refused: BoundedBytes | None = None
-        async with aclosing(_few_lines(sent)) as pieces:
+        async with aclosing(sent.few_lines()) as pieces:
             async for piece in pieces:
                 for event in reader.read(piece):
                     if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
@@ -300,12 +301,63 @@ class _EventReader:
             self._add(bytes(line.data))
 
 
+class _Sent:
+    """A response as it is sent. The body is decoded at a pace: most of what comes out of it need not come from the
+    network."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._pace = Pace()
+        self._fruitless_bytes = 0
+        """Of what came, since something was decoded."""
+        stream = cast("httpx2.AsyncByteStream", response.stream)
+        body = _Body(self._arriving(stream), stream.aclose)
+        self.response = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=body)
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        """The decoded body."""
+        async for decoded in self.response.aiter_bytes():
+            self._fruitless_bytes = 0
+            for start in range(0, len(decoded), _PIECE_BYTES):
+                yield decoded[start : start + _PIECE_BYTES]
+                await self._pace.rest()
+
+    async def few_lines(self) -> AsyncGenerator[bytes]:
+        """The decoded body in pieces of few lines."""
+        async with aclosing(self.pieces()) as pieces:
+            async for piece in pieces:
+                lines = piece.count(b"\n") + piece.count(b"\r")
+                step = len(piece) if lines <= _MAX_LINES else len(piece) * _MAX_LINES // lines
+                for start in range(0, len(piece), step):
+                    yield piece[start : start + step]
+                    await self._pace.rest()
+
+    async def beginning(self) -> AsyncGenerator[bytes]:
+        """A body that is no message: pages of proxies, mostly. What is long is cut off."""
+        left = LARGE_BYTES
+        with contextlib.suppress(httpx2.DecodingError):
+            async for piece in self.pieces():
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+
+    async def _arriving(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+        """What comes. Bytes after the end of what is compressed end it: zlib would collect them."""
+        async for piece in stream:
+            self._pace.begin()
+            self._fruitless_bytes += len(piece)
+            yield piece
+            if self._fruitless_bytes > _MAX_FRUITLESS_BYTES:
+                return
+
+
 class _Body(httpx2.AsyncByteStream):
     """A body that was read from another response."""
 
-    def __init__(self, pieces: AsyncGenerator[bytes], sent: httpx2.Response) -> None:
+    def __init__(self, pieces: AsyncGenerator[bytes], close: Callable[[], Awaitable[None]]) -> None:
+        """`close` closes what the pieces are read from."""
         self._pieces = pieces
-        self._sent = sent
+        self._close = close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._pieces:
@@ -313,37 +365,7 @@ class _Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._pieces.aclose()
-        await self._sent.aclose()
-
-
-async def _pieces(sent: httpx2.Response) -> AsyncGenerator[bytes]:
-    """The decoded body. Between two pieces others have their turn: what is decoded does not come from the network."""
-    async for decoded in sent.aiter_bytes():
-        for start in range(0, len(decoded), _PIECE_BYTES):
-            yield decoded[start : start + _PIECE_BYTES]
-            await anyio.lowlevel.checkpoint()
-
-
-async def _few_lines(sent: httpx2.Response) -> AsyncGenerator[bytes]:
-    """The decoded body in pieces of few lines."""
-    async with aclosing(_pieces(sent)) as pieces:
-        async for piece in pieces:
-            lines = piece.count(b"\n") + piece.count(b"\r")
-            step = len(piece) if lines <= _MAX_LINES else len(piece) * _MAX_LINES // lines
-            for start in range(0, len(piece), step):
-                yield piece[start : start + step]
-                await anyio.lowlevel.checkpoint()
-
-
-async def _beginning(sent: httpx2.Response) -> AsyncGenerator[bytes]:
-    """A body that is no message: pages of proxies, mostly. What is long is cut off."""
-    left = LARGE_BYTES
-    with contextlib.suppress(httpx2.DecodingError):
-        async for piece in _pieces(sent):
-            yield piece[:left]
-            left -= len(piece)
-            if left <= 0:
-                return
+        await self._close()
 
 
 def _is_deep(data: bytearray) -> bool:
@@ -372,7 +394,7 @@ async def _refused_encoding(is_stream: bool, request_id: int | str | None) -> As
 
 
 async def _up_to_mistake(
-    pieces: AsyncGenerator[bytes], sent: httpx2.Response, request_id: int | str | None, *, is_stream: bool
+    pieces: AsyncGenerator[bytes], sent: _Sent, request_id: int | str | None, *, is_stream: bool
 ) -> AsyncGenerator[bytes]:
     """`pieces`, and the error of their call where the body is not in the content coding that its header names."""
     try:
@@ -382,7 +404,7 @@ async def _up_to_mistake(
     except httpx2.DecodingError:
         if request_id is None:
             raise
-        coding = sent.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
+        coding = sent.response.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
         yield _as_body(encoded_wrongly(request_id, coding), is_stream=is_stream)
 
 

@@ -20,12 +20,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from codemode_server.child_process import start_process
-from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.upstream._messages import MAX_MESSAGE_BYTES, BoundedBytes, Unread, parse_line, too_large
 from codemode_server.upstream.reaper import Reaper
@@ -39,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 _MAX_DROPPED_BYTES = 256 * 2**20
 """A line longer than this ends the connection: nothing else can come before its end."""
-_LINES_AT_ONCE = 32
-"""Lines read before others have their turn: a pipe may hold thousands."""
 STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
 EXIT_GRACE_S = 0.5
@@ -166,16 +163,16 @@ class StdioTransport:
         self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         """Cut stdout into lines, in time linear in their length."""
-        line, count = BoundedBytes(self._max_message_bytes()), 0
+        line, pace = BoundedBytes(self._max_message_bytes()), Pace()
         async for chunk in stdout:
+            pace.begin()
             start = 0
             while (end := chunk.find(b"\n", start)) >= 0:
                 line.add(chunk[start:end])
                 if not await self._deliver(line, incoming, is_whole=True):
                     return
-                line, start, count = BoundedBytes(self._max_message_bytes()), end + 1, count + 1
-                if count % _LINES_AT_ONCE == 0:
-                    await anyio.lowlevel.checkpoint()
+                line, start = BoundedBytes(self._max_message_bytes()), end + 1
+                await pace.rest()
             line.add(chunk[start:])
             if line.is_too_long and not await self._deliver(line, incoming, is_whole=False):
                 return

@@ -149,6 +149,13 @@ async def test_a_large_answer_that_is_no_attack_comes_as_it_was_sent(kit: Kit, f
             await is_served(pool, form=form)
 
 
+async def test_bytes_without_end_after_a_compressed_answer_are_not_waited_for(kit: Kit) -> None:
+    with upstream("http") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            assert (await pool.call_tool("s", "act", {"form": "gzip and more"})).value == "pong"
+            await is_served(pool)
+
+
 @pytest.mark.parametrize("what", ["values in a text", "lines in a text", "python in a text"])
 async def test_a_text_that_would_be_too_many_values_stays_a_text(kit: Kit, what: str) -> None:
     with upstream("stdio") as settings:

@@ -154,6 +154,10 @@ class Handler(BaseHTTPRequestHandler):
                     yield b"x" * PIECE
             case "gzip of it":
                 yield gzip.compress(response(message).encode())
+            case "gzip and more":
+                yield gzip.compress(response(message).encode())
+                while True:
+                    yield b"x" * PIECE
             case "gzip":
                 # One level makes a thousand of each byte.
                 yield gzip.compress(head + b"x" * size + b'"]}}')

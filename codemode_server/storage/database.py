@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 OnDamage = Literal["refuse", "set_aside"]
 
 FILE_NAME = "codemode.db"
+FILE_SUFFIXES = ("", "-wal", "-shm")
+"""Of the files that make up the database."""
 _WAL_BYTES = 4 * 2**20
 """What the file of changes is cut back to after it was longer."""
 _BUSY_SECONDS = 5.0
@@ -131,7 +134,9 @@ class Database:
         self.reserve = Reserve(folder)
         self._on_damage = on_damage
         self._is_closed = False
-        self._connection = self._open()
+        self._damage: tuple[tuple[int, int], LedgerDamaged] | None = None
+        """The file that SQLite met damage in while it was used, and what it said."""
+        self._connection = self._open(is_start=True)
         self._identity = _identity(self.path)
 
     @contextmanager
@@ -148,7 +153,7 @@ class Database:
         except sqlite3.Error as error:
             problem = unavailable(self.path, error)
             if isinstance(problem, LedgerDamaged):
-                self._note_damage()
+                self._note_damage(problem)
             raise problem from error
 
     @contextmanager
@@ -193,34 +198,46 @@ class Database:
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *, is_start: bool) -> sqlite3.Connection:
         while True:
             try:
-                return _opened(self.path)
+                if self._damage is not None:
+                    return self._opened_anew(is_start=is_start)
+                return _opened(self.path, is_start=is_start)
             except LedgerFull:
                 if not self.reserve.give_up():
                     raise
             except LedgerDamaged:
                 if self._on_damage != "set_aside":
                     raise
-                return self._opened_anew()
+                return self._opened_anew(is_start=is_start)
 
-    def _opened_anew(self) -> sqlite3.Connection:
+    def _opened_anew(self, *, is_start: bool) -> sqlite3.Connection:
         """Rename the damaged file and make a new one, unless another product was quicker."""
         try:
             with held(self.path.with_name(f"{FILE_NAME}.lock")):
+                if self._damage is not None and self._damage[0] == _identity(self.path):
+                    return self._set_aside_for(self._damage[1])
                 try:
-                    return _opened(self.path)
+                    return _opened(self.path, is_start=is_start)
                 except LedgerDamaged as damage:
-                    logger.warning("%s It was set aside as %s.", damage, self._set_aside())
-                    return _opened(self.path)
+                    return self._set_aside_for(damage)
         except OSError as error:
             raise unavailable(self.path, error) from error
 
+    def _set_aside_for(self, damage: LedgerDamaged) -> sqlite3.Connection:
+        logger.warning("%s It was set aside as %s.", damage, self._set_aside())
+        return _opened(self.path, is_start=False)
+
     def _set_aside(self) -> Path:
-        aside = self.path.with_name(f"{FILE_NAME}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        """Under a name of its own, which `set_aside` finds; the caller has the lock, so no other product takes it."""
+        aside = self.path
+        while any(os.path.lexists(aside.with_name(aside.name + suffix)) for suffix in FILE_SUFFIXES):
+            now = time.time()
+            at = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1e6):06}"
+            aside = self.path.with_name(f"{FILE_NAME}.damaged-{at}")
         # The file itself comes last: without it, whoever opens the database makes a new one.
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in reversed(FILE_SUFFIXES):
             with suppress(FileNotFoundError):
                 self.path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
         _damage_mark(self.path).unlink(missing_ok=True)
@@ -228,17 +245,24 @@ class Database:
 
     def _reopen(self) -> None:
         logger.warning("the record %s was moved, removed or damaged; what is there now is used", self.path)
-        connection = self._open()
+        connection = self._open(is_start=False)
         with suppress(sqlite3.Error):
             self._connection.close()
-        self._connection, self._identity = connection, _identity(self.path)
+        self._connection, self._identity, self._damage = connection, _identity(self.path), None
 
-    def _note_damage(self) -> None:
-        """Have the file examined when it is opened next, since not every damage is met at once."""
+    def _note_damage(self, problem: LedgerDamaged) -> None:
+        """Have the file examined at the next start, since not every damage is met at once. Where it may be set aside,
+        the next use does that on SQLite's word: to examine it now would hold up the event loop."""
         with suppress(OSError):
             _damage_mark(self.path).touch(0o600)
-        if self._on_damage == "set_aside":
-            self._identity = None  # so that the next use opens it again
+        if self._on_damage == "set_aside" and self._identity is not None:
+            self._damage, self._identity = (self._identity, problem), None
+
+
+def set_aside(folder: Path) -> list[str]:
+    """The names of the damaged databases that were set aside in a folder, the oldest first."""
+    name = re.compile(rf"({re.escape(FILE_NAME)}\.damaged-\d{{8}}-\d{{6}}(?:-\d{{6}})?)(?:-wal|-shm)?")
+    return sorted({found[1] for path in folder.iterdir() if (found := name.fullmatch(path.name))})
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -254,8 +278,8 @@ def _damage_mark(path: Path) -> Path:
     return path.with_name(f"{path.name}.damage-met")
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """A connection to a sound database of this version.
+def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
+    """A connection to a sound database of this version; where damage was met before, a start examines all of it.
 
     Raises:
         LedgerUnavailable: there can't be one.
@@ -267,7 +291,7 @@ def _opened(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
             _migrate(connection, path)
-            _check(connection, path)
+            _check(connection, path, is_start=is_start)
         except BaseException:
             connection.close()
             raise
@@ -321,8 +345,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("COMMIT")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """What is quick to see of damage; all of it, which takes a second for each 300 MB, only where some was met before.
+def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> None:
+    """What is quick to see of damage, and at a start, which is in a thread, all of it where some was met before: two
+    seconds for each GB. Only `integrity_check` compares the indexes with their tables.
 
     Raises:
         LedgerDamaged: there is some.
@@ -331,8 +356,8 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if missing := sorted(_TABLES - there):
         raise damaged(path, f"there is no table {missing[0]!r}")
     mark = _damage_mark(path)
-    if mark.exists():
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if is_start and mark.exists():
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
             raise damaged(path, str(found))
         mark.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ import anyio.to_thread
 from codemode_server.errors import LedgerFull, LedgerUnavailable
 from codemode_server.gateway.ledger import ExecutionStatus
 from codemode_server.private_files import NotPrivate
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
 
@@ -230,9 +230,8 @@ class Upkeep:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _forget_set_aside(self) -> None:
-        names = sorted(path.name for path in self._folder.glob(f"{FILE_NAME}.damaged-*-*[0-9]"))
-        for name in names[:-_SET_ASIDE]:
-            for suffix in ("", "-wal", "-shm"):
+        for name in set_aside(self._folder)[:-_SET_ASIDE]:
+            for suffix in FILE_SUFFIXES:
                 (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 

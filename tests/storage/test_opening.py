@@ -6,22 +6,25 @@ Each cause is made on a real file; the control is that the same file opens once 
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.model import ExecutionId
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
+from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database, set_aside
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.unusable import unavailable
 
@@ -124,6 +127,115 @@ def test_damage_that_is_met_while_running_is_set_aside_at_once_where_that_is_all
             connection.execute("SELECT * FROM calls").fetchall()
         record(database, "x2")
     assert executions(folder) == ["x2"]
+
+
+def damage_an_index(folder: Path) -> None:
+    """Have one entry of an index name another time than its row, as a write that never reached the disk leaves it."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'executions_by_time'").fetchone()
+        ((at,),) = connection.execute("SELECT started_at FROM executions")
+    file = folder / FILE_NAME
+    content = file.read_bytes()
+    where = content.index(struct.pack(">d", at), (page - 1) * 4096, page * 4096)
+    file.write_bytes(content[:where] + struct.pack(">d", at + 1) + content[where + 8 :])
+
+
+def delete_all(database: Database) -> None:
+    with database.use() as connection:
+        connection.execute("DELETE FROM executions WHERE execution_id != ''")
+
+
+class TestADamagedIndex:
+    """`quick_check` does not see it: the index is a sound tree, only of other entries than the table's."""
+
+    def test_opens_and_is_found_at_the_next_start_after_a_write_met_it(self, folder: Path) -> None:
+        Database(folder).close()
+        damage_an_index(folder)
+        with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+            assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)], "control"
+        with closing(Database(folder)) as database:
+            record(database, "x2")
+            with pytest.raises(LedgerDamaged, match=r"state\.on_damage: set_aside"):
+                delete_all(database)
+        for _ in range(2):
+            with pytest.raises(LedgerDamaged, match="index executions_by_time"):
+                Database(folder)
+        with closing(Database(folder, on_damage="set_aside")) as database:
+            record(database, "x3")
+            delete_all(database)
+            record(database, "x4")
+        assert executions(folder) == ["x4"]
+        (aside,) = set_aside(folder)
+        assert sorted(executions(folder, aside)) == ["x1", "x2"]
+
+    def test_that_is_met_while_running_is_set_aside_on_sqlite_s_word(self, folder: Path) -> None:
+        damage_an_index(folder)
+        with closing(Database(folder, on_damage="set_aside")) as database:
+            with pytest.raises(LedgerDamaged):
+                delete_all(database)
+            delete_all(database)
+            record(database, "x2")
+        assert executions(folder) == ["x2"]
+        assert len(set_aside(folder)) == 1
+
+    def test_is_looked_for_at_a_start_only_since_that_is_in_a_thread(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mark, statements = folder / f"{FILE_NAME}.damage-met", list[str]()
+        with closing(Database(folder)) as database:
+            folder.rename(folder.with_name("aside"))
+            Database(folder).close()
+            mark.touch(0o600)
+            monkeypatch.setattr(sqlite3, "connect", traced(sqlite3.connect, statements))
+            record(database, "x2")
+        examined = "PRAGMA integrity_check(1)"
+        assert examined not in statements, "the event loop uses what is there now"
+        assert executions(folder) == ["x2"]
+        Database(folder).close()
+        assert examined in statements, "control"
+
+    def test_that_another_product_has_set_aside_meanwhile_is_not_set_aside_twice(self, folder: Path) -> None:
+        damage_an_index(folder)
+        with (
+            closing(Database(folder, on_damage="set_aside")) as one,
+            closing(Database(folder, on_damage="set_aside")) as other,
+        ):
+            for database in (one, other):
+                with pytest.raises(LedgerDamaged):
+                    delete_all(database)
+            record(one, "x2")
+            record(other, "x3")
+        assert executions(folder) == ["x2", "x3"]
+        assert len(set_aside(folder)) == 1
+
+    def test_mark_without_damage_is_removed_at_the_next_start(self, folder: Path) -> None:
+        """The control of the examination: a sound file stays."""
+        mark = folder / f"{FILE_NAME}.damage-met"
+        mark.touch(0o600)
+        Database(folder, on_damage="set_aside").close()
+        assert not mark.exists()
+        assert set_aside(folder) == []
+        assert executions(folder) == ["x1"]
+
+
+def traced(connect: Callable[..., sqlite3.Connection], statements: list[str]) -> Callable[..., sqlite3.Connection]:
+    def traced_connect(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    return traced_connect
+
+
+def test_two_that_are_set_aside_within_a_moment_both_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would have replaced the first under its name."""
+    monkeypatch.setattr("time.time", itertools.count(5.0, 1e-7).__next__)
+    DAMAGES["a table is missing"](folder)
+    with closing(Database(folder, on_damage="set_aside")) as database:
+        record(database, "x2")
+    DAMAGES["a table is missing"](folder)
+    Database(folder, on_damage="set_aside").close()
+    assert [executions(folder, name) for name in set_aside(folder)] == [["x1"], ["x2"]]
 
 
 def test_a_lock_is_told_as_one_and_never_set_aside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,13 +245,17 @@ class TestBySize:
         assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
 
     def test_of_damaged_files_that_were_set_aside_the_newest_two_stay(self, tmp_path: Path) -> None:
+        """Also the names of older versions, without parts of seconds, and a log whose database is gone."""
         Database(tmp_path).close()
-        for day in range(1, 5):
-            for suffix in ("", "-wal"):
-                (tmp_path / f"{FILE_NAME}.damaged-2026010{day}-120000{suffix}").touch()
+        names = ["20260101-120000", "20260102-120000", "20260102-120000-000001", "20260102-120000-100000"]
+        for name in names:
+            for suffix in ("-wal",) if name == names[0] else ("", "-wal"):
+                (tmp_path / f"{FILE_NAME}.damaged-{name}{suffix}").touch()
+        own = tmp_path / f"{FILE_NAME}.damaged-2026-copy-1"
+        own.touch()
         keep(tmp_path)
-        left = sorted(path.name.partition("damaged-")[2] for path in tmp_path.glob("*.damaged-*"))
-        assert left == ["20260103-120000", "20260103-120000-wal", "20260104-120000", "20260104-120000-wal"]
+        left = {path.name.partition("damaged-")[2] for path in tmp_path.glob("*.damaged-*")}
+        assert left == {f"{name}{suffix}" for name in names[2:] for suffix in ("", "-wal")} | {"2026-copy-1"}
 
 
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "id last", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("stdio", {"what": "no end", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("stdio", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
+    ("stdio", {"what": "values", "size": 2 * MIB, "form": "id within"}, ResultTooLarge, "more than 500,000 values"),
+    ("stdio", {"what": "deep", "size": 600, "form": "id within"}, ToolFailed, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 30_000}, ToolFailed, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 600}, ToolFailed, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 300}, ToolFailed, "nested more than 200 deep"),

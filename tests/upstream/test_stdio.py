@@ -161,6 +161,31 @@ def test_a_value_that_json_refuses_is_refused(value: bytes) -> None:
     assert message.error.message == "not valid JSON"  # type: ignore[union-attr]
 
 
+TOO_DEEP = b"[" * 600 + b"]" * 600
+TOO_MANY = b"[" + b'{"id":9,"x":[]},' * 200_000 + b"0]"
+LONG = b'{"x":"' + b"x" * 5_000 + b'"}'
+
+
+@pytest.mark.parametrize("result", [TOO_DEEP, TOO_MANY])
+@pytest.mark.parametrize(
+    ("line", "answered"),
+    [
+        (b'{"jsonrpc":"2.0","result":{"x":RESULT},"id":7,"_meta":LONG}', [7]),
+        (b'{"_meta":LONG,"id":"a","result":{"x":RESULT},"more":LONG}', ["a"]),
+        (b'{"_meta":{"text":"\\"id\\":8}"},"result":{"x":RESULT},"id":7,"more":LONG}', [7]),
+        (b'{"result":{"x":RESULT,"id":9},"_meta":{"id":7,"x":LONG}}', []),
+        (b'{"params":{"x":RESULT},"id":7,"method":"x","_meta":LONG}', []),
+        (b'{"result":{"x":RESULT}},"id":7,"_meta":LONG}', []),
+    ],
+)
+def test_an_answer_that_is_too_much_is_one_to_the_call_of_its_own_id(
+    line: bytes, result: bytes, answered: list[int | str]
+) -> None:
+    """Also where the id stands neither among the first fields nor last. The ids of what is in the result are others."""
+    whole = line.replace(b"RESULT", result).replace(b"LONG", LONG)
+    assert [getattr(message, "id", None) for message in parse_line(whole)] == answered
+
+
 async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(kit: Kit, tmp_path: Path) -> None:
     """Three that ignore EOF and SIGTERM, each with a child that does so too, end at the same time."""
     files = [tmp_path / str(number) for number in range(3)]

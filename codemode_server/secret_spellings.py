@@ -1,37 +1,64 @@
 """One secret → a pattern of the ways in which programs write it. Pure.
 
 A character that some encoding changes is accepted in any of its spellings, each one by itself: as it is, behind
-backslashes (JSON, also JSON within JSON, PHP's `\\/`, shells), as `\\u00E9` or `\\xe9` (JSON, Go, Python's `repr`, also
-of its UTF-8 bytes), percent-encoded, or as a reference of HTML and XML. White space matches any white space, since
-texts are wrapped and put on one line. Letters, digits, `_`, `-` and `.` are left alone by all of these encodings.
+backslashes (JSON, also JSON within JSON, PHP's `\\/`, shells), as `\\u00E9`, `\\xe9` or `\\351` (JSON, Go, C,
+Python's `repr`, also of its UTF-8 bytes), percent-encoded, or as a reference of HTML and XML. Quotes may be doubled
+(CSV, SQL). White space matches any white space, since texts are wrapped and put on one line. Letters and digits of
+ASCII are left alone by all of these encodings. Others may be composed or decomposed, or be UTF-8 read as Latin-1.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 
-_PLAIN_RUN = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_RUN = re.compile(r"[A-Za-z0-9]+")
 _SPACE_RUN = re.compile(r"\s+")
 _MORE_SLASHES = r"\\{0,15}"
 """Further backslashes: each JSON within JSON doubles them."""
-_ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 _SPACE = (
-    r"(?:\s|\\\\{0,15}(?:[nrt]|(?i:u00|x)(?:0[9aAdD]|20))|%(?:25)?(?:0[9aAdD]|20)|\+|&(?:amp;)?#(?:9|10|13|32|x[9aAdD]|x20);)"
-    r"{1,16}"
+    r"\s|\\\\{0,15}(?:[nrt]|(?i:u00|x)(?:0[9aAdD]|20)|0(?:11|12|15|40))|%(?:25)?(?:0[9aAdD]|20)|\+"
+    r"|&(?:amp;)?(?:#(?:9|10|13|32|x[9aAdD]|x20)|nbsp);"
 )
-_LONGEST_SPACE = 16 * 20
+_QUOTES = {
+    '"': ('"', r"\\\"", r"\\{3}\"", r"\\{7}\"", "%(?:25)?22", "&(?:amp;)?(?:quot|#34|#[xX]22);"),
+    "'": ("'", r"\\'", r"\\{3}'", r"\\{7}'", "%(?:25)?27", "&(?:amp;)?(?:apos|#0?39|#[xX]27);"),
+}
+"""Spellings of a quote that is doubled, which are the same for both."""
+_MOST_SPACES = 16
 _LONGEST_CHARACTER = 80
 _LONGEST_PIECE = 1_000
 """Characters of one pattern; a longer secret is searched for in pieces of this length, which are secrets as well."""
 _SHORTEST_ANCHOR = 3
 
 
-def pieces_of(secret: str) -> list[str]:
-    """A very long secret in parts, so that no pattern is without bound."""
-    count = -(-len(secret) // _LONGEST_PIECE)
-    length = -(-len(secret) // count)
-    return [secret[start : start + length] for start in range(0, len(secret), length)]
+def pieces_of(secret: str) -> set[str]:
+    """All that is searched for: the secret, the forms that change several of its characters at once, and of one that is
+    very long its parts, so that no pattern is without bound."""
+    return {piece for form in _forms(secret) for piece in _parts(form)}
+
+
+def _forms(secret: str) -> set[str]:
+    if secret.isascii():
+        return {secret}
+    forms = {secret, unicodedata.normalize("NFC", secret), unicodedata.normalize("NFD", secret)}
+    misread = {_as_windows_1252(form) for form in forms}
+    return forms | misread | {form.encode("utf-8", "surrogatepass").decode("latin-1") for form in forms}
+
+
+def _as_windows_1252(text: str) -> str:
+    """UTF-8 read as what the Web calls Latin-1."""
+    data = text.encode("utf-8", "surrogatepass")
+    return "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in data)
+
+
+def _parts(text: str) -> Iterator[str]:
+    count = -(-len(text) // _LONGEST_PIECE)
+    length = -(-len(text) // count)
+    return (text[start : start + length] for start in range(0, len(text), length))
 
 
 def anchor_of(secret: str) -> str:
@@ -49,16 +76,29 @@ def longest_spelling(secret: str) -> int:
     """No spelling has more characters."""
     plain = sum(map(len, _PLAIN_RUN.findall(secret)))
     spaces = len(_SPACE_RUN.findall(secret))
-    return plain + (len(secret) - plain) * _LONGEST_CHARACTER + spaces * _LONGEST_SPACE
+    return plain + (len(secret) - plain) * _LONGEST_CHARACTER + spaces * _MOST_SPACES * _LONGEST_CHARACTER
 
 
 def pattern_of(secret: str) -> re.Pattern[str]:
     """Matches every spelling. It begins with a letter, or with alternatives that each begin with one: `re` is quick at
     finding those."""
-    parts: list[str] = []
-    for is_space, run in groupby(secret, str.isspace):
-        parts += [_SPACE] if is_space else map(_spellings, run)
-    return re.compile("".join(parts))
+    return re.compile("".join(_run_pattern(kind, "".join(run)) for kind, run in groupby(secret, _kind)))
+
+
+def _kind(character: str) -> str:
+    """White space and each kind of quotes are spelled by the run, and all others by the character."""
+    return " " if character.isspace() else character if character in _QUOTES else ""
+
+
+def _run_pattern(kind: str, run: str) -> str:
+    if kind == " ":
+        special = (_spellings(character) for character in sorted(set(run)) if not character.isascii())
+        return rf"(?:{'|'.join([_SPACE, *special])}){{1,{_MOST_SPACES}}}"
+    spelled = "".join(map(_spellings, run))
+    if not kind:
+        return spelled
+    doubled = "|".join(rf"(?:{quote}){{{2 * len(run)}}}" for quote in _QUOTES[kind])
+    return rf"(?:{doubled}|{spelled})"
 
 
 def _spellings(character: str) -> str:
@@ -72,9 +112,9 @@ def _spellings(character: str) -> str:
         high, low = 0xD800 + ((code - 0x10000) >> 10), 0xDC00 + ((code - 0x10000) & 0x3FF)
         written.append(rf"u{high:04x}\\{{1,16}}u{low:04x}")
     if code < 0x100:
-        written.append(f"x{code:02x}")
+        written += [f"x{code:02x}", rf"0{{0,2}}{code:o}"]
     if code >= 0x80:
-        written.append(r"\\{1,16}".join(f"x{byte:02x}" for byte in data))
+        written += [r"\\{1,16}".join(f"x{byte:02x}" for byte in data), r"\\{1,16}".join(f"{byte:o}" for byte in data)]
     escaped = f"(?i:{'|'.join(written)})"
     itself = re.escape(character)
     if character == "\\":
@@ -83,11 +123,22 @@ def _spellings(character: str) -> str:
         slashes = rf"{itself}|\\{_MORE_SLASHES}+(?:{itself}|{escaped})"
     else:
         slashes = rf"{itself}|\\{_MORE_SLASHES}+{escaped}"
-    named = [_ENTITIES[character]] if character in _ENTITIES else []
-    entity = "|".join([*named, rf"#0{{0,4}}{code}", rf"#[xX]0{{0,4}}(?i:{code:x})"])
+    entity = "|".join([*_entities().get(character, ()), rf"#0{{0,4}}{code}", rf"#[xX]0{{0,4}}(?i:{code:x})"])
     return rf"(?:{slashes}|%{_percent_rest(data)}|&(?:amp;)?(?:{entity});)"
 
 
 def _percent_rest(data: bytes) -> str:
     """The percent-encoded bytes, also encoded twice, without the first `%`."""
     return "%".join(f"(?:25)?(?i:{byte:02x})" for byte in data)
+
+
+@cache
+def _entities() -> dict[str, list[str]]:
+    """The names that HTML has for each character."""
+    from html.entities import html5
+
+    names: dict[str, list[str]] = {}
+    for name, text in html5.items():
+        if name.endswith(";"):
+            names.setdefault(text, []).append(name[:-1])
+    return names

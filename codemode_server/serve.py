@@ -147,8 +147,7 @@ class _Service:
 
         logs.start(None, lambda: Redactor(frozenset({listener.token})))  # until the configuration is read
         self._connected.set()
-        app = self._front.streamable_http_app(host=listener.host, max_sessions=http.MAX_SESSIONS)
-        server = http.server(app, listener.token, listener.token_file)
+        server = http.server(http.sessions(self._front, listener.host), listener.token, listener.token_file)
         listener.announce()
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
 

@@ -25,10 +25,14 @@ from codemode_server.text import escaped
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from codemode_server.front.server import FrontServer
+
 MAX_CONNECTIONS = 128
 """Open connections; fewer where the process may open few files."""
 MAX_SESSIONS = 256
-"""Sessions of hosts at once; idle ones are ended after 30 minutes."""
+"""Sessions of hosts at once."""
+SESSION_IDLE_SECONDS = 1800.0
+"""A session that has had no request under way for so long ends; its host has to begin another."""
 MAX_BODY_BYTES = 1 << 20
 """A program is the largest thing that a host sends."""
 MAX_BODY_VALUES = 20_000
@@ -43,6 +47,11 @@ _ACCEPTED_AT_ONCE = 8
 """Few, so that a request that comes at once is read before its connection is the one that has waited longest."""
 _BACKLOG = 1024
 """Connections that the system holds until they are accepted; beyond it, a client has to try again after a second."""
+
+
+def sessions(front: FrontServer, host: str) -> ASGIApp:
+    """The app that serves the front to each host in a session of its own."""
+    return front.streamable_http_app(host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=SESSION_IDLE_SECONDS)
 
 
 def server(app: ASGIApp, token: str, token_file: Path) -> uvicorn.Server:

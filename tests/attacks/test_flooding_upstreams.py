@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +137,36 @@ async def test_calls_on_their_way_at_the_same_time_are_answered(kit: Kit, kind: 
                 tasks.start_soon(call, "", 1)
     expected = ["result_too_large"] * 4 + [MIB + number for number in range(4)] + [len("pong")] * 4
     assert sorted(map(str, answers)) == sorted(map(str, expected))
+
+
+async def test_a_line_without_an_end_is_thrown_away_as_it_comes(kit: Kit) -> None:
+    """It is more than 256 MiB, at which the connection ends: nothing else could come before the end of the line."""
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            before = peak_begins()
+            try:
+                value = (await pool.call_tool("s", "act", {"what": "text", "size": 15 * MIB})).value
+                assert len(value) == 15 * MIB
+                del value
+                assert tracemalloc.get_traced_memory()[1] - before > 15 * MIB, "control: what is held is seen"
+                before = peak_begins()
+                with pytest.raises(ResultTooLarge):
+                    await pool.call_tool("s", "act", {"what": "no end", "size": 258 * MIB, "form": "ever"})
+                with pytest.raises(UpstreamUnavailable, match="ended during the call"):
+                    await pool.call_tool("s", "act", {"size": 1})
+                assert tracemalloc.get_traced_memory()[1] - before < 48 * MIB
+            finally:
+                tracemalloc.stop()
+            progress = CallProgress()
+            assert (await pool.call_tool("s", "act", {"size": 1}, progress=progress)).value == "pong"
+            assert progress.restart == "restarted", "and begins anew"
+
+
+def peak_begins() -> int:
+    """Memory in use now; the peak is counted from here."""
+    tracemalloc.start()
+    tracemalloc.reset_peak()
+    return tracemalloc.get_traced_memory()[0]
 
 
 FORMS = ["json", "gzip of it", "events", "events in lines", "events of comments"]

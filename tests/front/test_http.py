@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from codemode_server.front import http, http_token
+from codemode_server.front.late import LateTools
+from codemode_server.front.server import FrontServer
 from codemode_server.serve import _HttpListener
 
 TOKEN = "t" * 43
@@ -249,3 +252,54 @@ def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.Monkey
     with opened.socket:
         assert opened.token == TOKEN
         socket.create_connection(address, timeout=5).close()  # control
+
+
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+
+
+def message(method: str, session: str = "", **params: Any) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = [
+        "POST /mcp HTTP/1.1",
+        "Host: 127.0.0.1:1",
+        f"Authorization: Bearer {TOKEN}",
+        "Accept: application/json, text/event-stream",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *([f"Mcp-Session-Id: {session}", "Mcp-Protocol-Version: 2025-11-25"] if session else []),
+    ]
+    return "\r\n".join([*headers, "", ""]).encode() + body
+
+
+@asynccontextmanager
+async def serving_sessions() -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """The service with the app of `serve --http`, and no product behind it yet; gives what asks it."""
+    front = FrontServer(LateTools(None), version="1", on_connected=lambda: None)
+    async with serving(http.sessions(front, "127.0.0.1")) as connect:
+
+        async def asked(method: str, session: str = "", **params: Any) -> str:
+            return await ask(connect, message(method, session, **params))
+
+        yield asked
+
+
+async def session_of(asked: Callable[..., Awaitable[str]]) -> str:
+    headers = (await asked("initialize", **INITIALIZE)).partition("\r\n\r\n")[0]
+    return next(line.split()[1] for line in headers.splitlines() if line.lower().startswith("mcp-session-id:"))
+
+
+async def test_a_session_that_is_idle_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that has gone without a word would keep its session, and there are only so many."""
+    async with serving_sessions() as asked:
+        session = await session_of(asked)
+        for _ in range(3):
+            assert status(await asked("ping", session)) == 200, "the control: with the usual time it goes on"
+    monkeypatch.setattr(http, "SESSION_IDLE_SECONDS", 0.01)
+    async with serving_sessions() as asked:
+        session = await session_of(asked)
+        with anyio.fail_after(20):
+            while status(await asked("ping", session)) == 200:
+                await anyio.sleep(0.1)  # each request begins the time anew
+        assert status(await asked("ping", session)) == 404
+        assert await session_of(asked) != session, "another one begins"

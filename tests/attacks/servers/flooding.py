@@ -104,7 +104,8 @@ def stdio() -> None:
             sys.stdout.write('{"jsonrpc":"2.0","id":%s,"result":{"content":["' % json.dumps(message["id"]))
             for _ in range(int(arguments["size"]) // PIECE):
                 sys.stdout.write("x" * PIECE)
-            sys.stdout.write('"]}}\n')
+            if arguments.get("form") != "ever":
+                sys.stdout.write('"]}}\n')
         else:
             sys.stdout.write(response(message) + "\n")
         if (message.get("params") or {}).get("name") == "list_of":

@@ -5,7 +5,7 @@
 Three hosts over HTTP open and close sessions and send programs of every kind: calls over stdio and over HTTP, errors,
 timeouts, limits, requests that are cancelled, files in the workspace, upstreams that crash, searches, and edits of the
 configuration. Between rounds all of them pause and the product is measured; its last figures are compared with those
-after the first round. Each bound is in `BOUNDS`; passing one, or a wrong answer, exits with 1.
+after the first round. Each bound is in `BOUNDS`; exceeding one, or a wrong answer, exits with 1.
 """
 
 from __future__ import annotations
@@ -120,16 +120,16 @@ class Found:
     steps: Counter[str] = field(default_factory=Counter)
 
     @property
-    def passed_bounds(self) -> list[str]:
+    def exceeded_bounds(self) -> list[str]:
         return excess(self.samples[0], self.samples[-1], self.calls) if self.samples else ["nothing was measured"]
 
     @property
     def is_well(self) -> bool:
-        return not self.faults and not self.passed_bounds
+        return not self.faults and not self.exceeded_bounds
 
 
 def excess(warm: Sample, last: Sample, calls: int) -> list[str]:
-    """The figures that are past their bound."""
+    """The figures that exceed their bound."""
     return [
         f"{bound.figure}: {getattr(last, bound.figure):g}, at most {bound.allowed(warm, calls):g}"
         for bound in BOUNDS
@@ -204,8 +204,7 @@ STEPS = (
         weight=3,
     ),
     Step("rows", "from servers.stdio import rows\nlen([r for r in rows(number=500) if r['id'] % 2])", "250", 1),
-    Step("a value that is kept", "'v' * 50_000", "vvv"),
-    Step("a result of before", "from codemode import results\nlen(results) >= 0", "true"),
+    Step("a value that is kept", "'v' * 50_000", "is kept: from codemode import results"),
     Step("no call", "sum(range(1000))", "499500", weight=2),
     Step("a call that fails", "from servers.stdio import fail\nfail(number=3)", "Error executing tool fail", 1),
     Step("a call that fails over HTTP", "from servers.web import fail\nfail(number=3)", "Error executing tool fail", 1),
@@ -218,11 +217,17 @@ STEPS = (
     Step("too much printed", "while True: print('x' * 1_000)", "printed more than"),
     Step(
         "files",
-        "p = open('/workspace/a.txt', 'w')\np.write('x' * 10_000)\np.close()\nlen(open('/workspace/a.txt').read())",
-        "10000",
+        "import os, pathlib\np = pathlib.Path(f'/workspace/{os.urandom(8).hex()}')\np.write_text('x' * 10_000)\n"
+        "n = len(p.read_text())\np.unlink()\n[n, p.exists()]",
+        "[10000,false]",
     ),
-    Step("temporary files", "for n in range(20): open(f'/tmp/f{n}', 'w').write('x')\n'done'", "done"),
-    Step("an end without a word", "import os\nos._exit(0)", ""),
+    Step(
+        "temporary files",
+        "import os\nleft = os.listdir('/tmp')\nfor n in range(20): open(f'/tmp/f{n}', 'w').write('x')\n"
+        "[len(left), len(os.listdir('/tmp'))]",
+        "[0,20]",
+    ),
+    Step("an exit past everything", "import os\nos._exit(0)", "ended under the program"),
     Step(
         "a shown file",
         "from codemode import show\nshow(b'\\x89PNG\\r\\n\\x1a\\n' + bytes(500), name='a.png')\n'shown'",
@@ -239,7 +244,7 @@ QUESTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("list_dir", {"path": "/servers/stdio"}, "echo"),
     ("read_tool", {"path": "/servers/web/rows.py"}, "number"),
     ("search_tools", {"query": "give the number back"}, "echo"),
-    ("search_tools", {"query": "what is not there at all"}, ""),
+    ("search_tools", {"query": "what is not there at all"}, "nothing fits"),
 )
 CYCLE = [step for step in STEPS for _ in range(step.weight)]
 
@@ -283,6 +288,7 @@ class Hosts:
             step = CYCLE[next(self._numbers) % len(CYCLE)] if self._found.programs < programs else CALLS
             self._program(session, step)
         self._ask(session)
+        self._read_back(session)
         if number % 3 == 0:
             self._cancel(session, number)
         if number % 4 == 1:
@@ -309,6 +315,13 @@ class Hosts:
             if expected not in answer:
                 self._fault(f"{tool}: {answer[:300]}")
 
+    def _read_back(self, session: HostSession) -> None:
+        """Read the value of a program in the next one of the session."""
+        session.run("'v' * 50_000")
+        answer = session.run("from codemode import results\nresults.last.count('v')")
+        if "50000" not in answer:
+            self._fault(f"the result of the program before: {answer[:300]}")
+
     def _cancel(self, session: HostSession, number: int) -> None:
         """Cancel a program in the middle of a call: by a notification, or by closing the connection."""
         arguments = {"code": "from servers.stdio import slow\nslow(seconds=1)", "timeout": 2}
@@ -329,7 +342,9 @@ class Hosts:
 
     def _crash(self, session: HostSession) -> None:
         """End an upstream's process, and call it until it has been started again."""
-        session.run("from servers.fragile import crash\ncrash()")
+        answer = session.run("from servers.fragile import crash\ncrash()")
+        if "ToolError" not in answer:  # another host may have crashed it just before, so which one is open
+            self._fault(f"a call that crashes its upstream: {answer[:300]}")
         until = time.monotonic() + _RESTART_SECONDS
         while '"number":5' not in (answer := session.run("from servers.fragile import echo\necho(number=5)")):
             if time.monotonic() > until:
@@ -473,7 +488,7 @@ def table(found: Found) -> str:
     for bound in BOUNDS:
         values = [float(getattr(each, bound.figure)) for each in found.samples]
         allowed = bound.allowed(warm, found.calls)
-        verdict = "kept" if values[-1] <= allowed else "PASSED"
+        verdict = "ok" if values[-1] <= allowed else "OVER"
         rows.append(
             (
                 bound.figure.replace("_", " "),
@@ -497,7 +512,7 @@ def main() -> int:
         f"{found.programs:,} programs with {found.calls:,} calls in {found.seconds / 60:.1f} minutes; MiB and numbers:"
     )
     print(table(found))
-    for text in [*found.passed_bounds, *found.faults]:
+    for text in [*found.exceeded_bounds, *found.faults]:
         print(f"NOT AS IT SHOULD BE: {text}")
     return 0 if found.is_well else 1
 

@@ -114,7 +114,7 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
     to_person = logging.StreamHandler(sys.stderr)
     to_person.setLevel(logging.WARNING)
     _add(to_person, _LineFormatter(redactor, "codemode-server: %(message)s"))
-    # Libraries tell every request and every rejected line at INFO and WARNING; what matters of it, we say ourselves.
+    # Libraries log every request and every rejected line at INFO and WARNING; what matters of it, we log ourselves.
     for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)

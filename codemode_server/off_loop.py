@@ -36,8 +36,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class _Turns:
-    """Whose turn it is to do large work, and from when on."""
+class _LargeWork:
+    """Does large work one after the other, with a pause after each."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -56,7 +56,7 @@ class _Turns:
                 self._pause_ends = now + pause if pause >= _MIN_PAUSE_SECONDS else 0.0
 
 
-_turns: RunVar[_Turns] = RunVar("codemode_server.off_loop")
+_large_work: RunVar[_LargeWork] = RunVar("codemode_server.off_loop")
 
 
 class _Share:
@@ -112,11 +112,11 @@ def switch_threads_often() -> None:
 
 async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """Call `function` in a thread, after the large work of others that came first."""
-    turns = _turns.get(None)
-    if turns is None:
-        turns = _Turns()
-        _turns.set(turns)
-    return await turns.run(function, *args)
+    queue = _large_work.get(None)
+    if queue is None:
+        queue = _LargeWork()
+        _large_work.set(queue)
+    return await queue.run(function, *args)
 
 
 def without_collector(function: Callable[[*Ts], T], *args: *Ts) -> T:

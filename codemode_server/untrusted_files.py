@@ -18,6 +18,8 @@ from pathlib import Path
 
 MIN_ENTRY_BYTES = 4_096
 """Bytes that even an empty file or folder takes of a disk."""
+EVERYTHING = 2**63
+"""Bytes; more than any disk has."""
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ALLOCATED_AHEAD = 64 * 2**10
 """Bytes that a file system may set aside for a small file which is being written."""
@@ -104,7 +106,7 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
         os.close(here)
 
 
-def used_bytes(folder: Path, enough: int) -> int:
+def used_bytes(folder: Path, enough: int = EVERYTHING) -> int:
     """Bytes in a folder and all below it; stops counting past `enough`. More than that if it can't be measured."""
     used = 0
     names: Counter[int] = Counter()

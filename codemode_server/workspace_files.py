@@ -24,7 +24,6 @@ _MAX_LISTED = 20
 _MAX_PATH_CHARACTERS = 120
 _DAY_SECONDS = 86_400
 _FULL_SHARE = 0.9
-_MORE_THAN_ANY = 2**63
 
 
 @dataclass(slots=True)
@@ -113,7 +112,7 @@ def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
 def status_line(loaded: LoadedSettings) -> str:
     """How full the workspace is; what mends it where that is much."""
     workspace = folder(loaded)
-    used = used_bytes(workspace, _MORE_THAN_ANY) if workspace is not None else 0
+    used = used_bytes(workspace) if workspace is not None else 0
     most = loaded.settings.limits.workspace_mb
     remedy = f"; `{CLEAN_COMMAND}` removes the files" if used > _FULL_SHARE * most * 2**20 else ""
     return f"workspace: {_mib(used)} of {most:,} MiB{remedy}"

@@ -27,7 +27,6 @@ from codemode_server.untrusted_files import (
 
 _MAX_NAMES = 3
 _MAX_NAME_CHARACTERS = 60
-_EVERYTHING = 2**63
 _PASSES = 3
 """Times that files are looked for: where they have several names, or others write meanwhile, once may not do."""
 
@@ -145,7 +144,7 @@ def _remove_files(folder: Path, before: Contents, allowed: int, removed: Removed
 
 def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
     """Remove empty folders: a program can fill a workspace with nothing else."""
-    excess = used_bytes(folder, _EVERYTHING) - allowed
+    excess = used_bytes(folder) - allowed
     for entry in walk(folder) if excess > 0 else ():
         if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
             removed.add(entry, MIN_ENTRY_BYTES)

@@ -124,7 +124,7 @@ class Channel:
         self._limits: Limits = program.limits
         self._door = door
         self._run_id = secrets.token_hex(16)
-        self._turns = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
+        self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
         self._room = _Room(max(program.limits.call_bytes, _ROOM_BYTES))
         self._sending = anyio.Lock(fast_acquire=True)
@@ -224,7 +224,7 @@ class Channel:
         if call.size > self._limits.call_bytes:
             self._exceed_size("limits.call_bytes")
             return
-        await self._turns.acquire()
+        await self._call_slots.acquire()
         await self._room.take(call)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
@@ -243,7 +243,7 @@ class Channel:
             self._bug = self._bug or error
             self.end(Ending.DIED, None)
         finally:
-            self._turns.release()
+            self._call_slots.release()
 
     async def _answer_of(self, call: frames.Call | frames.Read) -> _Answer:
         try:

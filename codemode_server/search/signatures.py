@@ -158,7 +158,8 @@ def result_fields(tool: Tool) -> str:
 
 
 def is_complete(tool: Tool, shown: str) -> bool:
-    """Whether `read_tool` adds nothing to what a result shows: nothing is cut, and the source has no more to say."""
+    """Whether `read_tool` adds nothing to what a result shows: nothing is cut, and the source has no more to say than
+    how often its type was observed."""
     if "…" in shown or len(tool.stub.source) > _MAX_COMPARED_CHARACTERS:
         return False
     return len(_own_stems(tool) - set(stems(shown))) <= _MAX_NEW_WORDS

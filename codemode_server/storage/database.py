@@ -12,10 +12,10 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 from codemode_server.file_lock import held
@@ -26,6 +26,7 @@ from codemode_server.storage.unusable import ELSEWHERE, damaged, full, newer, un
 logger = logging.getLogger(__name__)
 
 OnDamage = Literal["refuse", "set_aside"]
+T = TypeVar("T")
 
 FILE_NAME = "codemode.db"
 FILE_SUFFIXES = ("", "-wal", "-shm")
@@ -177,8 +178,16 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def write(self, statement: str, values: tuple[object, ...]) -> None:
-        """Execute one statement of the record, for which the reserve is given up if the disk is full.
+    def write(self, statement: str, values: tuple[object, ...]) -> int:
+        """Execute one statement of the record; gives how many rows it changed.
+
+        Raises:
+            LedgerUnavailable: as `use`.
+        """
+        return self.with_reserve(lambda connection: connection.execute(statement, values).rowcount)
+
+    def with_reserve(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a step of the record, or one that frees space, for which the reserve is given up if the disk is full.
 
         Raises:
             LedgerUnavailable: as `use`.
@@ -186,12 +195,10 @@ class Database:
         while True:
             try:
                 with self.use() as connection:
-                    connection.execute(statement, values)
+                    return step(connection)
             except LedgerFull:
                 if not self.reserve.give_up():
                     raise
-            else:
-                return
 
     def close(self) -> None:
         self._is_closed = True

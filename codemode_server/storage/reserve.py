@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -13,7 +14,7 @@ logger = logging.getLogger(__name__)
 FILE_NAME = "reserve"
 SIZE_BYTES = 4 * 2**20
 SLICE_BYTES = 256 * 1024
-"""What is given up at once. In small parts, since a program may be filling the disk at that moment."""
+"""What is written and given up at once. In small parts, since a program may be filling the disk at that moment."""
 _FREE_BYTES = 4 * SIZE_BYTES
 """The reserve is only made where this much is free: it must not be what fills the disk."""
 
@@ -31,8 +32,9 @@ class Reserve:
         except OSError:
             return False
 
-    def take(self) -> bool:
-        """Put the space by if it is not yet and the disk has room; gives whether it is. Blocks while it writes."""
+    def take(self, is_ending: Callable[[], bool] = lambda: False) -> bool:
+        """Put the space by if it is not yet and the disk has room; gives whether it is. Blocks while it writes,
+        and once `is_ending` no longer than a part takes."""
         if self.is_held:
             return True
         unfinished = self.path.with_name(f"{FILE_NAME}.new")
@@ -41,9 +43,14 @@ class Reserve:
                 return False
             unfinished.unlink(missing_ok=True)
             with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(os.urandom(SIZE_BYTES))
-                os.fsync(file.fileno())
-            unfinished.replace(self.path)
+                while not is_ending() and file.tell() < SIZE_BYTES:
+                    file.write(os.urandom(SLICE_BYTES))
+                    os.fsync(file.fileno())
+                is_whole = file.tell() == SIZE_BYTES
+            if is_whole:
+                unfinished.replace(self.path)
+            else:
+                unfinished.unlink()
         except OSError as error:
             logger.debug("no disk space is put by: %s", error)
             with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -27,6 +28,7 @@ from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
 
 logger = logging.getLogger(__name__)
+Ts = TypeVarTuple("Ts")
 
 INTERRUPTED = "codemode-server ended in the middle of it"
 """The recorded error of an execution whose product was killed."""
@@ -37,6 +39,8 @@ _RESERVE_SECONDS = 60.0
 _LONGEST_SECONDS = 3 * _DAY
 """No execution takes longer, so one that began before was interrupted, whoever ran it."""
 _PAUSE_SECONDS = 0.005
+_STEPS_BETWEEN_LOOKS = 10_000
+"""Steps of SQLite's machine, about a millisecond, after which a statement ends if the product does."""
 _EXECUTIONS_AT_ONCE = 20
 _ROWS_AT_ONCE = 20
 _LOG_PAGES = 100
@@ -115,28 +119,44 @@ class Upkeep:
 
     async def _keep_reserve(self) -> None:
         while True:
-            await anyio.to_thread.run_sync(Reserve(self._folder).take)
+            await anyio.to_thread.run_sync(Reserve(self._folder).take, self._is_ending.is_set)
             await anyio.sleep(_RESERVE_SECONDS)
 
     def end(self) -> None:
-        """Let a pass that is under way end after its current transaction."""
+        """Let what is under way in threads end within milliseconds; a statement that it interrupts changes nothing."""
         self._is_ending.set()
 
     def pass_once(self) -> None:
-        """Do what there is to do. Blocks."""
+        """Do what there is to do. Blocks. A step that fails leaves the others to be done."""
+        problems: list[str | None] = []
         try:
             with closing(Database(self._folder)) as database:
                 with database.use() as connection:
                     # Else the event loop's connection would find a long log, and write it into the file.
                     connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-                self._settle_interrupted(database)
-                self._delete_records(database)
-                for cache in CACHES:
-                    self._delete_of(database, cache)
-                self._shrink(database)
-                self._forget_set_aside()
+                    connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_LOOKS)
+                problems += [
+                    self._problem(self._forget_set_aside),
+                    self._problem(self._settle_interrupted, database),
+                    self._problem(self._settle_old, database),
+                    self._problem(self._delete_records, database),
+                    *(self._problem(self._delete_of, database, cache) for cache in CACHES),
+                    self._problem(self._shrink, database),
+                ]
         except (LedgerUnavailable, NotPrivate, OSError) as error:
-            logger.warning("old records can't be deleted: %s", error)
+            problems.append(str(error))
+        for problem in dict.fromkeys(filter(None, problems)):
+            logger.warning("old records can't be deleted: %s", problem)
+
+    def _problem(self, step: Callable[[*Ts], None], *args: *Ts) -> str | None:
+        """Do a step; gives why it failed, and nothing if it was ended."""
+        if self._is_ending.is_set():
+            return None
+        try:
+            step(*args)
+        except (LedgerUnavailable, NotPrivate, OSError) as error:
+            return None if self._is_ending.is_set() else str(error)
+        return None
 
     def _settle_interrupted(self, database: Database) -> None:
         for owner in self._ownership.dead():
@@ -146,15 +166,14 @@ class Upkeep:
                 owner.release()
                 raise
             owner.remove()
+
+    def _settle_old(self, database: Database) -> None:
         self._settle(database, "started_at < ?", self._clock() - _LONGEST_SECONDS)
 
     def _settle(self, database: Database, which: str, value: object) -> None:
         """Its calls stay as they are: of one that was started and not settled the outcome is not known."""
-        with database.use() as connection:
-            connection.execute(
-                f"{_INTERRUPT} AND {which}",
-                (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value),
-            )
+        values = (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value)
+        database.write(f"{_INTERRUPT} AND {which}", values)
 
     def _delete_records(self, database: Database) -> None:
         self._measure(database)
@@ -184,8 +203,8 @@ class Upkeep:
                 ).fetchall()
             if not rows:
                 return
-            with database.use() as connection:
-                connection.executemany("UPDATE executions SET bytes = ? WHERE execution_id = ?", rows)
+            for row in rows:
+                database.write("UPDATE executions SET bytes = ? WHERE execution_id = ?", row)
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_of(self, database: Database, cache: _Cache) -> None:
@@ -208,24 +227,16 @@ class Upkeep:
         count = _ROWS_AT_ONCE
         statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
         while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            with database.use() as connection:
-                count = connection.execute(statement, (*values, _ROWS_AT_ONCE)).rowcount
+            count = database.write(statement, (*values, _ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _shrink(self, database: Database) -> None:
         """Give free pages back to the disk. A large database of an older version can't; it uses them again."""
         with suppress(LedgerFull), database.use() as connection:
-            if _pragma(connection, "auto_vacuum") == 0:
-                used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
-                if used * _pragma(connection, "page_size") > _CONVERTED_BYTES:
-                    return
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                connection.execute("VACUUM")
-            if _pragma(connection, "freelist_count") <= _FREE_PAGES:
+            if not _can_shrink(connection):
                 return
             while _pragma(connection, "freelist_count") > _FREE_PAGES and not self._is_ending.is_set():
-                # `execute` would make one step, which frees one page: the statement gives rows without columns.
-                connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+                database.with_reserve(_free_pages)
                 self._is_ending.wait(_PAUSE_SECONDS)
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -233,6 +244,22 @@ class Upkeep:
         for name in set_aside(self._folder)[:-_SET_ASIDE]:
             for suffix in FILE_SUFFIXES:
                 (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def _can_shrink(connection: sqlite3.Connection) -> bool:
+    """Whether the database has free pages to give back; a small one of an older version is rewritten first."""
+    if _pragma(connection, "auto_vacuum") == 0:
+        used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+        if used * _pragma(connection, "page_size") > _CONVERTED_BYTES:
+            return False
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("VACUUM")
+    return _pragma(connection, "freelist_count") > _FREE_PAGES
+
+
+def _free_pages(connection: sqlite3.Connection) -> None:
+    # `execute` would make one step, which frees one page: the statement gives rows without columns.
+    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
 
 
 def _size(column: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 
 from codemode_server.errors import LedgerFull
 from codemode_server.gateway.kept_shapes import ToolKey
-from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus
 from codemode_server.model import ExecutionId
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
 from codemode_server.storage.shape_store import ShapeStore
+from codemode_server.storage.upkeep import Retention, Upkeep
 
 
 @pytest.fixture
@@ -132,3 +135,34 @@ def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: P
         LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x"), "s", "c", "wasm", None))
         filler.unlink()
         assert shapes.update({key: lambda known: "z"})
+
+
+@pytest.mark.parametrize("reserve", [True, False])
+def test_old_records_are_deleted_on_a_full_disk_with_the_reserve(
+    disk: Path, reserve: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is what frees space. Without a reserve, the control, there is no room for the log of changes."""
+    with closing(Database(disk)) as database:
+        ledger = LedgerStore(database)
+        for number in range(100):
+            name = ExecutionId(f"x{number}")
+            ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", "x" * 50_000))
+            ledger.record_execution_settled(name, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+    before = (disk / FILE_NAME).stat().st_size
+    if reserve:
+        assert Reserve(disk).take()
+    fill(disk)
+    in_two_days = time.time() + 2 * 86_400
+    Upkeep(disk, Ownership(disk), Retention(1, 0), clock=lambda: in_two_days).pass_once()
+    assert ("old records can't be deleted: the record" in caplog.text) is not reserve
+    assert (free(disk) > before // 2) is reserve
+    (disk / "filler").unlink()
+    with closing(Database(disk)) as database, database.use() as connection:
+        assert connection.execute("SELECT COUNT(*) FROM executions").fetchone() == (0 if reserve else 100,)
+
+
+def test_an_end_leaves_it_to_the_next_product(tmp_path: Path) -> None:
+    answers = iter([False, False, True])
+    assert not Reserve(tmp_path).take(lambda: next(answers))
+    assert list(tmp_path.iterdir()) == []
+    assert Reserve(tmp_path).take(), "control"

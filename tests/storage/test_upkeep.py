@@ -28,7 +28,7 @@ from codemode_server.storage import upkeep as upkeep_module
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.upkeep import CACHES, INTERRUPTED, Retention, Upkeep
+from codemode_server.storage.upkeep import CACHES, INTERRUPTED, Retention, Upkeep, _can_shrink
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
@@ -180,6 +180,14 @@ def fill(folder: Path, cache: Any, count: int, *, first: int = 0, size: int = 10
             connection.execute(f"INSERT INTO {cache.table} VALUES ({', '.join('?' * len(values))})", values)
 
 
+def older_database(folder: Path) -> None:
+    """As a version made it that could not shrink one."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        for script in _MIGRATIONS[:4]:
+            connection.executescript(script)
+        connection.execute("PRAGMA user_version = 4")
+
+
 class TestBySize:
     def test_the_oldest_executions_are_deleted_and_the_disk_gets_their_space(self, tmp_path: Path) -> None:
         record(tmp_path, "a_runs", settled=False)
@@ -227,10 +235,7 @@ class TestBySize:
     def test_the_file_of_an_older_version_is_rewritten_and_shrinks(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            for script in _MIGRATIONS[:4]:
-                connection.executescript(script)
-            connection.execute("PRAGMA user_version = 4")
+        older_database(tmp_path)
         for number in range(30):
             record(tmp_path, f"x{number:03}", calls=10, size=16_000)
         file = tmp_path / FILE_NAME
@@ -294,6 +299,53 @@ def test_an_end_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 50
     keep(tmp_path, Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
     assert names(tmp_path) == []
+
+
+def test_an_end_interrupts_what_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    older_database(tmp_path)
+    record(tmp_path, "x1", calls=100, size=16_000)
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED)
+
+    def ended_meanwhile(connection: sqlite3.Connection) -> bool:
+        upkeep.end()
+        return _can_shrink(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep_module, "_STEPS_BETWEEN_LOOKS", 10)
+        patch.setattr(upkeep_module, "_can_shrink", ended_meanwhile)
+        upkeep.pass_once()
+    assert rows(tmp_path, "PRAGMA auto_vacuum") == [(0,)], "it was not rewritten"
+    assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
+    assert caplog.text == "", "an end is no failure"
+    keep(tmp_path)
+    assert rows(tmp_path, "PRAGMA auto_vacuum") == [(2,)], "control"
+
+
+class TestAStepThatFails:
+    def test_leaves_the_deletes_to_be_done(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """The first one: the place of the owners can't be used."""
+        record(tmp_path, "old")
+        record(tmp_path, "runs", settled=False)
+        (tmp_path / "running").write_text("a file")
+        keep(tmp_path, Retention(1, 0), clock=lambda: time.time() + 5 * DAY)
+        assert names(tmp_path) == ["runs"]
+        assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)]
+        assert "running" in caplog.text
+        (tmp_path / "running").unlink()
+        caplog.clear()
+        keep(tmp_path)
+        assert caplog.text == "", "control"
+
+    def test_leaves_the_other_caches_to_be_cut(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        first, *others = CACHES
+        for cache in others:
+            fill(tmp_path, cache, 1, age_days=cache.days + 1)
+        change(tmp_path, f"ALTER TABLE {first.table} RENAME COLUMN {first.time} TO other")
+        keep(tmp_path)
+        assert [rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") for cache in others] == [[(0,)]] * len(others)
+        assert caplog.text.count("old records can't be deleted") == 1
 
 
 async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@
         ├── UpstreamUnavailable  the server is not connected
         ├── CallTimedOut       sent, and not answered in time
         ├── ResultTooLarge     answered with more than may be taken
-        └── ToolFailed         answered by the upstream with an error
+        ├── ToolFailed         answered by the upstream with an error
+        ├── ResultTooLarge     answered with more than is taken
+        └── ResultTooDeep      answered with what is nested deeper than is taken
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
 become text there once. Messages say what, where, and what to do next; identifiers stand in quotes.
@@ -185,3 +187,9 @@ class ResultTooLarge(CallError):
     """Raised for a result that is too large to be taken; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_large"
+
+
+class ResultTooDeep(CallError):
+    """Raised for a result that is nested too deep to be taken; whether the tool acted is for its result to say."""
+
+    code = "result_too_deep"

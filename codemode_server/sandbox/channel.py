@@ -20,7 +20,14 @@ import anyio
 import anyio.to_thread
 from anyio.abc import ByteSendStream
 
-from codemode_server.errors import CallError, CodemodeError, ExecutionError, LimitExceeded
+from codemode_server.errors import (
+    CallError,
+    CodemodeError,
+    ExecutionError,
+    LimitExceeded,
+    ResultTooDeep,
+    ResultTooLarge,
+)
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.model import JsonValue
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized
@@ -267,13 +274,13 @@ class Channel:
             is_long = is_large(reply.value)
             answer = _Answer(*await run_sized(is_long, frames.reply_frame, request_id, reply.value, reply.encoding))
         except RecursionError:
-            message = f"{what or 'the answer'} is nested too deep"
-            return _Answer(frames.refusal_frame(request_id, "result_too_deep", message))
+            message = f"{what or 'the answer'} is nested too deep; ask for a part of it"
+            return _Answer(frames.refusal_frame(request_id, ResultTooDeep.code, message))
         if not what or answer.size <= self._limits.call_bytes:
             return answer
         message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
-        return _Answer(frames.refusal_frame(request_id, "result_too_large", message))
+        return _Answer(frames.refusal_frame(request_id, ResultTooLarge.code, message))
 
     async def _answer(self, request: _Question) -> None:
         try:

@@ -7,11 +7,11 @@ import re
 import shutil
 from typing import Any
 
-from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstream._link import LIST_IS, is_broken_off, is_end
-from codemode_server.upstream._messages import NOT_TAKEN, TOO_LARGE
+from codemode_server.upstream._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE
 from codemode_server.upstream.http import HttpTransport, origin
 from codemode_server.upstream.results import error_text
 from codemode_server.upstream.stdio import StdioTransport
@@ -102,7 +102,7 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
     """
     message = str(error.message)
     if error.code in NOT_TAKEN:
-        kind = ResultTooLarge if error.code == TOO_LARGE else ToolFailed
+        kind = {TOO_LARGE: ResultTooLarge, TOO_DEEP: ResultTooDeep}.get(error.code, ToolFailed)
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     if message.startswith(_UNREADABLE):
         return ToolFailed(f"the result of {what} of server {server!r} is not a valid JSON-RPC message")

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Longest message taken from an upstream, unless `limits.call_bytes` is larger."""
 MAX_DEPTH = 500
-"""Nesting of a message; half of what Python can walk. `results` allows a value less, and a listing a schema more than
-its stub shows: one tool that is nested deep must not cost the others."""
+"""Nesting of a message; half of what Python can walk. A value may have less, and a schema of a listing more than its
+stub shows: one tool that is nested deep must not cost the others."""
+MAX_VALUE_DEPTH = 200
+"""Nesting of a value that a program gets; deeper is not data, and could break those who handle it later."""
 TOO_LARGE = -32_098
 TOO_DEEP = -32_097
 NO_JSON = -32_096
@@ -35,6 +37,7 @@ ENCODED_AGAIN = -32_095
 ENCODED_WRONGLY = -32_094
 """Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
 NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, ENCODED_AGAIN, ENCODED_WRONGLY})
+_WHY_TOO_DEEP = f"nested more than {MAX_DEPTH} deep; ask for a part of it"
 _MAX_BATCH = 1_000
 _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
@@ -87,14 +90,14 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
         # Other text on stdout may have an id as well.
         return _refused(line, NO_JSON, "not valid JSON") if b'"jsonrpc"' in line[:_END_BYTES] else ()
     except RecursionError:
-        return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+        return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     if is_nested_deeper(data, MAX_DEPTH):
-        return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+        return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     if b"\\ud" in line or b"\\uD" in line:
         try:
             data = without_surrogates(data)
         except RecursionError:
-            return _refused(line, TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+            return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
     found = tuple(message for message in messages if message is not None)
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found

@@ -22,13 +22,12 @@ from typing import Any
 
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values
 from codemode_server.model import JsonValue
-from codemode_server.upstream._messages import is_nested_deeper, without_surrogates
+from codemode_server.upstream._messages import MAX_VALUE_DEPTH, is_nested_deeper, without_surrogates
 
 _REPR_CHARACTERS = 2 * 2**20
 """Longest text that is read as Python: about a second's work."""
 _AST_CHARACTERS = 64 * 1024
 """Longest text given to `ast`, which takes some 100 times the text in memory and holds the interpreter's lock."""
-_MAX_DEPTH = 256
 _MAX_LINES = 100_000
 _REPR_TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
@@ -97,7 +96,7 @@ def _parsed_json(text: str) -> Any:
         return _parsed_lines(text)
     if "\\ud" not in text and "\\uD" not in text:
         return value
-    return _NO_VALUE if is_nested_deeper(value, _MAX_DEPTH) else without_surrogates(value)
+    return _NO_VALUE if is_nested_deeper(value, MAX_VALUE_DEPTH) else without_surrogates(value)
 
 
 def _is_too_much(text: str) -> bool:

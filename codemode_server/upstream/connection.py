@@ -152,9 +152,10 @@ class Connection:
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
             CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
                 waiting for its start is not counted.
-            ToolFailed: the upstream answered with a protocol error, or with what can't be read: no JSON, or nested too
-                deep. (`isError` is for `results` to see.)
+            ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
+                `results` to see.)
             ResultTooLarge: the answer has too many bytes or values.
+            ResultTooDeep: the answer is nested too deep.
         """
         params = {"name": tool, "arguments": arguments}
         answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)

@@ -105,7 +105,7 @@ class UpstreamPool:
 
         Raises:
             UnknownTool: no such server.
-            ToolFailed, ResultTooLarge, CallTimedOut, UpstreamUnavailable: as their docstrings say.
+            ToolFailed, ResultTooLarge, ResultTooDeep, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
         connection = self._connection(server)
         declares = connection.declares_output(tool)

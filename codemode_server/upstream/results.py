@@ -25,18 +25,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from codemode_server.errors import ToolFailed
+from codemode_server.errors import ResultTooDeep, ToolFailed
 from codemode_server.model import JsonValue
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream._embedded import embedded_files
-from codemode_server.upstream._messages import is_nested_deeper
+from codemode_server.upstream._messages import MAX_VALUE_DEPTH, is_nested_deeper
 from codemode_server.upstream._texts import are_too_much, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""
-MAX_DEPTH = 200
-"""Nesting of a value; deeper is not data, and could break those who handle it later."""
 _PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
 
 
@@ -46,6 +44,7 @@ def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = 
 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
+        ResultTooDeep: the value is nested too deep.
     """
     reply = _to_reply(result, declares_output, redactor)
     _check_depth(reply.value)
@@ -77,15 +76,15 @@ def checked(result: dict[str, Any]) -> dict[str, Any]:
     """A raw result that is handed on as it came.
 
     Raises:
-        ToolFailed: it is nested too deep.
+        ResultTooDeep: it is nested too deep.
     """
     _check_depth(result)
     return result
 
 
 def _check_depth(value: JsonValue) -> None:
-    if is_nested_deeper(value, MAX_DEPTH):
-        raise ToolFailed(f"the tool's result is nested more than {MAX_DEPTH} deep")
+    if is_nested_deeper(value, MAX_VALUE_DEPTH):
+        raise ResultTooDeep(f"the tool's result is nested more than {MAX_VALUE_DEPTH} deep; ask for a part of it")
 
 
 def error_text(text: str, redactor: Redactor) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.model import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.storage.database import FILE_NAME, Database
@@ -63,22 +63,22 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "no end", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("stdio", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
     ("stdio", {"what": "values", "size": 2 * MIB, "form": "id within"}, ResultTooLarge, "more than 500,000 values"),
-    ("stdio", {"what": "deep", "size": 600, "form": "id within"}, ToolFailed, "nested more than 500 deep"),
-    ("stdio", {"what": "deep", "size": 30_000}, ToolFailed, "nested more than 500 deep"),
-    ("stdio", {"what": "deep", "size": 600}, ToolFailed, "nested more than 500 deep"),
-    ("stdio", {"what": "deep", "size": 300}, ToolFailed, "nested more than 200 deep"),
+    ("stdio", {"what": "deep", "size": 600, "form": "id within"}, ResultTooDeep, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 30_000}, ResultTooDeep, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 600}, ResultTooDeep, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 300}, ResultTooDeep, "nested more than 200 deep; ask for a part"),
     ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
     ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),
     ("stdio", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
     ("stdio", {"what": "digits", "size": 5_000}, ToolFailed, "not valid JSON"),
-    ("http", {"what": "deep", "size": 250}, ToolFailed, "nested more than 200 deep"),
-    ("http", {"what": "deep", "size": 5_000}, ToolFailed, "nested more than 500 deep"),
-    ("http", {"what": "deep", "size": 40_000}, ToolFailed, "nested more than 500 deep"),
+    ("http", {"what": "deep", "size": 250}, ResultTooDeep, "nested more than 200 deep"),
+    ("http", {"what": "deep", "size": 5_000}, ResultTooDeep, "nested more than 500 deep"),
+    ("http", {"what": "deep", "size": 40_000}, ResultTooDeep, "nested more than 500 deep"),
     ("http", {"what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
     ("http", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
-    ("http", {"form": "events", "what": "deep", "size": 250}, ToolFailed, "nested more than 200 deep"),
-    ("http", {"form": "events", "what": "deep", "size": 5_000}, ToolFailed, "nested more than 500 deep"),
+    ("http", {"form": "events", "what": "deep", "size": 250}, ResultTooDeep, "nested more than 200 deep"),
+    ("http", {"form": "events", "what": "deep", "size": 5_000}, ResultTooDeep, "nested more than 500 deep"),
     ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
     ("http", {"form": "events", "what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
     ("http", {"form": "endless"}, ResultTooLarge, "larger than 16 MiB"),
@@ -209,7 +209,7 @@ async def test_a_raw_result_is_bounded_as_well(kit: Kit) -> None:
         async with kit.pool({"s": settings}) as pool:
             with pytest.raises(ResultTooLarge):
                 await pool.call_raw("s", "act", {"what": "values", "size": 2 * MIB})
-            with pytest.raises(ToolFailed, match="200 deep"):
+            with pytest.raises(ResultTooDeep, match="200 deep"):
                 await pool.call_raw("s", "act", {"what": "deep", "size": 300})
             assert (await pool.call_raw("s", "act", {}))["content"][0]["text"] == "pong"
 

@@ -167,8 +167,8 @@ async def test_an_odd_result_is_a_value(tmp_path: Path) -> None:
         await others_work(host)
 
 
-UNFIT_RESULTS = {"nested": "tool_failed", "huge": "result_too_large"}
-UNFIT_RESULTS |= {"too deep to read": "tool_failed", "never": "timed_out"}
+UNFIT_RESULTS = {"nested": "result_too_deep", "huge": "result_too_large"}
+UNFIT_RESULTS |= {"too deep to read": "result_too_deep", "never": "timed_out"}
 
 
 async def test_a_result_that_cannot_be_given_is_an_error_of_that_call(tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
         ("list_issues(1, 2, 3)", "list_issues() takes 2 arguments, not 3. It takes repo, [state]."),
         ("list_issues('a', repo='a')", "list_issues() got argument 'repo' twice. It takes repo, [state]."),
         ("echo(x=object())", "echo() can't send argument 'x': object has no form in JSON"),
+        (
+            "x = []\nfor _ in range(100):\n    x = [x]\necho(x=x)",
+            "echo() can't send argument 'x': nested more than 100 deep; send a flatter value",
+        ),
         ("echo(x=float('nan'))", "echo() can't send argument 'x': nan has no form in JSON"),
     ],
 )

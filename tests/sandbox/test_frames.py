@@ -11,6 +11,8 @@ import pytest
 
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Limits, ProgramError
+from codemode_server.sandbox.guest import calls, values
+from codemode_server.upstream import _bounded_http, _messages
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
 CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}
@@ -41,6 +43,17 @@ def test_each_frame_becomes_its_record() -> None:
     assert parsed({"op": "kept", "id": 6}) == frames.Kept(6, None)
     assert parsed(DONE | {"hint": "h" * 9_000}).hint == "h" * 1_000  # type: ignore[union-attr]
     assert parsed(DONE) == frames.Done("r", [1], "json", None, len(json.dumps(DONE)))
+
+
+def test_a_guest_stays_within_the_bounds_of_the_host() -> None:
+    """It does not import the host's module, so it has constants of its own. A frame has its values a few levels in."""
+    assert calls.MAX_URI == frames.MAX_URI
+    assert values.MAX_DEPTH <= frames.MAX_DEPTH - 5
+
+
+def test_what_is_given_to_a_guest_is_nested_less_deep_than_what_is_read_of_an_upstream() -> None:
+    """A result over HTTP that is as deep as a value may be is read past mcp, which takes less than the message has."""
+    assert _bounded_http._MAX_MCP_DEPTH < _messages.MAX_VALUE_DEPTH < _messages.MAX_DEPTH
 
 
 def test_an_error_is_bounded() -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from codemode_server.errors import ToolFailed
+from codemode_server.errors import ResultTooDeep, ToolFailed
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream._texts import parse_text
 from codemode_server.upstream.results import resource_reply, to_reply
@@ -313,5 +313,5 @@ def test_what_is_nested_beyond_reason_is_a_failure_wherever_it_stands(levels: in
     text = '{"a":' * levels + "1" + "}" * levels
     deep = json.loads(text)
     for result in ({**texts(text), "structuredContent": deep}, texts(text), {"structuredContent": {"result": text}}):
-        with pytest.raises(ToolFailed, match="nested more than"):
+        with pytest.raises(ResultTooDeep, match="nested more than 200 deep; ask for a part"):
             to_reply(result, declares_output=declares_output)

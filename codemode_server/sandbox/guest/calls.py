@@ -30,7 +30,7 @@ from .seen import note
 from .values import NotJson, to_argument
 
 MAX_URI = 8_192
-"""Characters of a URI that the host reads."""
+"""Characters of a URI that the host reads, as in `frames`."""
 _MOST_NOTES = 5
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
@@ -205,7 +205,8 @@ class Calls:
     def begin_read(self, server: str, uri: str) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`."""
         if len(uri) > MAX_URI:
-            raise ToolError(f"a URI of {len(uri)} characters can't be fetched", server, "read_resource", "too_long")
+            message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
+            raise ToolError(message, server, "read_resource", "too_long")
         return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
 
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:

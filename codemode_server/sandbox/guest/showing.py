@@ -12,9 +12,9 @@ from typing import Any
 from . import encoded
 from .files import Blocks, Fields, File, Shown
 from .link import Link, Refused
+from .values import MAX_DEPTH
 
 _FEW = 100
-_MAX_DEPTH = 100
 _TAKES = (
     "a File, a result with files, bytes with mime_type=, the path of a file, a Pillow image, a matplotlib figure, or a "
     "list of these; a plain value is returned by ending the program with it"
@@ -106,7 +106,7 @@ def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> 
     found: list[File] = []
     for item in items:
         if isinstance(item, (dict, list, tuple)):
-            found += _files_within(item, resolve, depth + 1) if depth < _MAX_DEPTH else []
+            found += _files_within(item, resolve, depth + 1) if depth < MAX_DEPTH else []
         elif isinstance(item, str):
             found += _files_of_text(item)
         elif item is not None and not isinstance(item, (int, float)):

@@ -77,7 +77,7 @@ class _Encoder:
 
     def _container(self, value: Any, depth: int) -> Any:
         if depth >= MAX_DEPTH:
-            raise NotJson(f"nested more than {MAX_DEPTH} deep")
+            raise NotJson(f"nested more than {MAX_DEPTH} deep; send a flatter value")
         if id(value) in self._open:
             raise NotJson("it contains itself")
         self._open.add(id(value))

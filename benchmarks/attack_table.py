@@ -278,7 +278,7 @@ REQUESTS = [
     request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 1_200), 50),
     request("50 programs at once", lambda: tool("execute_code", code="sum(range(200_000))"), 50),
     request("50 programs to check at once", lambda: tool("execute_code", code=_calls(500), timeout=1), 50),
-    request("50 bodies of 1 MB at once", lambda: tool("list_dir", path="a" * MB), 50),
+    request("120 bodies of 1 MB at once", lambda: tool("list_dir", path="a" * MB), 120),
 ]
 
 ATTACKS = {attack.name: attack for attack in [*PROGRAMS, *STDIO, *HTTP, *REQUESTS]}

@@ -11,7 +11,8 @@ import asyncio
 import hmac
 import socket
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codemode_server.json_size import holds_too_many_values
+from codemode_server.off_loop import Pace
 from codemode_server.text import escaped
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
 _LARGE_BODY_BYTES = 64 << 10
-_LARGE_AT_ONCE = 2
-"""Large requests that are parsed at once: each takes several times its size meanwhile."""
+_LARGE_AT_ONCE = 16
+"""Large requests that are received and kept at once. One is parsed at a time: it takes several times its size."""
 HEADER_SECONDS = 10.0
 """From opening a connection, or the last answer on it, until the headers of a request are there."""
 BODY_SECONDS = 30.0
@@ -87,6 +89,7 @@ class _Guarded:
             f"The user who runs it finds the token in {escaped(str(token_file))}\n"
         )
         self._large = anyio.Semaphore(_LARGE_AT_ONCE)
+        self._parsing = anyio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,23 +98,21 @@ class _Guarded:
         if not self._has_token(scope):
             await _refuse(send, 401, self._refusal, (b"www-authenticate", b'Bearer realm="codemode-server"'))
             return
-        try:
-            with anyio.fail_after(BODY_SECONDS):
-                body = await _body(scope, receive)
-        except TimeoutError:
-            await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
-            return
-        except _TooLarge:
-            await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
-            return
-        except _Gone:
-            return
-        if holds_too_many_values(body, MAX_BODY_VALUES):
-            await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
-            return
-        async with AsyncExitStack() as parsing:
-            if len(body) > _LARGE_BODY_BYTES:
-                await parsing.enter_async_context(self._large)
+        async with AsyncExitStack() as held:
+            try:
+                with anyio.fail_after(BODY_SECONDS):
+                    body = await self._body(scope, receive, held)
+            except TimeoutError:
+                await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
+                return
+            except _TooLarge:
+                await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
+                return
+            except _Gone:
+                return
+            if holds_too_many_values(body, MAX_BODY_VALUES):
+                await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
+                return
             messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
             del body
 
@@ -119,10 +120,42 @@ class _Guarded:
                 return messages.pop() if messages else await receive()
 
             async def answer(message: Message) -> None:
-                await parsing.aclose()  # an answer begins once the request was read, and may take as long as a program
+                await held.aclose()  # an answer begins once the request was read, and may take as long as a program
                 await send(message)
 
             await self._app(scope, replay, answer)
+
+    async def _body(self, scope: Scope, receive: Receive, held: AsyncExitStack) -> bytes:
+        """The whole body. Of one that is large the rest is received when there is room for it, and `held` until it is
+        parsed has the room and the turn to be parsed."""
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
+            raise _TooLarge
+        body, is_large = bytearray(), False
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise _Gone
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY_BYTES:
+                raise _TooLarge
+            if len(body) > _LARGE_BODY_BYTES and not is_large:
+                is_large = True
+                await held.enter_async_context(self._large)
+            if not message.get("more_body", False):
+                break
+        if is_large:
+            await held.enter_async_context(self._turn_to_parse())
+        return bytes(body)
+
+    @asynccontextmanager
+    async def _turn_to_parse(self) -> AsyncIterator[None]:
+        async with self._parsing:
+            pace = Pace()
+            try:
+                yield
+            finally:
+                await pace.rest()
 
     def _has_token(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -138,22 +171,6 @@ class _TooLarge(Exception):
 
 class _Gone(Exception):
     """The client closed the connection within its request."""
-
-
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
-        raise _TooLarge
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _Gone
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _TooLarge
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
 async def _refuse(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:

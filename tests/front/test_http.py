@@ -139,7 +139,7 @@ async def test_a_body_with_more_values_than_a_request_has_is_refused_before_it_i
         assert (await ask(connect, posted(text))).endswith(f"\r\n\r\n{len(text)}"), "commas in a text are no values"
 
 
-async def test_large_requests_are_parsed_two_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
+async def test_large_requests_are_parsed_one_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
     reading, answering = 0, 0
     most = 0
     read, go_on = anyio.Event(), anyio.Event()
@@ -164,14 +164,38 @@ async def test_large_requests_are_parsed_two_at_a_time_and_no_longer_than_until_
         for _ in range(6):
             tasks.start_soon(ask, connect, posted(b"x" * 200_000))
         with anyio.fail_after(10):
-            while reading < 2:
+            while reading < 1:
                 await anyio.sleep(0.01)
             assert status(await ask(connect, posted(b"x"))) == 200, "small ones don't wait"
             read.set()
             while answering < 6:
                 await anyio.sleep(0.01)
         go_on.set()
-    assert most == 2
+    assert most == 1
+
+
+@pytest.mark.parametrize(("room", "order"), [(1, ["slow", "other"]), (2, ["other", "slow"])])
+async def test_large_bodies_are_received_so_many_at_once(
+    monkeypatch: pytest.MonkeyPatch, room: int, order: list[str]
+) -> None:
+    monkeypatch.setattr(http, "_LARGE_AT_ONCE", room)
+    answered: list[str] = []
+
+    async def other() -> None:
+        assert status(await ask(connect, posted(b"x" * 200_000))) == 200
+        answered.append("other")
+
+    async with serving() as connect, await connect() as slow, anyio.create_task_group() as tasks:
+        request = posted(b"x" * 200_000)
+        await slow.send(request[:150_000])
+        for _ in range(5):
+            assert status(await ask(connect, posted(b"x"))) == 200, "small ones don't wait"
+        tasks.start_soon(other)
+        for _ in range(20):
+            await ask(connect, posted(b"x"))
+        assert status(await answer(slow, request[150_000:])) == 200
+        answered.append("slow")
+    assert answered == order
 
 
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

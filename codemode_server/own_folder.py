@@ -13,7 +13,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,11 +52,14 @@ class OwnFolder:
             os.close(lock)
         raise FileNotFoundError(f"each new folder in {parent} is removed at once")
 
-    def remove(self) -> None:
-        """Remove it with everything in it; what can't be removed is left to a later process."""
-        untrusted_files.empty(self.path, besides=_LOCK)
-        if not self.remove_if_empty():
-            self.release()
+    def remove(self, is_ending: Callable[[], bool] = lambda: False) -> bool:
+        """Remove it with everything in it; gives whether it is gone. What can't be removed is left to a later process,
+        and the rest once `is_ending`."""
+        untrusted_files.empty(self.path, besides=_LOCK, is_ending=is_ending)
+        if self.remove_if_empty():
+            return True
+        self.release()
+        return False
 
     def remove_if_empty(self) -> bool:
         """Remove it unless something is in it; gives whether it is gone."""

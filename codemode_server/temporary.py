@@ -9,6 +9,7 @@ import atexit
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from codemode_server import untrusted_files
@@ -50,16 +51,19 @@ def close() -> None:
             _own = None
 
 
-def sweep(seconds: float = _SWEEP_SECONDS) -> int:
-    """Remove what processes that were killed have left, of this user only; gives how many there were.
+def sweep(is_ending: Callable[[], bool] = lambda: False, *, seconds: float = _SWEEP_SECONDS) -> int:
+    """Remove what processes that were killed have left, of this user only; gives how many folders are gone.
 
-    After so many seconds the rest is left to the next product.
+    After so many seconds, or once `is_ending`, the rest is left to the next product.
     """
     until, count = time.monotonic() + seconds, 0
+
+    def is_over() -> bool:
+        return time.monotonic() > until or is_ending()
+
     for folder in abandoned(Path(tempfile.gettempdir()), _PREFIX):
-        folder.remove()
-        count += 1
-        if time.monotonic() > until:
+        count += folder.remove(is_over)
+        if is_over():
             break
     return count
 

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,10 +138,13 @@ def content_size(status: os.stat_result) -> int:
     return on_disk if on_disk > 2 * max(status.st_size, _ALLOCATED_AHEAD) else status.st_size
 
 
-def empty(folder: Path, *, besides: str = "") -> None:
-    """Remove everything below a folder but the entry of that name; what can't be removed is left."""
+def empty(folder: Path, *, besides: str = "", is_ending: Callable[[], bool] = lambda: False) -> None:
+    """Remove everything below a folder but the entry of that name; what can't be removed is left, and the rest once
+    `is_ending`."""
     with suppress(OSError):
         for entry in walk(folder):
+            if is_ending():
+                return
             if entry.depth > 0 or entry.name != besides:
                 remove_entry(entry)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server import temporary
 from codemode_server.own_folder import OwnFolder, abandoned
 
 KILLED = """
 import os, sys, pathlib
+from codemode_server import temporary
 from codemode_server.own_folder import OwnFolder
 own = OwnFolder.make(pathlib.Path(sys.argv[1]), "run-")
 (own.path / "file").write_text("x")
@@ -102,4 +104,30 @@ def test_what_could_not_be_removed_is_left_to_a_later_process(tmp_path: Path, mo
     assert (own.path / "file").exists(), "control"
     (found,) = abandoned(tmp_path)
     found.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_end_leaves_the_rest_to_a_later_process(tmp_path: Path) -> None:
+    left = leave(tmp_path)
+    for number in range(5):
+        (left / str(number)).write_text("x")
+    (found,) = abandoned(tmp_path, "run-")
+    answers = iter([False, False, True])
+    assert not found.remove(lambda: next(answers))
+    assert (left / "lock").exists()
+    assert 4 <= len(list(left.iterdir())) - 1 <= 5, "of six files, and the lock, two were come to"
+    (found,) = abandoned(tmp_path, "run-")
+    assert found.remove(), "control"
+    assert not left.exists()
+
+
+def test_a_sweep_of_temporary_folders_ends_with_the_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    left = [leave(tmp_path) for _ in range(3)]
+    for folder in left:
+        folder.rename(folder.with_name(folder.name.replace("run-", "codemode-")))
+    assert temporary.sweep(lambda: True) == 0
+    assert len(list(tmp_path.glob("codemode-*/file"))) == 3
+    assert temporary.sweep(seconds=0) == 0
+    assert temporary.sweep() == 3, "control"
     assert list(tmp_path.iterdir()) == []

@@ -135,14 +135,15 @@ class KeptResults:
         """The name of the last value that a program of the session gave back; empty if none is kept."""
         return next((item.name for item in reversed(self.items(session)) if "/" not in item.name), "")
 
-    def clean_leftovers(self) -> int:
-        """Remove what runs that were killed have left; gives how many."""
+    def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
+        """Remove what runs that were killed have left, and leave the rest once `is_ending`; gives how many are gone."""
         count = 0
         if self.folder.is_symlink():
             return count
         for folder in abandoned(self.folder):
-            folder.remove()
-            count += 1
+            count += folder.remove(is_ending)
+            if is_ending():
+                break
         return count
 
     def close(self) -> None:

@@ -19,13 +19,13 @@
         ├── CallRefused        refused by the permissions
         ├── UpstreamUnavailable  the server is not connected
         ├── CallTimedOut       sent, and not answered in time
-        ├── ResultTooLarge     answered with more than may be taken
         ├── ToolFailed         answered by the upstream with an error
-        ├── ResultTooLarge     answered with more than is taken
-        └── ResultTooDeep      answered with what is nested deeper than is taken
+        ├── ResultTooLarge     answered with more than may be taken
+        └── ResultTooDeep      answered with what is nested deeper than may be taken
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
-become text there once. Messages say what, where, and what to do next; identifiers stand in quotes.
+become text there once. `docs/errors.md` says what programs and hosts see of them. Messages say what, where, and what to
+do next; identifiers stand in quotes.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 
-from codemode_server import __version__, field_names, json_size, logs, redaction
+from codemode_server import __version__, errors, field_names, json_size, logs, redaction
 from codemode_server.config import load, secrecy
-from codemode_server.front import http, http_token
+from codemode_server.front import failures, http, http_token
 from codemode_server.gateway import gateway, ledger
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.wasm import component
 from codemode_server.search import habits
 from codemode_server.storage import listing_store, reserve, upkeep
@@ -228,6 +229,43 @@ def test_the_stages_stand_in_the_order_in_which_they_may_import() -> None:
 
     rows = re.findall(r"^\| `(\w+)/`", ARCHITECTURE, flags=re.MULTILINE)
     assert [name for name in rows if name in STAGES] == list(STAGES)
+
+
+def rows_of_errors(title: str) -> set[str]:
+    """The first column of the table with this title."""
+    page = (ROOT / "docs" / "errors.md").read_text()
+    (table,) = re.findall(rf"^\| `{title}` \|.*\n\|---.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return set(re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE))
+
+
+def below(kind: type[Exception]) -> set[type[Exception]]:
+    return {kind}.union(*map(below, kind.__subclasses__()))
+
+
+def kinds_of_the_guest() -> set[str]:
+    """Those that it gives a `ToolError` by itself."""
+    texts = [path.read_text() for path in Path(guest.__path__[0]).glob("*.py")]
+    made = [
+        node
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ToolError"
+    ]
+    given = [*(it.args[3] for it in made if len(it.args) > 3), *(word.value for it in made for word in it.keywords)]
+    return {it.value for it in given if isinstance(it, ast.Constant) and isinstance(it.value, str)}
+
+
+def test_the_kinds_of_errors_that_programs_can_catch_are_those_of_the_code() -> None:
+    kinds = {kind.code for kind in below(errors.CallError)}  # type: ignore[attr-defined]
+    assert rows_of_errors("kind") == kinds | kinds_of_the_guest()
+    assert {"pages", "too_many_values"} <= kinds_of_the_guest(), "the control"
+
+
+def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
+    kinds = below(errors.ExecutionError) | below(errors.LedgerUnavailable) | below(errors.SandboxUnavailable)
+    named = {kind.__name__ for kind in kinds - {errors.ExecutionError}}
+    assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled"}
+    assert rows_of_errors("setting") == set(failures._WAYS_ROUND) | {"limits.programs"}
 
 
 async def test_the_example_of_what_a_model_does_runs(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ BOUNDS = (
     Bound("memory", 32),
     Bound("worker_memory", 32),
     Bound("helper_memory", 64),
-    Bound("descriptors", 0),
+    Bound("descriptors", 8),  # idle connections to the upstream over HTTP are one to three more or fewer
     Bound("threads", 0),
     Bound("workers", 0),
     Bound("upstreams", 0),

@@ -41,7 +41,7 @@ def leak(what: str) -> None:
         case "memory":
             KEPT.append(b"x" * 40 * MIB)
         case "descriptors":
-            KEPT.append(os.open("/dev/null", os.O_RDONLY))
+            KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(9))
         case "threads":
             threading.Thread(target=threading.Event().wait, daemon=True).start()
         case "workers":

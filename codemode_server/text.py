@@ -11,9 +11,11 @@ from codemode_server.tokens import estimate_tokens
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
 _UNSEEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f"
-    r"\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
+    r"\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0"
+    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
+"""Controls, and what Unicode calls ignorable; some of it (fillers, variation selectors) counts as printable."""
 _PLAIN = bytes(range(32, 127)) + b"\t\n"
 _CHUNK_CHARACTERS = 2**16
 """Other threads have their turn after so much of a long text: a regular expression lets nothing else run."""
@@ -63,9 +65,13 @@ def clean_line(text: str, limit: int) -> str:
 def escaped(text: str) -> str:
     """`text` on one line, with nothing hidden: line ends, terminal escapes, controls of direction and all else that is
     not printable are written as escapes (`\\n`, `\\x1b`, `\\u202e`)."""
-    if text.isprintable():
+    if text.isprintable() and (text.isascii() or not _UNSEEN.search(text)):
         return text
-    return "".join(it if it.isprintable() else it.encode("unicode_escape").decode() for it in text)
+    return "".join(it if _is_seen(it) else it.encode("unicode_escape").decode() for it in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() and not _UNSEEN.match(character)
 
 
 def escaped_lines(text: str) -> str:

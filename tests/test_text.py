@@ -19,6 +19,17 @@ from tests.vocabulary import tokens_of
 
 README = Path(__file__).parent.parent / "README.md"
 TEN_MB = 10 * 2**20
+IGNORABLE_RANGES = [
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0xFE00, 0xFE0F), (0xFFF0, 0xFFF8)),
+    *((0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+]
+
+
+IGNORABLE = set(
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u3164\ufeff\uffa0"
+    + "".join(chr(code) for first, last in IGNORABLE_RANGES for code in range(first, last + 1))
+)
+"""Unicode's Default_Ignorable_Code_Point."""
 
 
 @pytest.mark.parametrize(
@@ -38,6 +49,8 @@ TEN_MB = 10 * 2**20
         ("ze\u200bro wi\u200dd\ufeffth so\xadft", "zero width soft"),
         ("tags\U000e0041\U000e007f", "tags"),
         ("half \ud83d", "half "),
+        ("jo\u034fin er\ufe00\ufe0f filled\u115f\u1160\u3164\uffa0 \u17b4\u180b\U0001d173", "join er filled "),
+        ("한글 ㅎ", "한글 ㅎ"),
         ("a\r\nb\rc\u2028d\u2029e\x85f", "a\nb\nc\nd\ne\nf"),
     ],
 )
@@ -50,6 +63,7 @@ def test_no_character_that_is_left_is_invisible() -> None:
     left = clean("".join(map(chr, range(0x110000))))
     left.encode()
     assert {character for character in left if ord(character) < 32 or 0x7F <= ord(character) < 0xA0} == {"\t", "\n"}
+    assert not IGNORABLE & set(left)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +71,7 @@ def test_no_character_that_is_left_is_invisible() -> None:
     [
         ("naïve 日本 ✓ 🎉 C:\\new", "naïve 日本 ✓ 🎉 C:\\new"),
         ("a\r\nb\tc\x0bd\x0ce\x85f\u2028g\u2029h\x1ci", r"a\r\nb\tc\x0bd\x0ce\x85f\u2028g\u2029h\x1ci"),
+        ("a\u034f\ufe0f\u115f\u1160\u3164\uffa0b", r"a\u034f\ufe0f\u115f\u1160\u3164\uffa0b"),
         ("\x1b[2J\x1b]0;title\x07\x9b31m", r"\x1b[2J\x1b]0;title\x07\x9b31m"),
         ("\u202egnp.exe\u2066 \u200b\U000e0041 \ud83d", r"\u202egnp.exe\u2066 \u200b\U000e0041 \ud83d"),
     ],
@@ -70,6 +85,7 @@ def test_no_character_ends_a_line_or_hides_in_an_escaped_one() -> None:
     line.encode()
     assert line.isprintable()
     assert line.splitlines() == [line]
+    assert not IGNORABLE & set(line)
 
 
 def test_an_escaped_line_is_no_longer_than_asked() -> None:

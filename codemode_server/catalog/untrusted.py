@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice, pairwise
 from typing import Any
 
-from codemode_server.text import clean
+from codemode_server.text import clean, escaped
 
 _FULL_LINE = 60
 _FEW = 10
@@ -71,15 +71,15 @@ def first_sentence(text: object, limit: int = 120) -> str:
 
 def docstring(text: str, indent: str = "") -> str:
     """A docstring that holds exactly this text, which is clean already."""
-    escaped = text.replace("\\", "\\\\")
+    body = text.replace("\\", "\\\\")
     if "\n" not in text:
         # A quote at the end would be the first of the closing three.
-        last = '\\"' if escaped.endswith('"') else ""
-        escaped = escaped.removesuffix('"') if last else escaped
-        return f'{indent}"""{_without_triple_quotes(escaped)}{last}"""'
-    lines = _without_triple_quotes(escaped).split("\n")
-    body = [lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])]
-    return f'{indent}"""' + "\n".join(body) + f'\n{indent}"""'
+        last = '\\"' if body.endswith('"') else ""
+        body = body.removesuffix('"') if last else body
+        return f'{indent}"""{_without_triple_quotes(body)}{last}"""'
+    first, *rest = _without_triple_quotes(body).split("\n")
+    lines = [first, *(f"{indent}{line}" if line else "" for line in rest)]
+    return f'{indent}"""' + "\n".join(lines) + f'\n{indent}"""'
 
 
 def _without_triple_quotes(text: str) -> str:
@@ -88,7 +88,7 @@ def _without_triple_quotes(text: str) -> str:
 
 def literal(value: str | int | float | None) -> str:
     """The Python literal of a scalar that JSON can hold: printable text on one line."""
-    text = repr(value)
+    text = escaped(repr(value))
     if isinstance(value, str) and text[0] == "'" and '"' not in text and "\\'" not in text:
         return f'"{text[1:-1]}"'
     return text

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from codemode_server.catalog.untrusted import docstring, first_sentence, glimpse, literal, one_line, prose
+from codemode_server.text import clean
 
 HOSTILE = [
     'ends with a quote"',
@@ -49,12 +50,28 @@ def test_no_mixture_of_quotes_backslashes_and_line_ends_breaks_out_of_a_docstrin
 
 
 @pytest.mark.parametrize(
-    "value", [*HOSTILE, "\x1b[31m", "\u202egnp.exe", "\ud800", "a\x00b", "\u2028", 'a"b', "a'b\"c", 1, -1.5, True, None]
+    "value",
+    [
+        *HOSTILE,
+        "\x1b[31m",
+        "\u202egnp.exe",
+        "\ud800",
+        "\\\u3164\ufe0f",
+        "a\x00b",
+        "\u2028",
+        'a"b',
+        "a'b\"c",
+        1,
+        -1.5,
+        True,
+        None,
+    ],
 )
 def test_a_literal_is_the_value_again_on_one_line_of_visible_characters(value: str | float | None) -> None:
     text = literal(value)
     assert ast.literal_eval(text) == value
     assert text.isprintable()
+    assert text == clean(text)
 
 
 def test_strings_stand_in_double_quotes_wherever_that_needs_no_escape() -> None:

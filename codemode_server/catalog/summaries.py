@@ -36,8 +36,10 @@ _EMPTY_WORDS = frozenset({"api", "mcp", "tool"})
 _LINE_MARK = re.compile(r"^(?:[-*+>•]\s+|\d{1,2}[.)]\s+|\[[ x]\]\s+)+")
 _HEADING = re.compile(r"#{1,6}\s|<[^<>]*>$|={3,}$|-{3,}$|\|")
 _LINK = re.compile(r"!?\[([^\[\]]{0,200})\]\((?:[^()\s]|\([^()\s]{0,100}\)){0,500}\)")
-_EMPHASIS = re.compile(r"(\*\*\*|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w))")
-_SYMBOLS = re.compile(r"^[^\w<\[({\"'`/$@.…]+")
+_STRONG_EMPHASIS = re.compile(r"(?<![\w*])\*{3}(?=\w)([^*]*[^\s*])\*{3}(?![\w*])")
+_EMPHASIS = re.compile(r"\*{4,}|(?<!\*)\*\*(?!\*)|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])")
+"""Three stars by themselves stay: they are the mask of a secret."""
+_SYMBOLS = re.compile(r"^(?!\*{3}(?:[^\w\s*]| [a-z]))[^\w<\[({\"'`/$@.…]+")
 _PURPOSE_LABEL = re.compile(r"^(?:purpose|description|summary|overview|function(?:ality)?)\s*(?::\s*|$)", re.IGNORECASE)
 _RULE = re.compile(
     r"(?:important|note|warning|caution|attention|audience|prerequisites?)\b\s*[:!—-]|requires\b|for example\b"
@@ -114,7 +116,7 @@ def server_purpose(instructions: str, limit: int) -> str:
     """The sentence in which a server says what it is for; empty where its instructions are only rules for an agent."""
     said = list(_sentences(instructions[:_MAX_INSTRUCTIONS_CHARACTERS]))
     if not said:
-        return one_line(instructions.strip("#*-> \n"), limit)
+        return one_line(_plain(instructions[:_MAX_INSTRUCTIONS_CHARACTERS].strip("#-> \n")), limit)
     if not _AGENT_RULE.match(said[0]) and not said[0].endswith(":"):
         return _cut(said[0], limit)
     purposes = (it for it in said if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
@@ -171,7 +173,8 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _plain(sentence: str) -> str:
-    text = _EMPHASIS.sub("", _LINK.sub(r"\1", sentence)).replace("\\`", "`").replace("\\_", "_")
+    text = _STRONG_EMPHASIS.sub(r"\1", _LINK.sub(r"\1", sentence))
+    text = _EMPHASIS.sub("", text).replace("\\`", "`").replace("\\_", "_")
     return _SYMBOLS.sub("", text).strip()
 
 

@@ -106,6 +106,24 @@ def test_a_server_is_described_by_its_first_sentence(
     assert describe_server(description, instructions) == said
 
 
+@pytest.mark.parametrize(
+    ("instructions", "said"),
+    [
+        ("Reads https://hunter22@h/hunter22/x of *all* users.", "Reads https://***@h/***/x of all users."),
+        ("Uses key hunter22 for **all** calls.", "Uses key *** for all calls."),
+        ("hunter22 opens the door.", "*** opens the door."),
+        ("# Notes of hunter22", "Notes of ***"),
+        ("# **Notes**", "Notes"),
+        ("Reads ***all*** pages.", "Reads all pages."),
+        ("*** Reads pages ***", "Reads pages ***"),
+        ("***\n\nReads pages.", "Reads pages."),
+    ],
+)
+def test_a_servers_purpose_shows_where_a_secret_was(instructions: str, said: str) -> None:
+    """Stars that are markup, the positive control, are taken out."""
+    assert describe_server(None, instructions, Redactor(["hunter22"])) == said
+
+
 def test_a_servers_description_is_bounded() -> None:
     assert len(describe_server(None, "word " * 10_000)) <= 200
 

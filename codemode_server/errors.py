@@ -8,6 +8,7 @@
     │   └── LedgerFull         the disk is full
     ├── NotPrivate             the person: somebody else could write where the product keeps files (`private_files`)
     ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
+    │   └── EncoderMissing     nobody asked for one
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
@@ -190,6 +191,6 @@ class ResultTooLarge(CallError):
 
 
 class ResultTooDeep(CallError):
-    """Raised for a result that is nested too deep to be taken; whether the tool acted is for its result to say."""
+    """Raised for a result that is nested too deep to be taken; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_deep"

@@ -28,7 +28,7 @@ _QUOTES = {
     "'": ("'", r"\\'", r"\\{3}'", r"\\{7}'", "%(?:25)?27", "&(?:amp;)?(?:apos|#0?39|#[xX]27);"),
 }
 """Spellings of a quote that is doubled, which are the same for both."""
-_MOST_SPACES = 16
+_MAX_SPACES = 16
 _LONGEST_CHARACTER = 80
 _LONGEST_PIECE = 1_000
 """Characters of one pattern; a longer secret is searched for in pieces of this length, which are secrets as well."""
@@ -76,7 +76,7 @@ def longest_spelling(secret: str) -> int:
     """No spelling has more characters."""
     plain = sum(map(len, _PLAIN_RUN.findall(secret)))
     spaces = len(_SPACE_RUN.findall(secret))
-    return plain + (len(secret) - plain) * _LONGEST_CHARACTER + spaces * _MOST_SPACES * _LONGEST_CHARACTER
+    return plain + (len(secret) - plain) * _LONGEST_CHARACTER + spaces * _MAX_SPACES * _LONGEST_CHARACTER
 
 
 def pattern_of(secret: str) -> re.Pattern[str]:
@@ -93,7 +93,7 @@ def _kind(character: str) -> str:
 def _run_pattern(kind: str, run: str) -> str:
     if kind == " ":
         special = (_spellings(character) for character in sorted(set(run)) if not character.isascii())
-        return rf"(?:{'|'.join([_SPACE, *special])}){{1,{_MOST_SPACES}}}"
+        return rf"(?:{'|'.join([_SPACE, *special])}){{1,{_MAX_SPACES}}}"
     spelled = "".join(map(_spellings, run))
     if not kind:
         return spelled

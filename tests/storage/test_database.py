@@ -11,9 +11,7 @@ import os
 import signal
 import sqlite3
 import stat
-import subprocess
 import sys
-import textwrap
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,7 @@ from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
 from tests.behaviour.product import configuration, in_memory, office, over_stdio
-
-ROOT = Path(__file__).parents[2]
+from tests.storage.at_once import STARTS, run_at_once
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -37,46 +34,25 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def child(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-OPENS = """
+OPENS = f"""
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.gateway.ledger import ExecutionStart
-print("ready", flush=True)
-sys.stdin.readline()
+{STARTS}
 database = Database(Path(sys.argv[1]))
 ledger = LedgerStore(database)
 for number in range(50):
-    ledger.record_execution_started(ExecutionStart(f"{sys.argv[2]}-{number}", "s", "c", "wasm", None))
+    ledger.record_execution_started(ExecutionStart(f"{{sys.argv[2]}}-{{number}}", "s", "c", "wasm", None))
 database.close()
 """
 
 
-def test_two_processes_that_open_it_at_once_create_the_schema_once_and_both_write(tmp_path: Path) -> None:
+def test_processes_that_open_it_at_once_create_the_schema_once_and_all_write(tmp_path: Path) -> None:
     for attempt in range(3):
         folder = tmp_path / str(attempt)
-        children = [child(OPENS, str(folder), name) for name in "abc"]
-        for process in children:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-        for process in children:
-            assert process.stdin
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        ended = [process.communicate(timeout=30) for process in children]
-        assert [process.returncode for process in children] == [0, 0, 0], ended
+        run_at_once(OPENS, folder, *"abc")
         assert rows(folder, "PRAGMA user_version") == [(len(_MIGRATIONS),)]
         assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
 

@@ -6,9 +6,6 @@ Real SQLite and real processes.
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -18,22 +15,21 @@ import pytest
 from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.habit_store import MOST_TOOLS, HabitStore
+from tests.storage.at_once import STARTS, run_at_once
 
-ROOT = Path(__file__).parents[2]
 NAME = ToolName("github", "list_issues")
 
-COUNTS = """
+COUNTS = f"""
 import sys
 from pathlib import Path
 from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.storage.database import Database
 from codemode_server.storage.habit_store import HabitStore
 store = HabitStore(Database(Path(sys.argv[1])))
-print("ready", flush=True)
-sys.stdin.readline()
+{STARTS}
 for number in range(100):
     one_more = lambda known: Use((known.uses if known else 0) + 1.0, 5.0)
-    assert store.update({ToolName("s", "shared"): one_more, ToolName("s", sys.argv[2]): one_more})
+    assert store.update({{ToolName("s", "shared"): one_more, ToolName("s", sys.argv[2]): one_more}})
 """
 
 
@@ -43,18 +39,7 @@ def used_once(known: Use | None, at: int) -> Use:
 
 def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
     Database(tmp_path).close()
-    command = [sys.executable, "-c", textwrap.dedent(COUNTS), str(tmp_path)]
-    children = [
-        subprocess.Popen(
-            [*command, name], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for name in ("one", "two")
-    ]
-    for process in children:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    ended = [process.communicate("go\n", timeout=60) for process in children]
-    assert [process.returncode for process in children] == [0, 0], ended
+    run_at_once(COUNTS, tmp_path, "one", "two")
     kept = HabitStore(Database(tmp_path)).load()
     assert {name.tool: use.uses for name, use in kept.items()} == {"shared": 200, "one": 100, "two": 100}
 

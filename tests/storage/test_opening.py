@@ -27,6 +27,7 @@ from codemode_server.model import ExecutionId
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database, set_aside
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.unusable import unavailable
+from tests.storage.at_once import STARTS, run_at_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -427,14 +428,13 @@ def test_a_state_folder_that_goes_away_meanwhile_is_made_anew(
         assert executions(aside) == ["x1", "x2"]
 
 
-SETS_ASIDE = """
+SETS_ASIDE = f"""
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.gateway.ledger import ExecutionStart
-print("ready", flush=True)
-sys.stdin.readline()
+{STARTS}
 database = Database(Path(sys.argv[1]), on_damage="set_aside")
 LedgerStore(database).record_execution_started(ExecutionStart(sys.argv[2], "s", "c", "wasm", None))
 """
@@ -442,25 +442,6 @@ LedgerStore(database).record_execution_started(ExecutionStart(sys.argv[2], "s", 
 
 def test_of_products_that_meet_the_damage_at_once_one_sets_it_aside_and_all_go_on(folder: Path) -> None:
     DAMAGES["its head"](folder)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(SETS_ASIDE), str(folder), name],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in "abcd"
-    ]
-    for process in processes:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    ended = [process.communicate(timeout=30) for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, ended
+    run_at_once(SETS_ASIDE, folder, *"abcd")
     assert len(list(folder.glob("codemode.db.damaged-*"))) == 1
     assert sorted(executions(folder)) == ["a", "b", "c", "d"]

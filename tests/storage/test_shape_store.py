@@ -6,9 +6,6 @@ Real SQLite and real processes; the texts are the test's own, since the store do
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from contextlib import closing
 from pathlib import Path
 
@@ -17,39 +14,27 @@ import pytest
 from codemode_server.gateway.kept_shapes import ToolKey
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.shape_store import MOST_TOOLS, ShapeStore
+from tests.storage.at_once import STARTS, run_at_once
 
-ROOT = Path(__file__).parents[2]
 KEY = ToolKey("github", "list-issues", "d1")
 
-COUNTS = """
+COUNTS = f"""
 import sys
 from pathlib import Path
 from codemode_server.gateway.kept_shapes import ToolKey
 from codemode_server.storage.database import Database
 from codemode_server.storage.shape_store import ShapeStore
 store = ShapeStore(Database(Path(sys.argv[1])))
-print("ready", flush=True)
-sys.stdin.readline()
+{STARTS}
 for number in range(100):
     one_more = lambda known: str(int(known or 0) + 1)
-    assert store.update({ToolKey("s", "shared", "d"): one_more, ToolKey("s", sys.argv[2], "d"): one_more})
+    assert store.update({{ToolKey("s", "shared", "d"): one_more, ToolKey("s", sys.argv[2], "d"): one_more}})
 """
 
 
 def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
     Database(tmp_path).close()
-    command = [sys.executable, "-c", textwrap.dedent(COUNTS), str(tmp_path)]
-    children = [
-        subprocess.Popen(
-            [*command, name], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for name in ("one", "two")
-    ]
-    for process in children:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-    ended = [process.communicate("go\n", timeout=60) for process in children]
-    assert [process.returncode for process in children] == [0, 0], ended
+    run_at_once(COUNTS, tmp_path, "one", "two")
     kept = ShapeStore(Database(tmp_path)).load()
     assert {key.tool: text for key, text in kept.items()} == {"shared": "200", "one": "100", "two": "100"}
 

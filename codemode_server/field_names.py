@@ -31,6 +31,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W_]")
 """`user`, `Id` and `URL` of `userIdURL`."""
 _CREDENTIAL = re.compile(
     r"[sr]k[_-]|[sp]k_(?:live|test)_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|eyJ|whsec_|shpat_|SG\."
+    r"|hf_[A-Za-z0-9]{14,}|do[opr]_v1_|sbp_(?:v[0-9]_)?[0-9a-f]{8,}|Bearer[ _-](?![Tt]oken|[Aa]uth|[Ff]ormat)"
 )
 _ID = re.compile(
     r"(?i:[0-9a-f]{8,}|(?=[a-f]*[0-9])[0-9a-f]{7,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
@@ -43,11 +44,24 @@ _ENDS_AS_A_FILE_OR_HOST = re.compile(
     r"|rb|php|sql|db|log|lock|zip|gz|docx?|xlsx?|pptx?))"
 )
 _ADDRESS_THE_READER = frozenset({"disregard", "jailbreak", "obey", "please", "you", "yourself"})
-_COMMANDS = frozenset({"ignore", "override", "bypass", "follow", "forget", "reveal", "execute", "important", "urgent"})
+_IGNORES = "ignor"
+_COMMANDS = frozenset(
+    {"override", "overriding", "bypass", "follow", "forget", "reveal", "execute", "important", "urgent"}
+)
 # fmt: off
 _OBJECTS_OF_COMMANDS = frozenset({
-    "above", "all", "approval", "assistant", "everything", "instruction", "instructions", "permission", "permissions",
-    "policy", "previous", "prior", "prompt", "prompts", "rule", "rules", "safety", "system", "user",
+    "above", "all", "approval", "assistant", "earlier", "everything", "guardrails", "guidelines", "instruction",
+    "instructions", "permission", "permissions", "policy", "preceding", "previous", "prior", "prompt", "prompts",
+    "restrictions", "rule", "rules", "safety", "system", "user",
+})
+_APPROVERS = frozenset({"admin", "administrator", "developer", "human", "operator", "owner", "system", "user"})
+_APPROVES = frozenset({
+    "agreed", "agrees", "allowed", "allows", "approved", "approves", "authorised", "authorized", "authorizes",
+    "confirmed", "consented", "consents", "permits", "permitted",
+})
+_APPROVALS = frozenset({"approval", "approved", "authorization", "confirmation", "consent", "permission"})
+_STATES_OF_APPROVALS = frozenset({
+    "already", "everything", "given", "granted", "no", "not", "now", "obtained", "unnecessary", "without",
 })
 _WORDS_OF_SENTENCES = frozenset({
     "always", "i", "it", "must", "never", "should", "that", "the", "these", "they", "this", "was", "we", "were", "will",
@@ -101,8 +115,22 @@ def _is_instruction(words: list[str]) -> bool:
     known = set(words)
     if len(words) < 2:
         return False
-    is_command = not known.isdisjoint(_COMMANDS) and not known.isdisjoint(_OBJECTS_OF_COMMANDS)
-    return is_command or not known.isdisjoint(_ADDRESS_THE_READER)
+    commands = not known.isdisjoint(_COMMANDS) or any(word.startswith(_IGNORES) for word in words)
+    is_command = commands and not known.isdisjoint(_OBJECTS_OF_COMMANDS)
+    return is_command or not known.isdisjoint(_ADDRESS_THE_READER) or _is_approval(words)
+
+
+def _is_approval(words: list[str]) -> bool:
+    """Whether they say that something was approved, `user_approved_this` or `no_approval_needed`, but not when, by whom
+    or whether, `approved_at`, `approved_by_user` or `approval_required`."""
+    known = set(words)
+    if not (known.isdisjoint(_APPROVALS) or known.isdisjoint(_STATES_OF_APPROVALS)):
+        return True
+    if words[0] not in _APPROVERS:
+        return False
+    while words[-1] in _WORDS_OF_SENTENCES | _OBJECTS_OF_COMMANDS and len(words) > 1:
+        words = words[:-1]
+    return words[-1] in _APPROVES
 
 
 def _words(key: str) -> list[str]:

@@ -30,6 +30,7 @@ from codemode_server.execution.showing import Showing
 from codemode_server.execution.skills import Skills
 from codemode_server.execution.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses, upstream_pool
+from codemode_server.front import http_token
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Gateway
@@ -79,7 +80,8 @@ class App:
         self.loaded = loaded
         settings = loaded.settings
         self.state_folder = state_folder(settings)
-        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+        self._http_tokens = http_token.existing()
+        self.redactor = Redactor(loaded.secrets | self._http_tokens, loaded.guarded_secrets)
         self.database = last_run.database
         self._ownership = Ownership(self.state_folder)
         retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
@@ -352,7 +354,9 @@ class App:
             if later:
                 logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
             self.loaded = news
-            self.redactor = Redactor(news.secrets, news.guarded_secrets)
+            # One that was replaced stays valid for products that serve it.
+            self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
+            self.redactor = Redactor(news.secrets | self._http_tokens, news.guarded_secrets)
             await self.pool.reconfigure(news.settings.servers, reasons(news))
             self._listings_changed()
             logger.info("took over the edited %s", place.path)

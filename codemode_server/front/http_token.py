@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from codemode_server.errors import SettingsError
+from codemode_server.errors import CodemodeError, SettingsError
 from codemode_server.private_files import open_private, private_folder
 
 _BYTES = 32
@@ -49,6 +49,13 @@ def token(*, is_new: bool = False) -> str:
             f"the token of --http can't be kept in {file}: {error.strerror or error}; make the folder writable, "
             "or set $XDG_DATA_HOME to one that is"
         ) from error
+
+
+def existing() -> frozenset[str]:
+    """The token if there is one that a product would serve, so that it can be masked."""
+    with suppress(OSError, CodemodeError):
+        return frozenset({_read(token_file())})
+    return frozenset()
 
 
 def _read(file: Path) -> str:

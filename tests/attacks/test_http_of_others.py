@@ -20,7 +20,7 @@ import pytest
 from codemode_server.errors import CodemodeError, SettingsError
 from codemode_server.front import http, http_token
 from tests.attacks.kit import arrived, hostile
-from tests.behaviour.product import configuration
+from tests.behaviour.product import configuration, in_memory
 from tests.hosts.kit import Served, http_host, serving, until
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
@@ -123,6 +123,29 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The person's data folder."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     return tmp_path / "codemode-server"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.usefixtures("data")
+async def test_the_token_is_masked_in_results_and_in_what_programs_print(tmp_path: Path, *, is_there: bool) -> None:
+    token = http_token.token() if is_there else "x" * 43
+    async with in_memory(configuration(tmp_path, {})) as host:
+        answer = await host.run(f"print({token!r})\nreturn {{'shown': 'Bearer ' + {token!r}}}")
+    assert answer.value == {"shown": f"Bearer {'***' if is_there else token}"}
+    assert (token in answer.text) is not is_there
+
+
+def test_looking_for_a_token_makes_nothing(data: Path) -> None:
+    assert http_token.existing() == frozenset()
+    assert not data.exists()
+
+
+def test_a_token_that_others_could_read_is_served_to_nobody_and_leaves_a_start_as_it_is(data: Path) -> None:
+    token = http_token.token()
+    assert http_token.existing() == {token}, "control"
+    http_token.token_file().chmod(0o644)
+    assert http_token.existing() == frozenset()
+    assert stat.S_IMODE(http_token.token_file().stat().st_mode) == 0o644, "the next serve --http has to say so"
 
 
 def test_the_token_is_private_and_stays_until_a_new_one_is_asked_for(data: Path) -> None:

@@ -74,10 +74,11 @@ class Workspace:
             MetaToolError: there is no such file, it is too large, or it is no text.
         """
         descriptor = self._open(parts, os.O_RDONLY | os.O_NONBLOCK)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise MetaToolError(f"{_shown(parts)} is no file; list it with list_dir")
         with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise MetaToolError(f"{_shown(parts)} is no file; list it with list_dir")
             if status.st_size > _MAX_READ_BYTES:
                 raise MetaToolError(
                     f"{_shown(parts)} has {status.st_size} bytes; read it in a program and return what matters"

@@ -55,6 +55,18 @@ def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) 
             workspace.list(hidden)
 
 
+def test_what_is_no_file_is_not_read_and_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    (workspace(tmp_path) / "folder").mkdir()
+    os.mkfifo(workspace(tmp_path) / "pipe")
+    (workspace(tmp_path) / "file").write_text("text")
+    files, before = Workspace(tmp_path / "state", "default"), len(list(Path("/proc/self/fd").iterdir()))
+    for name in ("folder", "pipe"):
+        with pytest.raises(MetaToolError, match=f"/workspace/{name} is no file; list it with list_dir"):
+            files.read((name,))
+    assert files.read(("file",)) == "text", "control"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
     (tmp_path / "canary.txt").write_text(CANARY)
     folder = workspace(tmp_path)

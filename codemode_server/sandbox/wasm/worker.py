@@ -31,6 +31,7 @@ _WASM_STACK = 2 * 2**20  # as much as wasmtime takes
 _THREAD_STACK = 16 * 2**20
 _OPEN_FILES = 256
 _READ = 2**18
+_DEEP = "call stack exhausted"
 
 
 def engine() -> wasmtime.Engine:
@@ -173,8 +174,9 @@ def _run_one(
         run = linker.instantiate(store, code).get_func(store, "run")
         assert run is not None  # noqa: S101 - the component is ours
         run(store)
-    except wasmtime.Trap as trap:
-        if "unreachable" in str(trap) and _private_bytes() > 0.75 * settings["memory_bytes"]:
+    except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+        # Where an allocation fails that can't raise MemoryError, what follows is any trap.
+        if _DEEP not in str(error) and _private_bytes() > 0.75 * settings["memory_bytes"]:
             _give_up(EXIT_OUT_OF_MEMORY, "the interpreter had no memory left to say so")
         raise
     finally:
@@ -191,7 +193,7 @@ def _private_bytes() -> int:
 
 
 def _reason(trap: str) -> str:
-    if "call stack exhausted" in trap:
+    if _DEEP in trap:
         return "the program's calls are nested too deeply (endless recursion?)"
     last = trap.strip().splitlines()[-1] if trap.strip() else "no reason given"
     return f"the interpreter stopped: {last.strip()[:300]}"

@@ -10,12 +10,22 @@ import re
 from codemode_server.tokens import estimate_tokens
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
+_UNSEEN_CLASS = (
+    r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
     r"\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0"
-    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Controls, and what Unicode calls ignorable; some of it (fillers, variation selectors) counts as printable."""
+_UNSEEN = re.compile(f"[{_UNSEEN_CLASS}]+")
+_SEEN_CLASS = rf"[^\x00-\x7f{_UNSEEN_CLASS}]"
+_JOINED_OR_UNSEEN = re.compile(
+    rf"((?<={_SEEN_CLASS})[\ufe0e\ufe0f]?[\u200c\u200d](?={_SEEN_CLASS})|(?<={_SEEN_CLASS})[\ufe0e\ufe0f]"
+    r"|(?<=[0-9#*])\ufe0f(?=\u20e3))"
+    rf"|[{_UNSEEN_CLASS}]+"
+)
+"""One joiner between two characters, or the variant of one, is seen: in emoji, and in scripts other than Latin. To look
+for these takes ten times as long, so long texts lose them."""
+_JOINER = re.compile(r"[\u200c\u200d\ufe0e\ufe0f]")
 _PLAIN = bytes(range(32, 127)) + b"\t\n"
 _CHUNK_CHARACTERS = 2**16
 """Other threads have their turn after so much of a long text: a regular expression lets nothing else run."""
@@ -27,7 +37,8 @@ _LINE_ENDS = ("\r\n", "\r", *_UNICODE_LINE_ENDS)
 
 def clean(text: str) -> str:
     """`text` as far as a reader sees it: no terminal escapes, no control characters but tab and newline, nothing of
-    zero width, no overrides of direction, no Unicode tags, no lone surrogates. Every line end becomes a newline."""
+    zero width but what joins or varies the character before it, no overrides of direction, no Unicode tags, no lone
+    surrogates. Every line end becomes a newline."""
     return text if _is_plain(text) else _without_unseen(_with_line_ends(text, _LINE_ENDS))
 
 
@@ -40,7 +51,7 @@ def _without_unseen(text: str) -> str:
     if "\x1b" in text:
         text = _ESCAPE_SEQUENCE.sub("", text)
     if len(text) <= _CHUNK_CHARACTERS:
-        return _UNSEEN.sub("", text)
+        return _JOINED_OR_UNSEEN.sub(r"\1", text) if _JOINER.search(text) else _UNSEEN.sub("", text)
     starts = range(0, len(text), _CHUNK_CHARACTERS)
     return "".join(_UNSEEN.sub("", text[start : start + _CHUNK_CHARACTERS]) for start in starts)
 

@@ -33,6 +33,13 @@ IGNORABLE = set(
 
 
 @pytest.mark.parametrize(
+    "text", ["🧑\u200d🚀", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "می\u200cخواهم", "✔\ufe0e ☎\ufe0f", "क्\u200dष"]
+)
+def test_a_joiner_or_a_variant_that_a_reader_sees_stays(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
     ("text", "seen"),
     [
         ("plain", "plain"),
@@ -51,6 +58,8 @@ IGNORABLE = set(
         ("half \ud83d", "half "),
         ("jo\u034fin er\ufe00\ufe0f filled\u115f\u1160\u3164\uffa0 \u17b4\u180b\U0001d173", "join er filled "),
         ("한글 ㅎ", "한글 ㅎ"),
+        ("é\u200d\u200dé \u200dé é\u200d é\ufe0f\ufe0f", "éé é é é\ufe0f"),
+        ("a\ufe0f 1\ufe0f a\u200cb", "a 1 ab"),
         ("a\r\nb\rc\u2028d\u2029e\x85f", "a\nb\nc\nd\ne\nf"),
     ],
 )

@@ -25,7 +25,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from codemode_server.errors import ResultTooDeep, ToolFailed
+from codemode_server.errors import ResultTooDeep, ResultTooLarge, ToolFailed
+from codemode_server.json_size import MAX_VALUES
 from codemode_server.model import JsonValue
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.backend import Reply
@@ -45,6 +46,7 @@ def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
         ResultTooDeep: the value is nested too deep.
+        ResultTooLarge: it is a list of too many values.
     """
     reply = _to_reply(result, declares_output, redactor)
     _check_depth(reply.value)
@@ -114,6 +116,9 @@ def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
         return Reply(rest.get("toolResult", rest) if rest and not isinstance(content, list) else None)
     texts = [text for text in map(_text_of, items) if text is not None]
     if len(texts) == len(items):
+        if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
+            # As one text they would be no JSON, so a list would be another type from some length on.
+            raise ResultTooLarge(f"the tool's result holds more than {MAX_VALUES:,} values; ask for less of it")
         return Reply(parse_texts(texts))
     document = _document_of(items[0]) if len(items) == 1 else None
     if document is not None:

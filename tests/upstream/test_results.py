@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from codemode_server.errors import ResultTooDeep, ToolFailed
+from codemode_server.errors import ResultTooDeep, ResultTooLarge, ToolFailed
 from codemode_server.sandbox.backend import Reply
 from codemode_server.upstream._texts import parse_text
 from codemode_server.upstream.results import resource_reply, to_reply
@@ -116,6 +116,16 @@ def test_several_texts_are_a_list_if_each_is_a_value_else_one_text() -> None:
     """SDKs send a returned list as a block for each item."""
     assert to_reply(texts('{"a": 1}', '{"a": 2}')) == Reply([{"a": 1}, {"a": 2}])
     assert to_reply(texts("1", "two")) == Reply("1\ntwo")
+
+
+def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
+    def listed(rows: int) -> dict[str, Any]:
+        return texts(*(json.dumps({"id": row, "x": [1, 2, 3]}) for row in range(rows)))
+
+    assert len(to_reply(listed(50_000)).value) == 50_000, "control"
+    with pytest.raises(ResultTooLarge, match="more than 500,000 values; ask for less of it"):
+        to_reply(listed(100_000))
+    assert isinstance(to_reply(texts(*[": , : ," * 100_000] * 2)).value, str), "what is no JSON stays a text"
 
 
 def test_nothing_is_none() -> None:

@@ -12,6 +12,14 @@ from codemode_server.config.problems import Problems, joined
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*=""")
 _FIRST = re.compile(r"""(?:\s|#[^\n]*)*+(?:\[\[?[^\[\]\n]+\]\]?\s*(?:#[^\n]*)?(?:\n|$)|[\w."'-]+[ \t]*=)""")
+_TEXT = (
+    r""""{3}(?:\\(?s:.)|"{1,2}(?!")|[^"\\])*+(?:"{3,5})?|'{3}(?:'{1,2}(?!')|[^'])*+(?:'{3,5})?"""
+    r"""|"(?:\\[^\n]|[^"\\\n])*+"?|'[^'\n]*+'?"""
+)
+_PART = rf"(?>{_TEXT}|[\w-]++)"
+_DOT = r"[ \t]*+\.[ \t]*+"
+_DOTTED = re.compile(rf"#[^\n]*+|{_PART}(?P<deep>(?:{_DOT}{_PART}){{{MAX_DEPTH}}})?(?:{_DOT}{_PART})*+")
+"""A comment, a text, or parts with dots between; one that has no end is no TOML, and goes on to where it could end."""
 
 
 def looks_like_toml(text: str) -> bool:
@@ -21,6 +29,10 @@ def looks_like_toml(text: str) -> bool:
 
 def parse_toml(text: str, problems: Problems) -> Node:
     """The tree of the text. Raises `SettingsError` if it is no TOML."""
+    if (deep := next((it for it in _DOTTED.finditer(text) if it["deep"]), None)) is not None:
+        # `tomllib` takes time and memory that grow with the square of the parts of a key.
+        problems.add(text.count("\n", 0, deep.start()) + 1, "", f"nested more than {MAX_DEPTH} levels deep")
+        raise problems.error()
     try:
         found = tomllib.loads(text)
         return _node(found, _lines(text), (), "", 1, problems)
@@ -29,6 +41,8 @@ def parse_toml(text: str, problems: Problems) -> Node:
         problems.add(int(at[1]) if at else 0, f"column {at[2]}" if at else "", "this is not valid TOML")
     except RecursionError:
         problems.add(0, "", f"nested more than {MAX_DEPTH} levels deep")
+    except MemoryError:
+        problems.add(0, "", "there is not enough memory to read this; make the file smaller")
     raise problems.error()
 
 

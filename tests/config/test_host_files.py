@@ -4,6 +4,8 @@ gives "servers: none" while it holds some. Formats are told by content: every fi
 from __future__ import annotations
 
 import json
+import tomllib
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -191,6 +193,52 @@ def test_a_variable_that_is_not_set_turns_off_only_the_server_that_needs_it(fold
 )
 def test_what_can_not_be_read_is_refused_with_a_reason(folder: Folder, text: str, reason: str) -> None:
     assert reason in "\n".join(folder.refusal(text, name="theirs"))
+
+
+LONG = ".".join("a" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"[mcp_servers.a]\n{LONG} = 1\n", 2),
+        (f"[mcp_servers.a]\n{LONG.replace('.', ' . ')} = 1\n", 2),
+        (f"[{LONG}]\n", 1),
+        (f"[[{LONG}]]\n", 1),
+        (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", 2),
+        ("[mcp_servers.a]\n" + ".".join(["'a'"] * 10_000) + " = 1\n", 2),
+        (f"[mcp_servers.a] # it's\nb = '''\n\"'''\n{LONG} = 1\n", 4),
+    ],
+    ids=["key", "blanks", "table", "tables", "within a value", "quoted parts", "after a text"],
+)
+def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Folder, text: str, line: int) -> None:
+    """`tomllib` takes a gigabyte for them."""
+    tracemalloc.start()
+    try:
+        refusal = folder.refusal(text, name="theirs")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert f":{line}: nested more than 30 levels deep" in "\n".join(refusal)
+    assert peak < 10 * 2**20
+
+
+@pytest.mark.parametrize("quote", ['"', "'", '"""', "'''"])
+def test_a_long_text_with_dots_in_toml_is_a_value(folder: Folder, quote: str) -> None:
+    """The positive control."""
+    loaded = folder.load(f"[mcp_servers.a] # {LONG}\ncommand = {quote}{LONG}{quote}\n", name="theirs")
+    assert loaded.settings.servers["a"].command == LONG
+
+
+def test_a_toml_file_that_takes_too_much_memory_is_refused_with_a_sentence(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loads(_text: str) -> object:
+        raise MemoryError
+
+    monkeypatch.setattr(tomllib, "loads", loads)
+    refusal = folder.refusal('[mcp_servers.a]\ncommand = "x"\n', name="theirs")
+    assert "there is not enough memory to read this" in "\n".join(refusal)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ dotenvs = damaged(
 @example(b'{"servers": {"a": {"command": "\\ud800"}}}', b"", "mcp.json")
 @example(b"a = " + b"[" * 5_000, b"", "config.toml")
 @example(b"a." * 5_000 + b"b = 1", b"", "config.toml")
+@example(b"a = {" + b"a . " * 20_000 + b"b = 1}", b"", "config.toml")
 @example(b"\xef\xbb\xbfservers: {}", b"\xef\xbb\xbfA=1", "upstream.yaml")
 @example(b"a: 0x" + b"f" * 5_000, b"", "upstream.yaml")
 @example(b"a: 1:" + b"9:" * 3_000 + b"9", b"", "upstream.yaml")

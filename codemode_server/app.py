@@ -21,7 +21,7 @@ from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
-from codemode_server.errors import SettingsError
+from codemode_server.errors import CodemodeError, SettingsError
 from codemode_server.execution.door import ProgramDoor
 from codemode_server.execution.executor import Execution, Executor
 from codemode_server.execution.kept import KeptResults
@@ -108,7 +108,11 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self._workspace = workspace = Workspace(self.state_folder, settings.state.customer)
-        workspace.make()  # now, since a folder that can't be used ends the product
+        try:
+            workspace.make()  # now, since a folder that can't be used ends the product
+        except OSError as error:
+            shown = escaped(str(workspace.path))
+            raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
         self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
         self.learning = learned_types(lambda: self.loaded.settings, self.database)
         self.habits = Habits(HabitStore(self.database), is_on=settings.search.habits)

@@ -92,6 +92,17 @@ def test_a_state_folder_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> 
     assert b"state" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["workspaces", "workspaces/default"])
+def test_a_workspace_that_is_a_file_is_told_in_a_sentence(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "state" / name
+    file.parent.mkdir(mode=0o700, parents=True)
+    file.write_text("x")
+    done = served(configuration(tmp_path, hostile(tmp_path, "plain")))
+    assert done.returncode != 0
+    assert b"Traceback" not in done.stderr, done.stderr.decode()[-2000:]
+    assert b"workspaces/default can't be used: Not a directory" in done.stderr
+
+
 def test_a_state_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

@@ -102,10 +102,11 @@ class _PrivateFile(RotatingFileHandler):
         return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
 
 
-def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
+def start(folder: Path | None, redactor: Callable[[], Redactor]) -> Path | None:
     """Send the log of this process to stderr (warnings and worse) and to `folder`/codemode.log.
 
-    A file of 1 MiB is renamed, and a new one begun; the last three of these stay.
+    A file of 1 MiB is renamed, and a new one begun; the last three of these stay. Gives the file, if it could
+    be opened.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -119,15 +120,16 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     if folder is None:
-        return
+        return None
     try:
         state_folder = private_folder(folder.parent, "state.dir in upstream.yaml", is_readable=True)
         place = private_subfolder(state_folder, folder.name) / "codemode.log"
         to_file = _PrivateFile(place, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8")
     except (OSError, NotPrivate) as error:
         root.warning("no log file in %s: %s", folder, error)
-        return
+        return None
     _add(to_file, _LineFormatter(redactor, _FORMAT))
+    return place
 
 
 def _add(handler: logging.Handler, lines: _LineFormatter) -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.first_listing import LastRun
+    from codemode_server.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 0.5
 """How long the product waits for a handshake before it is built anyway."""
+_STDERR = "stderr of codemode-server"
 _AFTER_HANDSHAKE_SECONDS = 0.02
 """Between the first answer and what takes the processor from sending it."""
 
@@ -116,6 +119,8 @@ class _Service:
         self._connected = anyio.Event()
         self._stop = anyio.Event()
         self._code = 0
+        self._log = ""
+        """Where the log is, for a person; empty until it is started."""
         self._opening = opening
         self._tools = LateTools(opening.definitions if opening is not None else None)
         self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
@@ -124,7 +129,12 @@ class _Service:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._take_signals)
             tasks.start_soon(self._serve_front)
-            await self._serve_product()
+            try:
+                await self._serve_product()
+            except Exception:
+                # Left to the task group, it would wait for the blocking read of stdin, and the host for an answer.
+                logger.exception("internal error")
+                self._code = 1
             # What could still hold the process is a blocking read of stdin, and exporters of traces that nobody
             # answers; all that is ours is closed by now.
             logging.shutdown()
@@ -156,15 +166,15 @@ class _Service:
         with anyio.move_on_after(_HANDSHAKE_SECONDS):
             await self._connected.wait()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
+        loaded: LoadedSettings | None = None
         try:
             loaded = await self._configuration()
             if loaded is None:
                 return
-            from codemode_server import logs
             from codemode_server.app import App
 
             async with App.open(loaded, last_run=self._start.last_run, watch=True) as app:
-                logs.start(app.state_folder / "logs", lambda: app.redactor)
+                self._start_log(app.state_folder, lambda: app.redactor)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
                 self._tools.set_target(app.answers)
@@ -174,7 +184,9 @@ class _Service:
                     tasks.cancel_scope.cancel()
         except* CodemodeError as errors:
             self._refuse(_first(errors))
-            await self._stop.wait()
+        except* Exception as errors:  # noqa: BLE001 - it is logged, and a host that gets no answer would wait for ever
+            self._fail(errors, loaded)
+        await self._stop.wait()
 
     async def _configuration(self) -> LoadedSettings | None:
         """The configuration, waited for while the file can't be used; None if the host is gone before it can."""
@@ -208,6 +220,28 @@ class _Service:
         print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         self._code = 2
         self._tools.set_target(Unconfigured(error))
+
+    def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
+        """Serve no tools after an error that nothing foresaw, as after a refusal."""
+        from codemode_server.first_listing import state_folder
+        from codemode_server.front.unconfigured import Unconfigured
+        from codemode_server.redaction import Redactor
+
+        if loaded is not None and not self._log:
+            tokens = {self._listener.token} if self._listener is not None else set()
+            redactor = Redactor(loaded.secrets | tokens, loaded.guarded_secrets)
+            self._start_log(state_folder(loaded.settings), lambda: redactor)
+        logger.error("internal error", exc_info=error)
+        self._code = 1
+        told = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
+        self._tools.set_target(Unconfigured(told))
+
+    def _start_log(self, state_folder: Path, redactor: Callable[[], Redactor]) -> None:
+        from codemode_server import logs
+        from codemode_server.text import escaped
+
+        file = logs.start(state_folder / "logs", redactor)
+        self._log = escaped(str(file)) if file is not None else _STDERR
 
     async def _pass_on_connected(self, app: App) -> None:
         await self._connected.wait()

@@ -1,0 +1,133 @@
+"""An error that nothing foresaw while the product is built or runs: a host that keeps stdin open is answered, the log
+has the traceback, and the process ends when the host does.
+
+Raw lines to a real child process, in which one function of the product raises.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .product import configuration
+
+SECRET = "correct-horse-battery-staple"
+FAULT = f"""
+import {{0}}
+def fail(*args, **kwargs):
+    raise RuntimeError("injected {SECRET}")
+{{0}}.{{1}} = fail
+from codemode_server.__main__ import main
+main()
+"""
+PLAIN = "from codemode_server.__main__ import main; main()"
+FAULTS = {
+    "while the product is built": ("codemode_server.execution.workspace", "Workspace.make"),
+    "while its parts are started": ("codemode_server.execution.executor", "Executor.open"),
+    "while the configuration is read": ("codemode_server.config", "load"),
+}
+
+
+class Wire:
+    """A host that speaks by lines and waits for each answer, a bounded time."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._id = 0
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._id += 1
+        message = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("id") == self._id:
+                return answer
+        raise AssertionError("the process ended without an answer")
+
+    def list_servers(self) -> str:
+        """What a host gets of a call, after the handshake."""
+        client = {"name": "test", "version": "1"}
+        answer = self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
+        assert answer["result"]["serverInfo"]["name"] == "codemode-server"
+        assert len(self.ask("tools/list")["result"]["tools"]) == 4
+        called = self.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
+        text: str = called["result"]["content"][0]["text"]
+        return text
+
+    def close(self) -> tuple[int, str]:
+        """Close stdin as a host does; gives the exit code and what was written to stderr."""
+        _, told = self.process.communicate(timeout=30)
+        return self.process.returncode, told
+
+
+@contextmanager
+def product(path: Path, code: str) -> Iterator[Wire]:
+    command = [sys.executable, "-c", code, "--config", str(path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        watchdog = threading.Timer(40, process.kill)  # a host that gets no answer would wait for ever
+        watchdog.start()
+        try:
+            yield Wire(process)
+        finally:
+            watchdog.cancel()
+            process.kill()
+
+
+def settings(folder: Path) -> Path:
+    """One server that is switched off, with a secret."""
+    off = {"command": "true", "enabled": False, "env": {"API_TOKEN": SECRET}}
+    return configuration(folder, {"off": off})
+
+
+def test_without_a_fault_the_servers_are_listed(tmp_path: Path) -> None:
+    """The positive control."""
+    with product(settings(tmp_path), PLAIN) as wire:
+        assert "internal error" not in wire.list_servers()
+        code, told = wire.close()
+    assert (code, "Traceback" in told) == (0, False)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_host_is_answered_and_the_log_has_the_traceback(tmp_path: Path, fault: str) -> None:
+    with product(settings(tmp_path), FAULT.format(*FAULTS[fault])) as wire:
+        text = wire.list_servers()
+        code, told = wire.close()
+    assert "internal error; the log has the details: " in text
+    assert code == 1
+    assert "RuntimeError: injected" in told
+    log = tmp_path / "state" / "logs" / "codemode.log"
+    if "configuration" not in fault:  # which says where the log and the secrets are
+        assert str(log) in text
+        assert "RuntimeError: injected" in log.read_text()
+        assert SECRET not in text + told + log.read_text()
+
+
+def test_an_error_while_that_is_reported_ends_the_process_with_a_message(tmp_path: Path) -> None:
+    with product(settings(tmp_path), FAULT.format("codemode_server.redaction", "Redactor")) as wire:
+        assert wire.process.wait(30) == 1, "without the host's doing"
+        assert wire.process.stderr is not None
+        assert "RuntimeError: injected" in wire.process.stderr.read()
+
+
+def test_a_workspace_that_is_a_file_is_told_to_the_host(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "workspaces" / "default"
+    file.parent.mkdir(mode=0o700, parents=True)
+    file.write_text("x")
+    with product(settings(tmp_path), PLAIN) as wire:
+        text = wire.list_servers()
+        code, told = wire.close()
+    assert "workspaces/default can't be used: Not a directory" in text
+    assert (code, "Traceback" in told) == (2, False)

@@ -210,7 +210,7 @@ class Channel:
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():
-                self._line = frame.line
+                self._line = frames.line_of_program(frame.line)
             case frames.Exceeded():
                 self._exceed_size(frame.setting)
             case frames.Done():

@@ -55,6 +55,8 @@ MAX_URI = 8_192
 """Characters of a resource's URI."""
 _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
+_MAX_LINE = 10**7
+"""Number of a line; no program has so many lines."""
 _HEADER = struct.Struct(">I")
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
@@ -356,7 +358,14 @@ def _error(raw: Any) -> ProgramError | None:
     if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
         raise ProtocolError("'line' of a frame is no integer")
     type_, message = _field(raw, "type", str)[:200], _field(raw, "message", str)[:_MAX_TEXT]
-    return ProgramError(type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line, hint=_hint(raw))
+    return ProgramError(
+        type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line_of_program(line), hint=_hint(raw)
+    )
+
+
+def line_of_program(number: int | None) -> int | None:
+    """The number, if a line of a program can have it."""
+    return number if number is not None and 1 <= number <= _MAX_LINE else None
 
 
 def _hint(raw: dict[str, Any]) -> str:

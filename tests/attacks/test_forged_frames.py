@@ -320,3 +320,28 @@ time.sleep(20)
         assert hint.startswith("redxxx")
         assert len(hint) <= 300
         await is_well(host)
+
+
+@pytest.mark.parametrize("line", [1, 10**30])
+async def test_a_forged_end_in_a_line_that_is_none_still_says_what_failed(tmp_path: Path, line: int) -> None:
+    forged = f"""
+import time
+error = {{"type": "Forged", "message": "of a program", "traceback": "", "line": {line}}}
+send(op="done", id=run_id(), value=None, value_form="none", error=error)
+time.sleep(20)
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(RAW + forged)
+        assert "Forged: of a program" in answer.text
+        assert answer.error.get("line") == (1 if line == 1 else None), "control: a usual one is told"
+        await is_well(host)
+
+
+@pytest.mark.parametrize("line", [1, 10**30])
+async def test_a_limit_in_a_line_that_is_none_is_still_told(tmp_path: Path, line: int) -> None:
+    forged = f'send(op="line", line={line}); send(op="exceeded", setting="limits.value_bytes"); receive()'
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        answer = await host.run(RAW + forged)
+        assert "LimitExceeded" in answer.text
+        assert answer.error.get("line") == (1 if line == 1 else None), "control: a usual one is told"
+        await is_well(host)

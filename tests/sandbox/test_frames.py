@@ -63,6 +63,13 @@ def test_an_error_is_bounded() -> None:
     assert frame.error == ProgramError("E" * 200, "m" * 20_000, "t" * 20_000, 3)
 
 
+@pytest.mark.parametrize(("line", "taken"), [(1, 1), (10**7, 10**7), (0, None), (-3, None), (10**30, None)])
+def test_an_error_is_in_a_line_that_a_program_can_have(line: int, taken: int | None) -> None:
+    frame = parsed(DONE | {"error": {"type": "E", "message": "m", "traceback": "t", "line": line}})
+    assert isinstance(frame, frames.Done)
+    assert frame.error == ProgramError("E", "m", "t", taken)
+
+
 @pytest.mark.parametrize(
     "frame",
     [

@@ -47,14 +47,16 @@ class LedgerStore:
         self, execution_id: ExecutionId, status: ExecutionStatus, error: str | None, calls: int, milliseconds: float
     ) -> None:
         self._write(
-            "UPDATE executions SET settled_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?"
-            " WHERE execution_id = ? AND settled_at IS NULL",
+            # Another product may have taken this one for dead, after somebody had removed its folder.
+            "UPDATE executions SET settled_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?, bytes = NULL"
+            " WHERE execution_id = ? AND (settled_at IS NULL OR status = ?)",
             time.time(),
             status,
             error,
             calls,
             milliseconds,
             execution_id,
+            ExecutionStatus.INTERRUPTED,
         )
         written, self._written = self._written, 0
         self._on_written(written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from codemode_server.own_folder import OwnFolder, abandoned
@@ -22,6 +22,8 @@ class Ownership:
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._own: OwnFolder | None = None
+        self._names: set[str] = set()
+        """The own names so far: somebody may remove the folder of one while its executions run."""
 
     def name(self) -> str | None:
         """The owner to record with an execution; None where nothing can be locked."""
@@ -32,6 +34,7 @@ class Ownership:
             except (OSError, NotPrivate) as error:
                 logger.debug("executions are recorded without an owner: %s", error)
                 return None
+            self._names.add(self._own.path.name)
         return self._own.path.name
 
     def dead(self) -> Iterator[OwnFolder]:
@@ -41,6 +44,16 @@ class Ownership:
             NotPrivate, OSError: the folder that they are in can't be used.
         """
         return abandoned(self._parent())
+
+    def gone(self, owners: Iterable[str]) -> list[str]:
+        """Those of the owners that have no folder. They had one before anything was recorded with their name, so they
+        must have been read from the record before this is called.
+
+        Raises:
+            NotPrivate, OSError: the folder that they are in can't be used.
+        """
+        there = {path.name for path in self._parent().iterdir()} | self._names
+        return [owner for owner in owners if owner not in there]
 
     def _parent(self) -> Path:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")

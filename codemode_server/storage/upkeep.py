@@ -138,6 +138,7 @@ class Upkeep:
                 problems += [
                     self._problem(self._forget_set_aside),
                     self._problem(self._settle_interrupted, database),
+                    self._problem(self._settle_gone, database),
                     self._problem(self._settle_old, database),
                     self._problem(self._delete_records, database),
                     *(self._problem(self._delete_of, database, cache) for cache in CACHES),
@@ -166,6 +167,15 @@ class Upkeep:
                 owner.release()
                 raise
             owner.remove()
+
+    def _settle_gone(self, database: Database) -> None:
+        """Those of products whose folder somebody removed, or that a restored copy of the database has."""
+        with database.use() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT owner FROM executions WHERE status = 'running' AND owner IS NOT NULL"
+            ).fetchall()
+        for owner in self._ownership.gone([owner for (owner,) in rows]):
+            self._settle(database, "owner = ?", owner)
 
     def _settle_old(self, database: Database) -> None:
         self._settle(database, "started_at < ?", self._clock() - _LONGEST_SECONDS)

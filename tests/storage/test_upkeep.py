@@ -7,6 +7,7 @@ Each store is filled past its bound; the control is what must still be there.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -32,6 +33,7 @@ from codemode_server.storage.upkeep import CACHES, INTERRUPTED, Retention, Upkee
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
+X1 = ExecutionId("x1")
 UNBOUNDED = Retention(0, 0)
 
 
@@ -117,6 +119,43 @@ class TestAnExecution:
         assert rows(tmp_path, "SELECT status FROM executions") == [("succeeded",)]
         ownership.close()
         assert list((tmp_path / "running").iterdir()) == []
+
+    @pytest.mark.parametrize("is_gone", [True, False])
+    def test_whose_owner_has_no_folder_is_interrupted_at_once(self, tmp_path: Path, is_gone: bool) -> None:
+        """After a backup was restored, or `running` deleted, no folder is left whose lock could be had."""
+        ownership = Ownership(tmp_path)
+        with closing(Database(tmp_path)) as database:
+            LedgerStore(database, ownership).record_execution_started(ExecutionStart(X1, "s", "c", "wasm", None))
+        if is_gone:
+            shutil.rmtree(tmp_path / "running")
+        keep(tmp_path)
+        told = rows(tmp_path, "SELECT status, error FROM executions")
+        assert told == [("interrupted", INTERRUPTED) if is_gone else ("running", None)]
+        ownership.close()
+
+    def test_of_this_product_goes_on_after_its_folder_was_removed(self, tmp_path: Path) -> None:
+        ownership = Ownership(tmp_path)
+        with closing(Database(tmp_path)) as database:
+            ledger = LedgerStore(database, ownership)
+            for name in (X1, ExecutionId("x2")):
+                shutil.rmtree(tmp_path / "running", ignore_errors=True)
+                ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", None))
+        Upkeep(tmp_path, ownership, UNBOUNDED).pass_once()
+        ownership.close()
+        assert rows(tmp_path, "SELECT DISTINCT status FROM executions") == [("running",)]
+
+    def test_that_was_taken_for_dead_gets_its_true_outcome(self, tmp_path: Path) -> None:
+        """Its product lives, but somebody removed the folder with its lock."""
+        ownership = Ownership(tmp_path)
+        with closing(Database(tmp_path)) as database:
+            ledger = LedgerStore(database, ownership)
+            ledger.record_execution_started(ExecutionStart(X1, "s", "c", "wasm", None))
+            shutil.rmtree(tmp_path / "running")
+            keep(tmp_path)
+            assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)], "control"
+            ledger.record_execution_settled(X1, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+        ownership.close()
+        assert rows(tmp_path, "SELECT status, error FROM executions") == [("succeeded", None)]
 
     @pytest.mark.parametrize("days", [2, 4])
     def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:

@@ -19,7 +19,7 @@ import wasmtime
 from codemode_server import temporary, untrusted_files
 from codemode_server.errors import SandboxUnavailable
 from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Ending, Limits, Program
+from codemode_server.sandbox.backend import Ending, Limits, Program, SandboxBackend
 from codemode_server.sandbox.wasm import build, component
 from codemode_server.sandbox.wasm.backend import WasmBackend
 from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
@@ -298,6 +298,24 @@ async def test_what_a_program_left_in_tmp_is_removed_at_once_where_nobody_tends(
     async with WasmBackend(warm=1) as backend:
         assert await Lab(backend, tmp_path).value("open('/tmp/x', 'w').write('left')") == 4
         assert [folder.exists() for folder in removed] == [False]
+
+
+RESULTS = {
+    "large texts": ("echo", "[echo(a='y' * 8_000_000) for _ in range(60)]"),
+    "one after the other": ("rows", "[rows(count=10_000) for _ in range(100)]"),
+    "at once": ("rows", "await asyncio.gather(*[rows(count=20_000) for _ in range(30)])"),
+}
+
+
+@pytest.mark.parametrize("what", RESULTS)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_memory_that_results_of_tools_take_is_limited_in_the_same_words(
+    wasm: SandboxBackend, tmp_path: Path, what: str
+) -> None:
+    """An allocation fails here where the interpreter can't raise MemoryError."""
+    tool, expression = RESULTS[what]
+    code = f"import asyncio\nfrom servers.github import {tool}\nlen({expression})"
+    assert await Lab(wasm, tmp_path).limit(code, memory_mb=128) == "limits.memory_mb"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -30,7 +30,7 @@ be written with them that no list of words meets."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W_]")
 """`user`, `Id` and `URL` of `userIdURL`."""
 _CREDENTIAL = re.compile(
-    r"[sr]k[_-]|[sp]k_(?:live|test)_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|eyJ|whsec_|shpat_|SG\."
+    r"[sr]k[_-]|[sp]k_(?:live|test)_|gh[opsur]_|github_pat_|glpat-|xox(?:[a-z]-|[abprs]_)|AKIA|ASIA|AIza|ya29\.|eyJ|whsec_|shpat_|SG\."
     r"|hf_[A-Za-z0-9]{14,}|do[opr]_v1_|sbp_(?:v[0-9]_)?[0-9a-f]{8,}|Bearer[ _-](?![Tt]oken|[Aa]uth|[Ff]ormat)"
 )
 _ID = re.compile(
@@ -54,6 +54,10 @@ _OBJECTS_OF_COMMANDS = frozenset({
     "instructions", "permission", "permissions", "policy", "preceding", "previous", "prior", "prompt", "prompts",
     "restrictions", "rule", "rules", "safety", "system", "user",
 })
+_ORDERS = frozenset({"always", "assistant", "bypass", "exfiltrate", "must", "never", "skip"})
+"""Words of an instruction among three or more words; fields of two have them as well."""
+_SENDS = frozenset({"email", "forward", "send"})
+_ENDS_OF_HOSTS = frozenset({"com", "io", "net", "org"})
 _APPROVERS = frozenset({"admin", "administrator", "developer", "human", "operator", "owner", "system", "user"})
 _APPROVES = frozenset({
     "agreed", "agrees", "allowed", "allows", "approved", "approves", "authorised", "authorized", "authorizes",
@@ -105,7 +109,7 @@ def _is_short(key: str) -> bool:
     ):
         return False
     words = _words(key)
-    if len(words) > _MAX_WORDS:
+    if len(words) > _MAX_WORDS or (len(words) > 2 and words[-1] in _ENDS_OF_HOSTS):
         return False
     return not any(len(word) > _MAX_WORD_CHARACTERS or _RANDOM.search(word) for word in words)
 
@@ -117,7 +121,8 @@ def _is_instruction(words: list[str]) -> bool:
         return False
     commands = not known.isdisjoint(_COMMANDS) or any(word.startswith(_IGNORES) for word in words)
     is_command = commands and not known.isdisjoint(_OBJECTS_OF_COMMANDS)
-    return is_command or not known.isdisjoint(_ADDRESS_THE_READER) or _is_approval(words)
+    is_order = len(words) > 2 and (not known.isdisjoint(_ORDERS) or (words[0] in _SENDS and "to" in words[1:-1]))
+    return is_command or is_order or not known.isdisjoint(_ADDRESS_THE_READER) or _is_approval(words)
 
 
 def _is_approval(words: list[str]) -> bool:

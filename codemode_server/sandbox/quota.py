@@ -73,6 +73,8 @@ class Quota:
         self._max_bytes = program.limits.workspace_mb * 2**20
         self._before = Contents()
         self._is_over = False
+        self._is_tmp_over = False
+        """Whether that is its /tmp, and not the workspace."""
         self._others = 0
         """How many other programs used the workspace when it held too much."""
         self._removed = Removed()
@@ -104,7 +106,7 @@ class Quota:
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await anyio.to_thread.run_sync(self._is_passed, self._scratch, self._max_bytes, holder)
+            self._is_over = await anyio.to_thread.run_sync(self._has_passed_in_tmp, holder)
         return outcome
 
     def exceed(self, channel: Channel) -> None:
@@ -112,8 +114,14 @@ class Quota:
         self._is_over = True
         channel.exceed(self._message, SETTING)
 
+    def exceed_in_tmp(self, channel: Channel) -> None:
+        """End the program since it has written too much to folders that the host does not see."""
+        self.note_over()
+        self.exceed(channel)
+
     def note_over(self) -> None:
         """The sandbox says that the program has written too much to folders that the host does not see."""
+        self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
     def settle(self) -> None:
@@ -146,9 +154,14 @@ class Quota:
     @property
     def _message(self) -> str:
         most = f"{self._program.limits.workspace_mb} MiB"
+        if self._is_tmp_over:
+            return f"the program's files in /tmp take more than {most}"
         if self._before.used > self._max_bytes:
             held = f"{self._before.used / 2**20:,.0f} MiB"
             return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
+        if self._is_over and self._before.used > self._max_bytes // 2:
+            held = f"{self._before.used / 2**20:,.1f} MiB"
+            return f"/workspace held {held} already, and with this program's files more than {most}: remove some there"
         return f"the program's files take more than {most}"
 
     @property
@@ -173,13 +186,18 @@ class Quota:
 
     def _has_passed(self, holder: int | None) -> bool:
         """Whether one of the folders holds more than it may."""
-        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
+        if self._has_passed_in_tmp(holder):
             return True
         workspace = self._program.workspace
         if workspace is None or not self._is_passed(workspace, self._allowed, holder):
             return False
         self._end_others()
         return True
+
+    def _has_passed_in_tmp(self, holder: int | None) -> bool:
+        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
+            self._is_tmp_over = True
+        return self._is_tmp_over
 
     def _end_others(self) -> None:
         """End the programs that use the same workspace: any of them may have filled it."""

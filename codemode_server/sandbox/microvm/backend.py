@@ -146,7 +146,7 @@ class MicrovmBackend:
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
             channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
-            wire.on_over = lambda: quota.exceed(channel)
+            wire.on_over = lambda: quota.exceed_in_tmp(channel)
             outcome = await quota.run(channel, machine.pid)
             gone = wire.gone
         finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import accumulate
 from typing import Any
 
 import anyio
@@ -23,6 +25,7 @@ from codemode_server.front.meta_tools import definitions
 from codemode_server.front.progress import report_progress
 from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.front.session_definitions import SessionDefinitions
+from codemode_server.front.shortening import CHARACTERS_PER_TOKEN, fit_text
 from codemode_server.model import Session, UpstreamState
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.redaction import Redactor
@@ -32,6 +35,7 @@ from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.search.levels import Levels
 from codemode_server.settings import Settings
 from codemode_server.text import clean_line, cut_middle
+from codemode_server.tokens import estimate_tokens
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
 _MOST_READ_TOKENS = 25_000
@@ -98,7 +102,10 @@ class Answers:
         await self._listed()
         reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
         # What programs left in /workspace may hold anything that they were given.
-        text = cut_middle(self._redactor().visible(reading.text), _MOST_READ_TOKENS, "ask for fewer lines: path:1-200")
+        text = self._redactor().visible(reading.text)
+        if any(part.path.startswith("/workspace/") for part in reading.parts):
+            text = _fit_workspace_text(text, self._settings().limits.output_tokens)
+        text = cut_middle(text, _MOST_READ_TOKENS, "ask for fewer lines: path:1-200")
         return text, {"text": text}
 
     async def search_tools(
@@ -170,3 +177,13 @@ class Answers:
             raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
         item, data = await anyio.to_thread.run_sync(self._kept.read, session, name)
         return contents_of(item, data, self._redactor())
+
+
+def _fit_workspace_text(text: str, budget_tokens: int) -> str:
+    """Lines of files of programs, within what a program may show; where that is cut, with what shows the rest."""
+    tokens = max(1, estimate_tokens(text))
+    room = min(len(text) * budget_tokens / tokens, budget_tokens * CHARACTERS_PER_TOKEN)
+    lengths = [len(line) + 1 for line in text.split("\n")]
+    fitting = bisect(list(accumulate(lengths)), room * 0.8) - 1  # without the line that names the file
+    by_lines = f", or by lines: path:1-{fitting}" if fitting > 0 and max(lengths) < room else ""
+    return fit_text(text, budget_tokens, name=f"in a program{by_lines}")

@@ -10,6 +10,7 @@ there however deep it is; one customer's files are never another's.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -42,6 +43,41 @@ async def test_plain_files_are_listed_and_read(tmp_path: Path) -> None:
         await host.run("import os\nos.mkdir('/workspace/f')\nopen('/workspace/f/a.txt', 'w').write('one\\ntwo')")
         assert "a.txt  7 bytes" in (await host.call("list_dir", path="/workspace/f")).text
         assert (await host.call("read_tool", path="/workspace/f/a.txt")).text == "# /workspace/f/a.txt\none\ntwo"
+
+
+MAX_READ_CHARACTERS = 6_000 * 6  # as of a program: limits.output_tokens, of at most 6 characters each
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("a line of a log\n" * 60_000, "in a program, or by lines: path:1-"),
+        ("many words in a row " * 20_000, "in a program …]"),
+        ("short\n" * 100 + "x" * 400_000 + "\nshort" * 100, "in a program …]"),
+        (" " * 1_000_000, "in a program …]"),
+    ],
+    ids=["many lines", "one line", "one long line", "blanks"],
+)
+async def test_a_large_file_takes_no_more_of_the_context_than_a_program(tmp_path: Path, text: str, rest: str) -> None:
+    (workspace(tmp_path) / "log").write_text(text)
+    async with in_memory(config(tmp_path)) as host:
+        read = (await host.call("read_tool", path="/workspace/log")).text
+        again = (await host.call("read_tool", path="/workspace/log,/workspace/log:1-")).text
+    assert read.startswith("# /workspace/log\n")
+    assert f"; whole: {rest}" in read
+    assert max(len(read), len(again)) <= MAX_READ_CHARACTERS
+
+
+async def test_the_lines_that_a_cut_answer_names_are_read_whole(tmp_path: Path) -> None:
+    """The positive control: what is advised works."""
+    (workspace(tmp_path) / "log").write_text("".join(f"line {number} of the log\n" for number in range(40_000)))
+    async with in_memory(config(tmp_path)) as host:
+        cut = (await host.call("read_tool", path="/workspace/log")).text
+        advised = re.search(r"by lines: path:1-(\d+)", cut)
+        assert advised is not None
+        part = (await host.call("read_tool", path=f"/workspace/log:1-{advised[1]}")).text
+    assert "left out" not in part
+    assert len(part.splitlines()) == int(advised[1]) + 1 > 500
 
 
 def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) -> None:

@@ -183,6 +183,8 @@ HTTP = [
     upstream("web", "lines of one event without end"),
     upstream("web", "events without end"),
     upstream("web", "headers without end"),
+    upstream("web", "early hints without end"),
+    upstream("web", "chunks of one byte in long lines"),
     upstream("web", "text of 16 MB"),
     upstream("web", "objects, 15 MB"),
     upstream("web", "objects, 60 MB"),

@@ -264,6 +264,11 @@ def attack_over_http(connection: socket.socket, request: dict[str, Any]) -> None
         case "headers without end":
             connection.sendall(b"HTTP/1.1 200 OK\r\n")
             send_without_end(connection, b"X-Header: " + b"x" * 1_000 + b"\r\n")
+        case "early hints without end":
+            send_without_end(connection, b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        case "chunks of one byte in long lines":
+            send_head(connection, "application/json", "Transfer-Encoding: chunked")
+            send_without_end(connection, b"1;" + b"a" * 60_000 + b"\r\n{\r\n")
         case "":
             send_json(connection, opened + json.dumps(text("done")) + "}")
         case _:

@@ -33,6 +33,7 @@ from codemode_server.upstream._messages import (
     parse_line,
     too_large,
 )
+from codemode_server.upstream._paced_network import PacedStream
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -306,7 +307,9 @@ class _Sent:
     network."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        self._pace = Pace()
+        network = response.extensions.get("network_stream")
+        self._network = network if isinstance(network, PacedStream) else None
+        self._pace = self._network.pace if self._network else Pace()
         self._fruitless_bytes = 0
         """Of what came, since something was decoded."""
         stream = cast("httpx2.AsyncByteStream", response.stream)
@@ -344,7 +347,10 @@ class _Sent:
     async def _arriving(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
         """What comes. Bytes after the end of what is compressed end it: zlib would collect them."""
         async for piece in stream:
-            self._pace.begin()
+            if self._network:
+                self._network.note_content(len(piece))
+            else:
+                self._pace.begin()
             self._fruitless_bytes += len(piece)
             yield piece
             if self._fruitless_bytes > _MAX_FRUITLESS_BYTES:

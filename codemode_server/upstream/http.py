@@ -102,7 +102,9 @@ def _client(
 ) -> httpx2.AsyncClient:
     import httpx2
 
-    return httpx2.AsyncClient(
+    from codemode_server.upstream import _paced_network
+
+    client = httpx2.AsyncClient(
         headers=headers,
         timeout=timeout,
         auth=auth,
@@ -110,6 +112,8 @@ def _client(
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         event_hooks={"response": [_note_refusal, bounds.bound]},
     )
+    _paced_network.pace(client)
+    return client
 
 
 async def _note_refusal(response: Any) -> None:

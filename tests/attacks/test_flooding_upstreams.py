@@ -169,6 +169,46 @@ def peak_begins() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
+FRAMING = ["early hints", "chunks of one byte in long lines"]
+
+
+@pytest.mark.parametrize("form", FRAMING)
+async def test_framing_without_content_ends_its_call_and_not_that_of_another_server(kit: Kit, form: str) -> None:
+    """httpcore2 and h11 would read it for as long as it comes; nothing in it reaches the bounds on bodies."""
+    with upstream("http") as hostile, upstream("http") as harmless:
+        async with kit.pool({"s": harmless, "hostile": hostile}) as pool, anyio.create_task_group() as tasks:
+            has_failed = anyio.Event()
+
+            async def flood() -> None:
+                with pytest.raises(UpstreamUnavailable, match="ended during the call"):
+                    await pool.call_tool("hostile", "act", {"form": form, "size": 0})
+                has_failed.set()
+
+            tasks.start_soon(flood)
+            await is_served(pool)
+            await has_failed.wait()
+            await is_served(pool)
+
+
+@pytest.mark.parametrize(("form", "size"), [("early hints", 1), ("early hints", 100), ("chunks of one byte", 1)])
+async def test_a_few_early_hints_and_small_chunks_do_no_harm(kit: Kit, form: str, size: int) -> None:
+    """The positive control of framing."""
+    with upstream("http") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            assert (await pool.call_tool("s", "act", {"form": form, "size": size})).value == "pong"
+
+
+@pytest.mark.parametrize("form", ["chunks of one byte", "json"])
+async def test_many_calls_over_one_connection_are_each_bounded_alone(kit: Kit, form: str) -> None:
+    with upstream("http") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            for _ in range(3):
+                assert (
+                    len((await pool.call_tool("s", "act", {"what": "text", "form": form, "size": 9_000})).value)
+                    == 9_000
+                )
+
+
 FORMS = ["json", "gzip of it", "events", "events in lines", "events of comments"]
 
 

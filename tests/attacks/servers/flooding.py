@@ -133,12 +133,16 @@ class Handler(BaseHTTPRequestHandler):
         form, what = arguments.get("form", "json"), arguments.get("what")
         if message["method"] == "initialize" and LISTED["what"].startswith("gzip"):
             form = LISTED["what"]
+        if form == "early hints":
+            self.early_hints(int(arguments["size"]))
         is_error, is_events = form == "error" or what == "error", form.startswith("events") or what == "events"
         self.send_response(500 if is_error else 200)
         self.send_header("Content-Type", "text/event-stream" if is_events else "application/json")
         if form.startswith("gzip"):
             self.send_header("Content-Encoding", ", ".join(["gzip"] * (3 if form == "gzip of nothing" else 1)))
         self.send_header("Connection", "close")
+        if form.startswith("chunks"):
+            self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
             for piece in self.pieces(message, form, int(arguments.get("size", 0))):
@@ -146,6 +150,17 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             pass  # the client has had enough
         self.close_connection = True
+
+    def early_hints(self, count: int) -> None:
+        """Responses before the response; without an end if there are none to be."""
+        sent = 0
+        while not count or sent < count:
+            some = min(count - sent, 1_000) if count else 1_000
+            try:
+                self.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * some)
+            except OSError:
+                return  # the client has had enough
+            sent += some
 
     def pieces(self, message: dict[str, Any], form: str, size: int) -> Iterator[bytes]:
         identity = json.dumps(message["id"])
@@ -174,6 +189,13 @@ class Handler(BaseHTTPRequestHandler):
                 middle = [packer.compress(b"\x1f\x8b\x08" + bytes(6) + b"\xff")]
                 middle += [packer.compress(b"\0\0\0\xff\xff" * PIECE) for _ in range(size // (5 * PIECE))]
                 yield gzip.compress(b"".join([*middle, packer.flush()]))
+            case "chunks of one byte":
+                for byte in response(message).encode():
+                    yield b"1\r\n%c\r\n" % byte
+                yield b"0\r\n\r\n"
+            case "chunks of one byte in long lines":
+                while True:
+                    yield b"1;" + b"a" * 60_000 + b"\r\n{\r\n"
             case "events":
                 yield b"event: message\ndata: " + response(message).encode() + b"\n\n"
             case "events in lines":

@@ -20,6 +20,8 @@ from codemode_server.text import clean, clean_line
 MASK = "***"
 _SEARCHED_AT_ONCE = 256 * 1024
 """Characters searched by one regular expression while no other thread of the product can run."""
+_MAX_SPANS = 100_000
+"""Places of secrets in one text; with more, all of it is masked, rather than so many places held."""
 _MAX_LOOKED_AT = 20_000
 """Values of a call's arguments that are searched for guarded secrets."""
 MAX_PAYLOAD_BYTES = 16 * 1024
@@ -85,9 +87,14 @@ class Redactor:
         """The same JSON value with the secrets in its strings replaced; the very same object where there are none."""
         if isinstance(value, str):
             return self.text(value)
-        if not self._secrets or not self._spans(json.dumps(value, ensure_ascii=False)):
-            return value
-        return self._walked(value)
+        return self._walked([value]) if self._secrets and self._may_hold(value) else value
+
+    def take_value(self, box: list[JsonValue]) -> JsonValue:
+        """`value` of the one that is in `box`, which is emptied, and its lists and objects too: of a long text there is
+        no second copy while the first is there, unless somebody else holds it."""
+        if self._secrets and self._may_hold(box[0]):
+            return self._walked(box, is_owned=True)
+        return box.pop()
 
     def holds_guarded(self, value: JsonValue) -> bool:
         """Whether a JSON value holds a secret that a program has no reason to send, as far as it is looked at."""
@@ -106,21 +113,68 @@ class Redactor:
                     return True
         return False
 
-    def _walked(self, value: JsonValue) -> JsonValue:
+    def _may_hold(self, value: JsonValue) -> bool:
+        """Whether a secret is in any of the strings, or short strings together; makes no JSON of them all."""
+        short: list[str] = []
+        size, waiting = 0, [value]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, dict):
+                waiting += item.values()
+                waiting += item
+            elif isinstance(item, list):
+                waiting += item
+            elif isinstance(item, str) and len(item) > _SEARCHED_AT_ONCE:
+                if self._is_in(item):
+                    return True
+            elif not isinstance(item, bool | None):
+                short.append(str(item))
+                size += len(short[-1]) + 1
+                if size > _SEARCHED_AT_ONCE:
+                    if self._is_in("\n".join(short)):
+                        return True
+                    short, size = [], 0
+        return self._is_in("\n".join(short))
+
+    def _is_in(self, text: str) -> bool:
+        return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
+
+    def _walked(self, box: list[Any], *, is_owned: bool = False) -> JsonValue:
+        value = box.pop()
         if isinstance(value, str):
-            return self.text(value)
+            spans = self._spans(value)
+            if not spans or len(value) <= _SEARCHED_AT_ONCE:
+                return _masked(value, spans, len(value)) if spans else value
+            data = _masked_bytes(value, spans)
+            del value
+            return data.decode("utf-8", "surrogatepass")
         if isinstance(value, dict):
-            return {self.text(key): self._walked(item) for key, item in value.items()}
+            fields: dict[str, JsonValue] = {}
+            for key in list(value):
+                box.append(value[key])
+                if is_owned:
+                    value[key] = None
+                fields[self.text(key)] = self._walked(box, is_owned=is_owned)
+            return fields
         if isinstance(value, list):
-            return [self._walked(item) for item in value]
+            items: list[JsonValue] = []
+            for place in range(len(value)):
+                box.append(value[place])
+                if is_owned:
+                    value[place] = None
+                items.append(self._walked(box, is_owned=is_owned))
+            return items
         if isinstance(value, bool | None):
             return value
         written = str(value)  # A secret of digits may come back as a number.
         return MASK if any(span == (0, len(written)) for span in self._spans(written)) else value
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the secrets are, in order; those that overlap as one."""
-        found = sorted(span for secret in _likely(self._secrets, text) for span in secret.spans(text))
+        """Where the secrets are, in order; those that overlap as one. A text with too many of them is one itself."""
+        places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
+        found = sorted(islice(places, _MAX_SPANS + 1))
+        if len(found) > _MAX_SPANS:
+            return [(0, len(text))]
         merged: list[tuple[int, int]] = []
         for begin, end in found:
             if merged and begin < merged[-1][1]:
@@ -207,6 +261,17 @@ def _masked(text: str, spans: Iterable[tuple[int, int]], limit: int) -> str:
         place = end
     parts.append(text[place:limit])
     return "".join(parts)
+
+
+def _masked_bytes(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
+    """`_masked` of all of `text` in UTF-8, which takes a quarter of a long text with an emoji."""
+    data, place = bytearray(), 0
+    for begin, end in [*spans, (len(text), len(text))]:
+        for start in range(place, begin, _SEARCHED_AT_ONCE):
+            data += text[start : min(begin, start + _SEARCHED_AT_ONCE)].encode("utf-8", "surrogatepass")
+        data += MASK.encode() if begin < end else b""
+        place = end
+    return data
 
 
 def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:

@@ -12,7 +12,18 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
 STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
-NEUTRAL = {"child_process", "errors", "json_size", "model", "off_loop", "redaction", "settings", "text", "tokens"}
+NEUTRAL = {
+    "child_process",
+    "errors",
+    "json_escapes",
+    "json_size",
+    "model",
+    "off_loop",
+    "redaction",
+    "settings",
+    "text",
+    "tokens",
+}
 NEUTRAL |= {"file_lock", "own_folder", "temporary", "untrusted_files"}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}

@@ -382,9 +382,12 @@ class Gateway:
             if progress.restart:
                 name = errand.server.name
                 caller.notes.append(f"{name} was {progress.restart} since its last call; its state may be gone")
-        shown = replace(reply, value=await run_sized(is_large(reply.value), self._redactor().value, reply.value))
+        given_uris = uris(reply.value) if reply.encoding == "blocks" else []
+        box = [reply.value]
+        reply = replace(reply, value=None)
+        shown = replace(reply, value=await run_sized(is_large(box), self._redactor().take_value, box))
         if reply.encoding == "blocks":
-            for given, known in zip(uris(reply.value), uris(shown.value), strict=False):
+            for given, known in zip(given_uris, uris(shown.value), strict=False):
                 if len(caller.links) < _MOST_LINKS:
                     caller.links[errand.server.raw_name, known] = given
         return shown

@@ -29,7 +29,6 @@ from codemode_server.errors import (
     ResultTooLarge,
 )
 from codemode_server.json_size import MAX_VALUES
-from codemode_server.model import JsonValue
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
@@ -53,10 +52,6 @@ def out_of_memory(limits: Limits) -> ProgramError:
 
 async def _parsed(data: bytes) -> frames.GuestFrame:
     return await run_sized(len(data) > LARGE_BYTES, frames.parse, data)
-
-
-def _json_bytes(value: JsonValue) -> int:
-    return len(frames.to_json(value).encode())
 
 
 def _size(size_bytes: int) -> str:
@@ -188,7 +183,10 @@ class Channel:
                 frame = await self._reader.read(longest)
                 if not is_here:
                     pace.begin()
-                await self._take(await _parsed(frame), tasks)
+                parsed = await _parsed(frame)
+                frame = b""  # neither need be held while the next one comes
+                await self._take(parsed, tasks)
+                del parsed
                 # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
                 await pace.rest()
         except frames.ProtocolError as error:
@@ -316,13 +314,14 @@ class Channel:
             return _Answer(frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
 
     def _take_output(self, output: frames.Output) -> None:
-        most, size = self._limits.output_bytes, len(output.text.encode())
-        if self._output_bytes + size <= most:
+        most = self._limits.output_bytes
+        left = most - self._output_bytes
+        data = output.text[: left + 1].encode()
+        if len(data) <= left:
             self._output[output.stream].append(output.text)
-            self._output_bytes += size
+            self._output_bytes += len(data)
             return
-        room = output.text.encode()[: most - self._output_bytes].decode("utf-8", "ignore")
-        self._output[output.stream].append(room)
+        self._output[output.stream].append(data[:left].decode("utf-8", "ignore"))
         self._output_bytes = most
         self.exceed(f"the program printed more than {_size(most)}", "limits.output_bytes")
 
@@ -330,7 +329,7 @@ class Channel:
         if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
             raise frames.ProtocolError("'done' with an id that is not the program's")
         most = self._limits.value_bytes
-        if done.size > most and await run_sized(done.size > LARGE_BYTES, _json_bytes, done.value) > most:
+        if done.size > most and await run_sized(done.size > LARGE_BYTES, frames.json_bytes, done.value) > most:
             self._exceed_size("limits.value_bytes")
             return
         if done.error is not None and done.error.type == "MemoryError":

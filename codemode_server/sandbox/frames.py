@@ -35,13 +35,14 @@ import base64
 import json
 import math
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from itertools import islice
+from typing import Any, Literal
 
 from anyio.abc import ByteReceiveStream
 
+from codemode_server.json_escapes import holds_surrogate_escapes, without_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.model import JsonValue
 from codemode_server.sandbox.backend import Limits, ProgramError
@@ -58,10 +59,18 @@ _MAX_HINT = 1_000
 _MAX_LINE = 10**7
 """Number of a line; no program has so many lines."""
 _HEADER = struct.Struct(">I")
+_TEXT_BYTES = 100
+_NARROW_BYTES = bytes(range(0xF0))
+"""All that UTF-8 has of characters up to U+FFFF."""
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 _PIECE_CHARACTERS = 2**20
 """Of a long text that are written, or bytes of base64 that are read, at once; a multiple of four."""
+_BATCH = 1_000
+"""Items of a list or object with a long text that are written at once."""
+_MAX_LOOKED_AT = 10_000
+"""Values of a list or object that are searched for a long text."""
 _FRAME_VALUES = 1_000
 """More than what a frame holds beside its payload."""
 GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
@@ -201,27 +210,20 @@ def parse(data: bytes) -> GuestFrame:
     values = values_at_most(data)
     if values > MAX_VALUES and holds_too_many_values(data):
         raise TooManyValues
-    has_escapes = b"\\u" in data
     try:
-        # From bytes, json would guess at UTF-16 as well, in which the checks below would find nothing.
-        text = data.decode()
-        memory = _memory(text, values, has_escapes=has_escapes)
-        frame = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        del text
-    except RecursionError:
-        raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
+        frame = _read(data)
     except ValueError as error:
+        if str(error).startswith("recursion limit"):
+            raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
         raise ProtocolError(f"a frame is no JSON: {error}") from None
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
-    if values > MAX_DEPTH:
-        _check_depth(frame)
-    if has_escapes and (b"\\ud" in data or b"\\uD" in data):
-        frame = _without_surrogates(frame)
+    _check_values(frame)
     match frame.get("op"):
         case "call":
             arguments = _field(frame, "arguments", dict)
             is_raw = "raw" in frame and _field(frame, "raw", bool)
+            memory = _memory(data, values)
             return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), memory, is_raw)
         case "read":
             return Read(_id(frame), _name(frame, "server"), _name(frame, "uri", MAX_URI), len(data))
@@ -282,15 +284,59 @@ def to_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
+def json_bytes(value: JsonValue) -> int:
+    """Bytes of `to_json(value)`, without all of it at once."""
+    return sum(map(len, _in_pieces(value)))
+
+
 def _in_pieces(value: JsonValue) -> Iterator[bytes]:
-    """`to_json` as UTF-8. A long text in pieces: each takes little time, in which no other thread could run."""
+    """`to_json` as UTF-8. A long text in pieces: each takes little time, in which no other thread could run, and a text
+    of all would be another copy, with one emoji at four bytes a character."""
     if isinstance(value, str) and len(value) > _PIECE_CHARACTERS:
         yield b'"'
         for start in range(0, len(value), _PIECE_CHARACTERS):
             yield to_json(value[start : start + _PIECE_CHARACTERS])[1:-1].encode("utf-8", "replace")
         yield b'"'
+    elif isinstance(value, dict | list) and _holds_long_text(value):
+        yield b"{" if isinstance(value, dict) else b"["
+        items = iter(value.items() if isinstance(value, dict) else value)
+        is_first = True
+        while batch := list(islice(items, _BATCH)):
+            for part in [[item] for item in batch] if _holds_long_text([batch]) else [batch]:
+                yield b"" if is_first else b","
+                is_first = False
+                if isinstance(value, list):
+                    yield from _in_pieces(part[0]) if len(part) == 1 else [_encoded(part)[1:-1]]
+                elif len(part) == 1:
+                    yield from _in_pieces(part[0][0])
+                    yield b":"
+                    yield from _in_pieces(part[0][1])
+                else:
+                    yield _encoded(dict(part))[1:-1]
+        yield b"}" if isinstance(value, dict) else b"]"
     else:
-        yield to_json(value).encode("utf-8", "replace")
+        yield _encoded(value)
+
+
+def _encoded(value: JsonValue) -> bytes:
+    return to_json(value).encode("utf-8", "replace")
+
+
+def _holds_long_text(value: JsonValue) -> bool:
+    """Whether a list or object has a long text, as far as it is looked at."""
+    waiting: list[Any] = [value]
+    for _ in range(_MAX_LOOKED_AT):
+        if not waiting:
+            break
+        item = waiting.pop()
+        if isinstance(item, str):
+            if len(item) > _PIECE_CHARACTERS:
+                return True
+        elif isinstance(item, dict):
+            waiting += [*islice(item, _MAX_LOOKED_AT), *islice(item.values(), _MAX_LOOKED_AT)]
+        elif isinstance(item, list | tuple):
+            waiting += item[:_MAX_LOOKED_AT]
+    return False
 
 
 def encode(frame: dict[str, Any]) -> bytes:
@@ -415,37 +461,41 @@ def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
     return found
 
 
-def _memory(text: str, values: int, *, has_escapes: bool) -> int:
-    """Memory that a frame's values take at most: one character from an escape can make a text four times as large."""
-    return sys.getsizeof(text) * (4 if has_escapes else 1) + _VALUE_BYTES * values
+def _read(data: bytes) -> Any:
+    """A frame as JSON. pydantic reads bytes without a text of them all, which one emoji makes four times as long.
+
+    Raises:
+        ValueError: it is no JSON, or no UTF-8.
+    """
+    from pydantic_core import from_json
+
+    try:
+        return from_json(data, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        if not holds_surrogate_escapes(data):
+            raise
+    # Halves of characters could be written nowhere later.
+    return from_json(without_lone_surrogates(data, "?"), allow_inf_nan=False, cache_strings="keys")
 
 
-def _check_depth(frame: dict[str, Any]) -> None:
+def _memory(data: bytes, values: int) -> int:
+    """Memory that a frame's values take at most: the widest character of a text sets what each of it takes."""
+    characters, width = len(data), 1
+    if b"\\u" in data:
+        width = 4
+    elif not data.isascii():
+        width = 4 if len(data.translate(None, _NARROW_BYTES)) else 2
+        characters = len(data.translate(None, _CONTINUATION_BYTES))
+    return _TEXT_BYTES + characters * width + _VALUE_BYTES * values
+
+
+def _check_values(frame: dict[str, Any]) -> None:
     level: list[Any] = [frame]
     for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
+        found = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        if any(isinstance(item, float) and not math.isfinite(item) for item in found):
+            raise ProtocolError("a frame holds a number that is too large")
+        level = [item for item in found if isinstance(item, (dict, list))]
         if not level:
             return
     raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep")
-
-
-def _without_surrogates(frame: dict[str, Any]) -> dict[str, Any]:
-    """The frame with `?` for halves of characters, which could be written nowhere later."""
-    clean: dict[str, Any] = json.loads(json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace"))
-    return clean
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:50]} is too large a number")
-    return number
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from codemode_server.json_escapes import holds_surrogate_escapes, without_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values
 from codemode_server.off_loop import LARGE_BYTES, is_large
 
@@ -93,11 +94,6 @@ def parse_line(line: bytes | bytearray) -> tuple[JSONRPCMessage, ...]:
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     if is_nested_deeper(data, MAX_DEPTH):
         return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
-    if b"\\ud" in line or b"\\uD" in line:
-        try:
-            data = without_surrogates(data)
-        except RecursionError:
-            return _refused(line, TOO_DEEP, _WHY_TOO_DEEP)
     messages = (_to_message(item) for item in (data[:_MAX_BATCH] if isinstance(data, list) else [data]))
     found = tuple(message for message in messages if message is not None)
     return tuple(map(_trimmed, found)) if len(line) > LARGE_BYTES else found
@@ -111,7 +107,17 @@ def _read(line: bytes | bytearray) -> Any:
     try:
         return from_json(line, cache_strings="keys")
     except ValueError:
-        return json.loads(line.decode("utf-8", "replace"))
+        pass
+    if holds_surrogate_escapes(line):
+        line = without_lone_surrogates(line, "\ufffd")
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        line = line.decode("utf-8", "replace").encode()
+    try:
+        return from_json(line, cache_strings="keys")
+    except ValueError:
+        return json.loads(line.decode())
 
 
 @dataclass(frozen=True, slots=True)

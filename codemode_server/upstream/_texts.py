@@ -28,6 +28,8 @@ _REPR_CHARACTERS = 2 * 2**20
 """Longest text that is read as Python: about a second's work."""
 _AST_CHARACTERS = 64 * 1024
 """Longest text given to `ast`, which takes some 100 times the text in memory and holds the interpreter's lock."""
+_LONG_CHARACTERS = 2**20
+"""A longer text is stripped only if it begins like a value: with one emoji a copy takes four bytes a character."""
 _MAX_LINES = 100_000
 _REPR_TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
@@ -38,6 +40,7 @@ _REPR_TOKEN = re.compile(
 _AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 _FENCE = re.compile(r"```(?:json|JSON|jsonl|ndjson)?[ \t]*\r?\n")
+_VALUE_BEGINS = re.compile(r"\s*+[{\[(`]")
 _WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
 _NO_VALUE = object()
 
@@ -64,11 +67,13 @@ def are_too_much(texts: list[str]) -> bool:
 
 def parse_document(text: str) -> JsonValue:
     """Like `parse_text`, but only JSON objects and arrays: for a text that is said to be one, of whatever kind."""
-    value = _parsed_json(text.strip())
+    value = _NO_VALUE if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text) else _parsed_json(text.strip())
     return text if value is _NO_VALUE else value
 
 
 def _parsed(text: str) -> Any:
+    if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text):
+        return _NO_VALUE
     stripped = text.strip()
     if stripped in _WORDS:
         return _WORDS[stripped]

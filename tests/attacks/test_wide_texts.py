@@ -1,0 +1,117 @@
+"""One emoji makes a long text take four bytes a character, so at most one copy of it may be there at a time; a text of
+nothing but a secret makes no list of millions of places.
+
+Memory is that of Python's own allocations, in what every message of a guest or an upstream passes through.
+"""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codemode_server.json_escapes import without_lone_surrogates
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox import frames
+from codemode_server.upstream._messages import parse_line
+
+MIB = 2**20
+LENGTH = 8 * MIB
+SECRET = "tok_9f8e7d6c5b4a"
+TAILS = {"ascii": b"", "an emoji": "😀".encode(), "half a character": b'\\ud83d\\ude00\\"\\ud800'}
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """How much memory was in use at most, beyond that before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_call_with_a_wide_text_is_parsed_without_a_second_copy(tail: str) -> None:
+    head = b'{"op":"call","id":1,"server":"s","tool":"t","arguments":{"x":"'
+    data = head + b"x" * LENGTH + TAILS[tail] + b'"}}'
+    peak = peak_of(lambda: frames.parse(data))
+    assert peak >= LENGTH, "control: what is held is seen"
+    assert peak < (2 if tail == "ascii" else 7) * LENGTH
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_result_with_a_wide_text_is_parsed_without_a_second_copy(tail: str) -> None:
+    head = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"'
+    line = bytearray(head + b"x" * LENGTH + TAILS[tail] + b'"}]}}')
+    peak = peak_of(lambda: parse_line(line))
+    assert peak >= LENGTH, "control: what is held is seen"
+    assert peak < (2 if tail == "ascii" else 7) * LENGTH
+
+
+@pytest.mark.parametrize("emoji", ["", "😀"])
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: {"a": [text]}], ids=["text", "object"])
+def test_a_secret_in_a_wide_text_is_masked_without_a_second_copy(emoji: str, wrap: Callable[[str], Any]) -> None:
+    tracemalloc.start()
+    try:
+        box = [wrap(emoji + "x" * LENGTH + SECRET + "y" * 100 + emoji)]
+        tracemalloc.reset_peak()
+        shown = Redactor([SECRET]).take_value(box)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert box == []
+    assert shown == wrap(emoji + "x" * LENGTH + "***" + "y" * 100 + emoji)
+    assert LENGTH <= peak < (7 if emoji else 4) * LENGTH
+
+
+@pytest.mark.parametrize("wrap", [lambda text: [text], lambda text: {"a": 1, "b": {"c": text}, "d": [2]}])
+def test_a_reply_with_a_wide_text_within_it_is_written_in_pieces(wrap: Callable[[str], Any]) -> None:
+    value = wrap("x" * LENGTH + "😀")
+    written: list[bytes] = []
+    peak = peak_of(lambda: written.extend(frames.reply_frame(1, value, "json")))
+    assert json.loads(b"".join(written)[4:])["value"] == value
+    assert peak < 3 * LENGTH
+
+
+def test_a_reply_of_many_values_and_a_long_text_is_that_of_the_whole() -> None:
+    text = "é" * (MIB + 1)
+    for value in ([*range(2_500), text, *range(10)], {**{f"k{n}": n for n in range(2_500)}, text: [text], "z": {}}):
+        data = b"".join(frames.reply_frame(1, value, "json"))
+        assert int.from_bytes(data[:4], "big") == len(data) - 4
+        assert json.loads(data[4:])["value"] == value
+        assert frames.json_bytes(value) == len(frames.to_json(value).encode())
+
+
+def test_a_text_made_of_a_secret_is_masked_whole_and_one_with_some_of_them_in_its_places() -> None:
+    redactor = Redactor([SECRET])
+    assert redactor.text(f"{SECRET} and " * 1_000) == "*** and " * 1_000
+    text = SECRET * (LENGTH // len(SECRET))
+    shown: list[str] = []
+    assert peak_of(lambda: shown.append(redactor.text(text))) < 32 * MIB
+    assert shown == ["***"]
+
+
+def test_masking_looks_into_every_part_of_a_value_however_many_there_are() -> None:
+    value = {"rows": [{"id": n, "text": "plain"} for n in range(50_000)]}
+    redactor = Redactor([SECRET, "12345678"])
+    assert redactor.value(value) is value
+    assert redactor.value({**value, "last": [f"a {SECRET}"]}) == {**value, "last": ["a ***"]}
+    assert redactor.value({**value, f"key {SECRET}": None, "n": 12345678}) == {**value, "key ***": None, "n": "***"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r'"a\ud800b"', "a?b"),
+        (r'"\uD83D\uDE00"', "😀"),
+        (r'"\ud83d\ud83d\ude00\ude00"', "?😀?"),
+        (r'"\\ud800\\\ud800"', "\\ud800\\?"),
+        (r'"\"\udfff\n\u00e9"', '"?\né'),
+    ],
+)
+def test_only_halves_of_characters_are_replaced(written: str, read: str) -> None:
+    assert json.loads(without_lone_surrogates(written.encode(), "?")) == read

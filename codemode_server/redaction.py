@@ -90,10 +90,10 @@ class Redactor:
         return self._walked([value]) if self._secrets and self._may_hold(value) else value
 
     def take_value(self, box: list[JsonValue]) -> JsonValue:
-        """`value` of the one that is in `box`, which is emptied, and its lists and objects too: of a long text there is
-        no second copy while the first is there, unless somebody else holds it."""
+        """`value` of the one that is in `box`, which is emptied: of a long text there is no second copy while the first
+        is there, unless somebody else holds it."""
         if self._secrets and self._may_hold(box[0]):
-            return self._walked(box, is_owned=True)
+            return self._walked(box)
         return box.pop()
 
     def holds_guarded(self, value: JsonValue) -> bool:
@@ -139,7 +139,7 @@ class Redactor:
     def _is_in(self, text: str) -> bool:
         return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
 
-    def _walked(self, box: list[Any], *, is_owned: bool = False) -> JsonValue:
+    def _walked(self, box: list[Any]) -> JsonValue:
         value = box.pop()
         if isinstance(value, str):
             spans = self._spans(value)
@@ -149,21 +149,9 @@ class Redactor:
             del value
             return data.decode("utf-8", "surrogatepass")
         if isinstance(value, dict):
-            fields: dict[str, JsonValue] = {}
-            for key in list(value):
-                box.append(value[key])
-                if is_owned:
-                    value[key] = None
-                fields[self.text(key)] = self._walked(box, is_owned=is_owned)
-            return fields
+            return {self.text(key): self._walked([item]) for key, item in value.items()}
         if isinstance(value, list):
-            items: list[JsonValue] = []
-            for place in range(len(value)):
-                box.append(value[place])
-                if is_owned:
-                    value[place] = None
-                items.append(self._walked(box, is_owned=is_owned))
-            return items
+            return [self._walked([item]) for item in value]
         if isinstance(value, bool | None):
             return value
         written = str(value)  # A secret of digits may come back as a number.

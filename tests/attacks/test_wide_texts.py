@@ -53,18 +53,17 @@ def test_a_result_with_a_wide_text_is_parsed_without_a_second_copy(tail: str) ->
 
 
 @pytest.mark.parametrize("emoji", ["", "😀"])
-@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: {"a": [text]}], ids=["text", "object"])
-def test_a_secret_in_a_wide_text_is_masked_without_a_second_copy(emoji: str, wrap: Callable[[str], Any]) -> None:
+def test_a_secret_in_a_wide_text_is_masked_without_a_second_copy(emoji: str) -> None:
     tracemalloc.start()
     try:
-        box = [wrap(emoji + "x" * LENGTH + SECRET + "y" * 100 + emoji)]
+        box: list[Any] = [emoji + "x" * LENGTH + SECRET + "y" * 100 + emoji]
         tracemalloc.reset_peak()
         shown = Redactor([SECRET]).take_value(box)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert box == []
-    assert shown == wrap(emoji + "x" * LENGTH + "***" + "y" * 100 + emoji)
+    assert shown == emoji + "x" * LENGTH + "***" + "y" * 100 + emoji
     assert LENGTH <= peak < (7 if emoji else 4) * LENGTH
 
 

@@ -135,6 +135,7 @@ PROGRAMS = [
 
 STDIO = [
     upstream("plain", "text of 16 MB"),
+    upstream("plain", "text of 12 MB with an emoji"),
     upstream("plain", "text of 60 MB"),
     upstream("plain", "objects, 15 MB"),
     upstream("plain", "objects, 60 MB"),

@@ -51,6 +51,7 @@ def structured(value: str) -> str:
 
 RESULTS: dict[str, Callable[[], str]] = {
     "text of 16 MB": lambda: json.dumps(text("x" * 16 * 10**6)),
+    "text of 12 MB with an emoji": lambda: json.dumps(text("x" * 12 * 10**6 + "\U0001f600"), ensure_ascii=False),
     "text of 60 MB": lambda: json.dumps(text("x" * (60 * 10**6))),
     "objects, 15 MB": lambda: structured(many('{"a":1}', 15 * 10**6)),
     "objects, 60 MB": lambda: structured(many('{"a":1}', 60 * 10**6)),

@@ -1,4 +1,4 @@
-"""Halves of characters in JSON text: `\\ud800` without its other half, which no UTF-8 can hold.
+"""Characters beyond U+FFFF in JSON text, and halves of them: `\\ud800` without its other half, which no UTF-8 can hold.
 
 Replaced before the text is parsed: the values would be copied once more, at four bytes a character of a text with an
 emoji in it.
@@ -12,6 +12,12 @@ _ESCAPES = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 """A backslash that is one, a whole character, or, as the group, half of one."""
+_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
+
+
+def has_wide_characters(data: bytes | bytearray) -> bool:
+    """Whether JSON in UTF-8 has characters beyond U+FFFF. One makes Python hold all of its text at four bytes each."""
+    return _WIDE.search(data) is not None
 
 
 def holds_surrogate_escapes(data: bytes | bytearray) -> bool:
@@ -19,10 +25,9 @@ def holds_surrogate_escapes(data: bytes | bytearray) -> bool:
     return b"\\ud" in data or b"\\uD" in data
 
 
-def without_lone_surrogates(data: bytes | bytearray, replacement: str) -> bytearray:
-    """JSON in UTF-8 with `replacement`, one character up to U+FFFF, for each escape of half a character."""
-    clean, digits = bytearray(data), b"%04x" % ord(replacement)
+def replace_lone_surrogates(data: bytearray, replacement: str) -> None:
+    """Put `replacement`, one character up to U+FFFF, in place of each escape of half a character of JSON in UTF-8."""
+    digits = b"%04x" % ord(replacement)
     for found in _ESCAPES.finditer(data):
         if found[1] is not None:
-            clean[found.start(1) : found.end(1)] = digits
-    return clean
+            data[found.start(1) : found.end(1)] = digits

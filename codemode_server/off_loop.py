@@ -2,8 +2,9 @@
 
 Large messages are parsed and written in a thread, one at a time in the whole process. Python's JSON functions hold the
 interpreter's lock, so two at once would take as long and twice the memory; `json_size` bounds how long one takes. After
-each there is a pause, in which the lock is free for what is small. Meanwhile the garbage collector is off: it would
-look through a growing tree again and again, ten times as long as parsing takes.
+each there is a pause, in which the lock is free for what is small. A new message is read when no other large work
+waits: what was read before has gone on by then, so few are in memory, whatever number of them comes. Meanwhile the
+garbage collector is off: it would look through a growing tree again and again, ten times as long as parsing takes.
 
 What comes in many small pieces is handled on the event loop, at a `Pace` that leaves half of the time to others.
 """
@@ -41,19 +42,44 @@ class _LargeWork:
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
+        self._reading = anyio.Lock()
+        self._waiting = 0
+        """How many wait that are no reading of a new message."""
         self._thread = anyio.CapacityLimiter(1)
         self._pause_ends = 0.0
 
+    async def read(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Run what reads a new message, once no other work waits."""
+        async with self._reading:
+            while self._waiting or self._lock.locked() or self._pause_ends > anyio.current_time():
+                async with self._lock:
+                    await self._pause()
+            async with self._lock:
+                return await self._work(function, *args)
+
     async def run(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        async with self._lock:
-            await anyio.sleep(max(0.0, self._pause_ends - anyio.current_time()))
-            began = anyio.current_time()
-            try:
-                return await anyio.to_thread.run_sync(without_collector, function, *args, limiter=self._thread)
-            finally:
-                now = anyio.current_time()
-                pause = min(now - began, _MAX_PAUSE_SECONDS)
-                self._pause_ends = now + pause if pause >= _MIN_PAUSE_SECONDS else 0.0
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._work(function, *args)
+        finally:
+            self._lock.release()
+
+    async def _pause(self) -> None:
+        await anyio.sleep(max(0.0, self._pause_ends - anyio.current_time()))
+
+    async def _work(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
+        await self._pause()
+        began = anyio.current_time()
+        try:
+            return await anyio.to_thread.run_sync(without_collector, function, *args, limiter=self._thread)
+        finally:
+            now = anyio.current_time()
+            pause = min(now - began, _MAX_PAUSE_SECONDS)
+            self._pause_ends = now + pause if pause >= _MIN_PAUSE_SECONDS else 0.0
 
 
 _large_work: RunVar[_LargeWork] = RunVar("codemode_server.off_loop")
@@ -112,11 +138,20 @@ def switch_threads_often() -> None:
 
 async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """Call `function` in a thread, after the large work of others that came first."""
-    queue = _large_work.get(None)
-    if queue is None:
-        queue = _LargeWork()
-        _large_work.set(queue)
-    return await queue.run(function, *args)
+    return await _work_of_loop().run(function, *args)
+
+
+async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Like `run_large`, for what reads a new message: after all other large work that waits, whenever it came."""
+    return await _work_of_loop().read(function, *args)
+
+
+def _work_of_loop() -> _LargeWork:
+    work = _large_work.get(None)
+    if work is None:
+        work = _LargeWork()
+        _large_work.set(work)
+    return work
 
 
 def without_collector(function: Callable[[*Ts], T], *args: *Ts) -> T:

@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized, switch_threads_often
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized, switch_threads_often
 
 
 @pytest.mark.parametrize("value", [None, 1, "x" * 1000, {}, {"a": [1, 2, {"b": "c"}]}, [{"id": n} for n in range(300)]])
@@ -55,6 +55,25 @@ async def test_large_work_runs_in_one_thread_at_a_time_and_small_work_at_once() 
     assert (most, loop in threads) == (1, False)
     assert await run_sized(False, threading.get_ident) == loop
     assert await run_sized(True, threading.get_ident) != loop
+
+
+async def test_a_new_message_is_read_after_all_other_large_work() -> None:
+    order: list[str] = []
+    began, go_on = threading.Event(), threading.Event()
+
+    def first() -> None:
+        began.set()
+        go_on.wait()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run_large, first)
+        await anyio.to_thread.run_sync(began.wait)
+        for number in range(3):
+            tasks.start_soon(read_large, order.append, f"read {number}")
+            tasks.start_soon(run_large, order.append, f"work {number}")
+        await anyio.wait_all_tasks_blocked()
+        go_on.set()
+    assert order == ["work 0", "work 1", "work 2", "read 0", "read 1", "read 2"]
 
 
 async def test_the_garbage_collector_rests_during_large_work_only() -> None:

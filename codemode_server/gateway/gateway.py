@@ -50,6 +50,7 @@ from codemode_server.model import Effect, ExecutionId, JsonValue
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, kept_text, payload
 from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.frames import holds_long_text, json_pieces
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
@@ -467,13 +468,10 @@ class Gateway:
 
 
 def _size_of(value: JsonValue) -> tuple[int, int]:
-    """The bytes of a value as JSON, and its tokens; of a long text without a copy of all of it."""
-    if isinstance(value, str):
-        pieces = (value[at : at + 2**20] for at in range(0, len(value), 2**20))
-        written = sum(
-            len(json.dumps(piece, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2 for piece in pieces
-        )
-        return written + 2, estimate_tokens(value)
+    """The bytes of a value as JSON, and its tokens; of long texts without a copy of all of it."""
+    if holds_long_text([value]):
+        sizes = [(len(piece), estimate_tokens(piece.decode())) for piece in json_pieces(value)]
+        return sum(size for size, _ in sizes), sum(tokens for _, tokens in sizes)
     text = json.dumps(value, ensure_ascii=False)
     size = sum(len(text[at : at + 2**20].encode("utf-8", "surrogatepass")) for at in range(0, len(text), 2**20))
     return size, estimate_tokens(text)

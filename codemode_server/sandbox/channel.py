@@ -28,8 +28,9 @@ from codemode_server.errors import (
     ResultTooDeep,
     ResultTooLarge,
 )
+from codemode_server.json_escapes import has_wide_characters
 from codemode_server.json_size import MAX_VALUES
-from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.clock import ProgramClock
@@ -41,6 +42,7 @@ _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once: it copies what the guest does not read yet."""
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
+_TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
 _Question = frames.Load | frames.Search | frames.Show | frames.Kept
 
 
@@ -51,7 +53,7 @@ def out_of_memory(limits: Limits) -> ProgramError:
 
 
 async def _parsed(data: bytes) -> frames.GuestFrame:
-    return await run_sized(len(data) > LARGE_BYTES, frames.parse, data)
+    return await read_large(frames.parse, data) if len(data) > LARGE_BYTES else frames.parse(data)
 
 
 def _size(size_bytes: int) -> str:
@@ -69,10 +71,14 @@ class _Room:
         self._taken: dict[int, int] = {}
         self._less = anyio.Event()
 
+    async def wait(self, memory: int) -> None:
+        """Wait until there is room for so many bytes."""
+        while self._taken and sum(self._taken.values()) + memory > self._most_bytes:
+            await self._less.wait()
+
     async def take(self, call: frames.Call | frames.Read) -> None:
         """Wait until there is room for one more."""
-        while self._taken and sum(self._taken.values()) + call.memory > self._most_bytes:
-            await self._less.wait()
+        await self.wait(call.memory)
         self._taken[call.id] = call.memory
 
     def give_back(self, call: frames.Call | frames.Read) -> None:
@@ -128,7 +134,8 @@ class Channel:
         self._run_id = secrets.token_hex(16)
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
-        self._room = _Room(max(program.limits.call_bytes, _ROOM_BYTES))
+        most = max(program.limits.call_bytes, _ROOM_BYTES)
+        self._room, self._max_wide_bytes = _Room(most), most // 2
         self._sending = anyio.Lock(fast_acquire=True)
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
@@ -183,6 +190,11 @@ class Channel:
                 frame = await self._reader.read(longest)
                 if not is_here:
                     pace.begin()
+                if len(frame) > self._max_wide_bytes and has_wide_characters(frame):
+                    self.exceed(_TOO_WIDE, "limits.call_bytes")
+                    return
+                if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
+                    await self._room.wait(frames.text_memory(frame))
                 parsed = await _parsed(frame)
                 frame = b""  # neither need be held while the next one comes
                 await self._take(parsed, tasks)

@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from anyio.abc import ByteReceiveStream
 
-from codemode_server.json_escapes import holds_surrogate_escapes, without_lone_surrogates
+from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.model import JsonValue
 from codemode_server.sandbox.backend import Limits, ProgramError
@@ -223,7 +223,7 @@ def parse(data: bytes) -> GuestFrame:
         case "call":
             arguments = _field(frame, "arguments", dict)
             is_raw = "raw" in frame and _field(frame, "raw", bool)
-            memory = _memory(data, values)
+            memory = text_memory(data) + _VALUE_BYTES * values
             return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), memory, is_raw)
         case "read":
             return Read(_id(frame), _name(frame, "server"), _name(frame, "uri", MAX_URI), len(data))
@@ -270,7 +270,7 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
         RecursionError: the value is nested too deep.
     """
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
-    pieces = list(_in_pieces(value))
+    pieces = list(json_pieces(value))
     return _HEADER.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
 
 
@@ -286,10 +286,10 @@ def to_json(value: JsonValue) -> str:
 
 def json_bytes(value: JsonValue) -> int:
     """Bytes of `to_json(value)`, without all of it at once."""
-    return sum(map(len, _in_pieces(value)))
+    return sum(map(len, json_pieces(value)))
 
 
-def _in_pieces(value: JsonValue) -> Iterator[bytes]:
+def json_pieces(value: JsonValue) -> Iterator[bytes]:
     """`to_json` as UTF-8. A long text in pieces: each takes little time, in which no other thread could run, and a text
     of all would be another copy, with one emoji at four bytes a character."""
     if isinstance(value, str) and len(value) > _PIECE_CHARACTERS:
@@ -297,20 +297,20 @@ def _in_pieces(value: JsonValue) -> Iterator[bytes]:
         for start in range(0, len(value), _PIECE_CHARACTERS):
             yield to_json(value[start : start + _PIECE_CHARACTERS])[1:-1].encode("utf-8", "replace")
         yield b'"'
-    elif isinstance(value, dict | list) and _holds_long_text(value):
+    elif isinstance(value, dict | list) and holds_long_text(value):
         yield b"{" if isinstance(value, dict) else b"["
         items = iter(value.items() if isinstance(value, dict) else value)
         is_first = True
         while batch := list(islice(items, _BATCH)):
-            for part in [[item] for item in batch] if _holds_long_text([batch]) else [batch]:
+            for part in [[item] for item in batch] if holds_long_text([batch]) else [batch]:
                 yield b"" if is_first else b","
                 is_first = False
                 if isinstance(value, list):
-                    yield from _in_pieces(part[0]) if len(part) == 1 else [_encoded(part)[1:-1]]
+                    yield from json_pieces(part[0]) if len(part) == 1 else [_encoded(part)[1:-1]]
                 elif len(part) == 1:
-                    yield from _in_pieces(part[0][0])
+                    yield from json_pieces(part[0][0])
                     yield b":"
-                    yield from _in_pieces(part[0][1])
+                    yield from json_pieces(part[0][1])
                 else:
                     yield _encoded(dict(part))[1:-1]
         yield b"}" if isinstance(value, dict) else b"]"
@@ -322,7 +322,7 @@ def _encoded(value: JsonValue) -> bytes:
     return to_json(value).encode("utf-8", "replace")
 
 
-def _holds_long_text(value: JsonValue) -> bool:
+def holds_long_text(value: JsonValue) -> bool:
     """Whether a list or object has a long text, as far as it is looked at."""
     waiting: list[Any] = [value]
     for _ in range(_MAX_LOOKED_AT):
@@ -475,18 +475,20 @@ def _read(data: bytes) -> Any:
         if not holds_surrogate_escapes(data):
             raise
     # Halves of characters could be written nowhere later.
-    return from_json(without_lone_surrogates(data, "?"), allow_inf_nan=False, cache_strings="keys")
+    clean = bytearray(data)
+    replace_lone_surrogates(clean, "?")
+    return from_json(clean, allow_inf_nan=False, cache_strings="keys")
 
 
-def _memory(data: bytes, values: int) -> int:
-    """Memory that a frame's values take at most: the widest character of a text sets what each of it takes."""
+def text_memory(data: bytes) -> int:
+    """Memory that a frame's texts take at most: the widest character of a text sets what each of it takes."""
     characters, width = len(data), 1
     if b"\\u" in data:
         width = 4
     elif not data.isascii():
         width = 4 if len(data.translate(None, _NARROW_BYTES)) else 2
         characters = len(data.translate(None, _CONTINUATION_BYTES))
-    return _TEXT_BYTES + characters * width + _VALUE_BYTES * values
+    return _TEXT_BYTES + characters * width
 
 
 def _check_values(frame: dict[str, Any]) -> None:

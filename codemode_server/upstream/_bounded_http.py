@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import httpx2
 
-from codemode_server.off_loop import LARGE_BYTES, Pace, run_large
+from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.upstream._messages import (
     BoundedBytes,
     Unread,
@@ -215,7 +215,7 @@ class Bounds:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
             return None if answers is None else _encoded(too_large(answers, body.most))
         data, body.data = body.data, bytearray()
-        messages = await run_large(parse_line, data)
+        messages = await read_large(parse_line, data, body.most)
         del data
         if len(messages) != 1:
             return None

@@ -24,7 +24,7 @@ from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from codemode_server.child_process import start_process
-from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.upstream._messages import MAX_MESSAGE_BYTES, BoundedBytes, Unread, parse_line, too_large
 from codemode_server.upstream.reaper import Reaper
@@ -188,7 +188,9 @@ class StdioTransport:
             return await self._refuse(line, incoming, is_whole=is_whole)
         if line.size == 0 or line.data.isspace():
             return True
-        messages = await run_sized(line.size > LARGE_BYTES, parse_line, line.data)
+        messages = (
+            await read_large(parse_line, line.data, line.most) if line.size > LARGE_BYTES else parse_line(line.data)
+        )
         if not messages:
             logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, bytes(line.data[:200]))
         line.data = bytearray()

@@ -67,6 +67,8 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "deep", "size": 30_000}, ResultTooDeep, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 600}, ResultTooDeep, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 300}, ResultTooDeep, "nested more than 200 deep; ask for a part"),
+    ("stdio", {"what": "wide text", "size": 13 * MIB}, ResultTooLarge, "larger than 12 MiB and has emoji"),
+    ("http", {"what": "wide text", "size": 13 * MIB}, ResultTooLarge, "larger than 12 MiB and has emoji"),
     ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
     ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),
@@ -220,6 +222,14 @@ async def test_a_large_answer_that_is_no_attack_comes_as_it_was_sent(kit: Kit, f
             assert len(found.value["x"]) == MIB // 60 + 1
             assert found.value["x"][-2] == {"id": 12345, "name": "name of it", "tags": ["a", "b"], "ok": True}
             await is_served(pool, form=form)
+
+
+@pytest.mark.parametrize(("what", "size"), [("wide text", 11 * MIB), ("text", 15 * MIB)])
+async def test_a_long_text_within_the_bound_comes_whole(kit: Kit, what: str, size: int) -> None:
+    with upstream("stdio") as settings:
+        async with kit.pool({"s": settings}) as pool:
+            value = (await pool.call_tool("s", "act", {"what": what, "size": size})).value
+            assert len(value) == size + (what == "wide text")
 
 
 async def test_bytes_without_end_after_a_compressed_answer_are_not_waited_for(kit: Kit) -> None:

@@ -179,6 +179,19 @@ async def test_the_arguments_of_calls_that_wait_for_upstreams_take_no_more_than_
     assert (outcome.ending, len(large.calls)) == (Ending.LIMITED, 1)
 
 
+@pytest.mark.parametrize(
+    ("characters", "calls", "setting"),
+    [(7 * MIB, 1, None), (9 * MIB, 0, "limits.call_bytes")],
+    ids=["within", "beyond"],
+)
+async def test_a_call_with_emoji_may_have_half_of_the_bytes(characters: int, calls: int, setting: str | None) -> None:
+    tools = Tools()
+    guest = Guest([call(1, x="a" * characters + "\U0001f600")])
+    guest.reads.set()
+    outcome = await outcome_of(guest, tools)
+    assert (outcome.error.setting if outcome.error else None, len(tools.calls)) == (setting, calls)
+
+
 async def test_many_small_values_need_room_as_their_objects_do() -> None:
     tools = Never()
     guest = Guest([call(n, x=[[]] * (MAX_VALUES // 4)) for n in range(1, 20)])

@@ -263,9 +263,18 @@ def test_the_kinds_of_errors_that_programs_can_catch_are_those_of_the_code() -> 
 
 def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
     kinds = below(errors.ExecutionError) | below(errors.LedgerUnavailable) | below(errors.SandboxUnavailable)
-    named = {kind.__name__ for kind in kinds - {errors.ExecutionError}}
+    named = {it.__name__ for it in kinds - {errors.ExecutionError} if it.__module__ == errors.__name__}
     assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled"}
     assert rows_of_errors("setting") == set(failures._WAYS_ROUND) | {"limits.programs"}
+
+
+def test_an_error_of_a_part_of_its_own_is_told_as_the_documented_one() -> None:
+    from codemode_server.execution.executor import _not_run
+    from codemode_server.sandbox.microvm.machine import BootFailed
+
+    error = _not_run(BootFailed("no kernel"))[1].error
+    assert error is not None
+    assert error.type == "SandboxUnavailable"
 
 
 async def test_the_example_of_what_a_model_does_runs(tmp_path: Path) -> None:

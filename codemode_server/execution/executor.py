@@ -335,7 +335,9 @@ def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:
     """How an execution ended that the host could not run, or not record."""
     setting = error.setting if isinstance(error, LimitExceeded) else None
     ending = Ending.LIMITED if setting else Ending.DIED
-    return _STATUS[ending], Outcome(ending, error=ProgramError(type(error).__name__, str(error), setting=setting))
+    # A part may have a kind of its own, which is named in no documentation.
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == CodemodeError.__module__)
+    return _STATUS[ending], Outcome(ending, error=ProgramError(kind.__name__, str(error), setting=setting))
 
 
 def _tokens_saved(execution: Execution) -> int:

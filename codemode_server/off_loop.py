@@ -104,11 +104,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        share = _share.get(None)
-        if share is None:
-            share = _Share()
-            _share.set(share)
-        self._share = share
+        self._share = _of_loop(_share, _Share)
         self._began = time.perf_counter()
 
     def begin(self) -> None:
@@ -138,20 +134,21 @@ def switch_threads_often() -> None:
 
 async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """Call `function` in a thread, after the large work of others that came first."""
-    return await _work_of_loop().run(function, *args)
+    return await _of_loop(_large_work, _LargeWork).run(function, *args)
 
 
 async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """Like `run_large`, for what reads a new message: after all other large work that waits, whenever it came."""
-    return await _work_of_loop().read(function, *args)
+    return await _of_loop(_large_work, _LargeWork).read(function, *args)
 
 
-def _work_of_loop() -> _LargeWork:
-    work = _large_work.get(None)
-    if work is None:
-        work = _LargeWork()
-        _large_work.set(work)
-    return work
+def _of_loop(variable: RunVar[T], make: Callable[[], T]) -> T:
+    """What all tasks of this event loop share; made when it is first asked for."""
+    found = variable.get(None)
+    if found is None:
+        found = make()
+        variable.set(found)
+    return found
 
 
 def without_collector(function: Callable[[*Ts], T], *args: *Ts) -> T:

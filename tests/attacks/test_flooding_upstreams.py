@@ -6,6 +6,7 @@ attack is made by the same tool that answers a harmless call right after it, ove
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -306,21 +307,20 @@ async def test_a_page_of_tools_that_is_too_much_is_said_to_be_that(kit: Kit, too
         assert found.error == f"its list of tools is {why}"
 
 
-async def test_a_handshake_that_is_no_json_is_said_to_be_that(kit: Kit) -> None:
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("broken", r" answered with something that is not a valid JSON-RPC message\Z"),
+        ("gzip in name only", r"\Aits answer to the handshake is not valid gzip, which its Content-Encoding"),
+    ],
+)
+async def test_a_handshake_that_can_not_be_read_is_said_to_be_that(kit: Kit, form: str, said: str) -> None:
     """Nothing of the body is told: mcp would tell the part of it that is left after a cut, with half a secret."""
-    with upstream("http", "0", "0", "broken") as settings:
+    with upstream("http", "0", "0", form) as settings:
         async with kit.pool({"s": settings}) as pool:
             found = kit.listing(pool, "s")
     assert found.state is UpstreamState.FAILED
-    assert (found.error or "").endswith(" answered with something that is not a valid JSON-RPC message")
-
-
-async def test_a_handshake_in_another_encoding_than_it_says_is_said_to_be_that(kit: Kit) -> None:
-    with upstream("http", "0", "0", "gzip in name only") as settings:
-        async with kit.pool({"s": settings}) as pool:
-            found = kit.listing(pool, "s")
-    assert found.state is UpstreamState.FAILED
-    assert (found.error or "").startswith("its answer to the handshake is not valid gzip, which its Content-Encoding")
+    assert re.search(said, found.error or "")
 
 
 async def test_a_listing_that_is_too_long_to_read_leaves_the_tools_as_they_were(kit: Kit) -> None:

@@ -84,11 +84,11 @@ $(TOOLS)/.installed: requirements/tools.txt
 component: setup
 
 setup: $(VENV)/.installed
-	@$(BIN)/python -m codemode_server.sandbox.wasm.build --if-stale
+	@$(BIN)/python -m codemode_server.sandbox.backends.wasm.build --if-stale
 
 $(VENV)/.installed: pyproject.toml requirements/dev.txt scripts/setup.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh
 	@touch "$@"
 
 clean:
-	rm -rf $(VENV) .cache codemode_server/sandbox/wasm/guest.wasm codemode_server/sandbox/wasm/guest.wasm.json
+	rm -rf $(VENV) .cache codemode_server/sandbox/backends/wasm/guest.wasm codemode_server/sandbox/backends/wasm/guest.wasm.json

@@ -27,21 +27,21 @@ from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
-from codemode_server.execution.preflight.preflight import Checked, Preflight
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
+from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.front.instructions import instructions
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState, definition_text
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.settings import Settings
 from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
-OFFICE = str(HERE.parent / "tests" / "upstreams" / "office.py")
+OFFICE = str(HERE.parent / "tests" / "example_servers" / "office.py")
 SEARCH = {"ranker": "static"}
 """What an installation without extras ranks by; a model would be loaded beside what is timed here."""
 TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
@@ -121,7 +121,7 @@ def tokens_by_host(answers: list[hosts.Cost]) -> Row:
 
 def discovery() -> list[Row]:
     catalog = Catalog.build(_listings(60, 50))
-    levels = Levels()
+    levels = RankerStack()
     started = time.perf_counter()
     levels.index(collections(catalog))
     built = time.perf_counter() - started

@@ -21,7 +21,7 @@ from mcp.types import CallToolResult
 from codemode_server.app import App
 from codemode_server.config import load
 
-OFFICE = Path(__file__).parent.parent / "tests" / "upstreams" / "office.py"
+OFFICE = Path(__file__).parent.parent / "tests" / "example_servers" / "office.py"
 ISSUES = "from servers.github import list_issues\nissues = list_issues(repo='shop')\n"
 ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "search_tools, all that fits": ("search_tools", {"query": "create an issue and post a message to a channel"}),

@@ -18,9 +18,9 @@ from typing import Any
 import anyio
 
 from codemode_server import __version__
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Ending, Limits, Program, Reply
-from codemode_server.sandbox.microvm.backend import MicrovmBackend
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
+from codemode_server.sandbox.contract import Ending, Limits, Program, Reply
 from codemode_server.settings import LimitSettings, SandboxSettings
 
 RESULTS = Path(os.environ.get("CODEMODE_VM_OUT") or Path(__file__).parent) / "MICROVM.md"

@@ -21,33 +21,34 @@ from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
-from codemode_server.errors import CodemodeError, SettingsError
-from codemode_server.execution.door import ProgramDoor
-from codemode_server.execution.executor import Execution, Executor
-from codemode_server.execution.kept import KeptResults
-from codemode_server.execution.preflight.preflight import Preflight
-from codemode_server.execution.showing import Showing
-from codemode_server.execution.skills import Skills
-from codemode_server.execution.workspace import Workspace
+from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.domain.principals import Session
+from codemode_server.domain.skills import Skill
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.attachments import Showing
+from codemode_server.executions.host_api import ProgramHostApi
+from codemode_server.executions.preflight.preflight import Preflight
+from codemode_server.executions.service import Execution, Executor
+from codemode_server.executions.skills import Skills
+from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses, upstream_pool
 from codemode_server.front import http_token
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.model import Session, Skill
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.ladder import Choice, Sandbox, choose
+from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.encoding.opening import vector_levels
-from codemode_server.search.habits import Habits
-from codemode_server.search.levels import Levels
-from codemode_server.storage.habit_store import HabitStore
+from codemode_server.search.encoding.build_encoders import vector_levels
+from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.usage_stats import UsageStats
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_usage import SqliteUsageStore
 from codemode_server.storage.upkeep import Retention, Upkeep
-from codemode_server.storage.vector_store import VectorStore
+from codemode_server.storage.vector_store import SqliteVectorCache
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 
@@ -100,8 +101,8 @@ class App:
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
         self._preparing = anyio.Lock()
-        self._vectors = VectorStore(self.state_folder)
-        self.levels = Levels(vector_levels(settings.search, self._vectors), lambda index: self.habits.prior(index))
+        self._vectors = SqliteVectorCache(self.state_folder)
+        self.levels = RankerStack(vector_levels(settings.search, self._vectors), lambda index: self.habits.prior(index))
         self._indexing = anyio.Lock()
         self._indexed: tuple[Catalog, list[Skill]] | None = None
         self.sandbox = Sandbox(self._choose_sandbox)
@@ -115,7 +116,7 @@ class App:
             raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
         self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
         self.learning = learned_types(lambda: self.loaded.settings, self.database)
-        self.habits = Habits(HabitStore(self.database), is_on=settings.search.habits)
+        self.habits = UsageStats(SqliteUsageStore(self.database), is_on=settings.search.habits)
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
@@ -125,7 +126,7 @@ class App:
             payloads=settings.state.payloads,
             learning=self.learning,
         )
-        self.kept = KeptResults(
+        self.kept = ArtifactStore(
             self.state_folder / "kept",
             session_bytes=lambda: self.loaded.settings.limits.kept_mb * 2**20,
             all_bytes=lambda: settings.state.kept_mb * 2**20,
@@ -256,7 +257,7 @@ class App:
                 await anyio.to_thread.run_sync(prepare, newest)
                 self._catalog = newest
 
-    async def indexed(self) -> Levels:
+    async def indexed(self) -> RankerStack:
         """The ranking, knowing the catalog and the habits as of now; indexed off the event loop."""
         self.habits.load()
         async with self._indexing:
@@ -266,8 +267,8 @@ class App:
                 self._indexed = catalog, skills
         return self.levels
 
-    def _door(self, execution: Execution, skills: Skills) -> ProgramDoor:
-        return ProgramDoor(
+    def _door(self, execution: Execution, skills: Skills) -> ProgramHostApi:
+        return ProgramHostApi(
             execution.caller,
             gateway=self.gateway,
             listed=self.listed,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from codemode_server import __version__
-from codemode_server.errors import CodemodeError
+from codemode_server.domain.errors import CodemodeError
 
 if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings

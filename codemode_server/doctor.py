@@ -11,10 +11,10 @@ from typing import Literal
 
 import anyio.to_thread
 
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm import image, runtime, verdict
-from codemode_server.sandbox.wasm import component
-from codemode_server.search.encoding import examining
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
+from codemode_server.sandbox.backends.wasm import component
+from codemode_server.search.encoding import diagnostics
 from codemode_server.settings import SandboxSettings, SearchSettings
 from codemode_server.text import escaped
 
@@ -75,7 +75,7 @@ async def examine(
         checks.append(await _boot_of_last_time(settings))
     checks.append(await anyio.to_thread.run_sync(_wasm))
     destination, is_met = _destination(settings, checks)
-    found = await anyio.to_thread.run_sync(examining.examine, search)
+    found = await anyio.to_thread.run_sync(diagnostics.examine, search)
     return Report((*checks, _search(found)), destination, is_met and found.is_met)
 
 
@@ -128,20 +128,20 @@ async def _image(settings: SandboxSettings) -> Check:
 
 
 async def _booted(settings: SandboxSettings) -> Check:
-    from codemode_server.sandbox.microvm import backend
+    from codemode_server.sandbox.backends.microvm import backend
 
-    return _boot(await verdict.try_boot(settings, backend.trial_boot))
+    return _boot(await probe_cache.try_boot(settings, backend.trial_boot))
 
 
 async def _boot_of_last_time(settings: SandboxSettings) -> Check:
-    known = await anyio.to_thread.run_sync(verdict.recall, verdict.key(settings))
+    known = await anyio.to_thread.run_sync(probe_cache.recall, probe_cache.key(settings))
     if known is None:
         return Check("boot", "skipped", "not tried")
     check = _boot(known)
     return replace(check, told=f"{check.told}, when it was last tried")
 
 
-def _boot(known: verdict.Verdict) -> Check:
+def _boot(known: probe_cache.Verdict) -> Check:
     if known.works:
         return Check("boot", "ok", f"booted in {known.boot_seconds or 0.0:.1f} s")
     return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)
@@ -158,7 +158,7 @@ def _wasm() -> Check:
     return Check("wasm", "ok", "compiled for this machine at its first use, or by codemode-server setup")
 
 
-def _search(found: examining.Examined) -> Check:
+def _search(found: diagnostics.Examined) -> Check:
     if not found.problem:
         return Check("search", "ok", found.text)
     return Check("search", "missing", f"{found.level}, by {found.told}; no better, since {found.problem}", found.remedy)

@@ -18,13 +18,13 @@ from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
-from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
-from codemode_server.storage.habit_store import HabitStore
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.shape_store import ShapeStore
-from codemode_server.upstream.pool import UpstreamPool
+from codemode_server.storage.shape_store import SqliteObservedTypeStore
+from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.upstreams.pool import UpstreamPool
 
 
 def state_folder(settings: Settings) -> Path:
@@ -90,7 +90,7 @@ def learned_types(settings: Callable[[], Settings], database: Database) -> Learn
     `state.payloads` at the next start."""
     payloads = settings().state.payloads
     return Learning(
-        None if payloads == "none" else ShapeStore(database),
+        None if payloads == "none" else SqliteObservedTypeStore(database),
         is_on=lambda: settings().types.learn,
         keep_words=payloads == "all",
     )
@@ -98,4 +98,4 @@ def learned_types(settings: Callable[[], Settings], database: Database) -> Learn
 
 def stored_uses(settings: Settings, database: Database) -> Mapping[ToolName, Use]:
     """How often each tool was called; empty if `search.habits` is off."""
-    return HabitStore(database).load() if settings.search.habits else {}
+    return SqliteUsageStore(database).load() if settings.search.habits else {}

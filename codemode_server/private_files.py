@@ -21,7 +21,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from codemode_server.errors import CodemodeError
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.text import escaped
 
 _MAX_LINKS = 40

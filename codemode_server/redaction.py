@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
+from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
-from codemode_server.model import JsonValue
 from codemode_server.secret_spellings import anchor_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 

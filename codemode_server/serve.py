@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server import __version__
-from codemode_server.errors import CodemodeError, LedgerUnavailable, SettingsError
+from codemode_server.domain.errors import CodemodeError, LedgerUnavailable, SettingsError
 from codemode_server.front.instructions import instructions
 from codemode_server.front.opening import HostStreams, Opening
 
@@ -111,7 +111,7 @@ class _Service:
 
     def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
         """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
-        from codemode_server.front.late import LateTools
+        from codemode_server.front.deferred_meta_tools import DeferredMetaTools
         from codemode_server.front.server import FrontServer
 
         self._start = start
@@ -122,7 +122,7 @@ class _Service:
         self._log = ""
         """Where the log is, for a person; empty until it is started."""
         self._opening = opening
-        self._tools = LateTools(opening.definitions if opening is not None else None)
+        self._tools = DeferredMetaTools(opening.definitions if opening is not None else None)
         self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
 
     async def run(self) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm import image, runtime
-from codemode_server.sandbox.wasm import component
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import image, runtime
+from codemode_server.sandbox.backends.wasm import component
 from codemode_server.settings import SandboxSettings
 from codemode_server.text import escaped
 

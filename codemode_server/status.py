@@ -11,9 +11,9 @@ from codemode_server import workspace_files
 from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.config import LoadedSettings
-from codemode_server.model import UpstreamState, definition_text
-from codemode_server.sandbox.microvm import runtime, verdict
-from codemode_server.search.encoding.examining import examine
+from codemode_server.domain.tools import UpstreamState, definition_text
+from codemode_server.sandbox.backends.microvm import probe_cache, runtime
+from codemode_server.search.encoding.diagnostics import examine
 from codemode_server.settings import SandboxSettings
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
@@ -43,7 +43,7 @@ async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
     """A line on the sandbox, known without booting anything, and whether it is what the settings ask for."""
     if settings.backend == "wasm":
         return "sandbox: wasm", True
-    known = await verdict.examine(settings)
+    known = await probe_cache.examine(settings)
     more = "`codemode-server doctor` tells more"
     if known is None or known.works:
         doubt = "" if known else f"; not tried yet, {more}"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codemode_server import untrusted_files
-from codemode_server.own_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import OwnFolder, abandoned
 
 _PREFIX = "codemode-"
 _SWEEP_SECONDS = 60.0

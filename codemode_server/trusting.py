@@ -9,7 +9,7 @@ from codemode_server.config import trust as store
 from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAMES, ConfigFile, in_folder
 from codemode_server.config.preview import preview
-from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.text import escaped
 
 

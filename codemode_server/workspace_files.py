@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.config import LoadedSettings
-from codemode_server.errors import CodemodeError
-from codemode_server.execution.workspace import Workspace
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import state_folder
 from codemode_server.text import escaped, one_line
 from codemode_server.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk

@@ -29,7 +29,7 @@ class SandboxBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def _builder(root: Path) -> ModuleType:
-    path = root / "codemode_server" / "sandbox" / "wasm" / "build.py"
+    path = root / "codemode_server" / "sandbox" / "backends" / "wasm" / "build.py"
     spec = importlib.util.spec_from_file_location("codemode_sandbox_build", path)
     if spec is None or spec.loader is None:
         raise RuntimeError(f"{path} is missing")

@@ -20,7 +20,7 @@ from scripts.lock_file import Pin, read_lock, runtime_names
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "dev.txt"
-GUEST = ROOT / "codemode_server" / "sandbox" / "wasm" / "guest.wasm"
+GUEST = ROOT / "codemode_server" / "sandbox" / "backends" / "wasm" / "guest.wasm"
 TABLE = ROOT / "codemode_server" / "search" / "static_table.bin"
 _PRODUCT = "codemode-server"
 

@@ -10,21 +10,19 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
-STAGES = ("front", "execution", "gateway", "upstream", "sandbox", "search", "catalog", "telemetry")
+STAGES = ("front", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {
-    "child_process",
-    "errors",
+    "domain",
     "json_escapes",
     "json_size",
-    "model",
     "off_loop",
     "redaction",
     "settings",
     "text",
     "tokens",
 }
-NEUTRAL |= {"file_lock", "own_folder", "temporary", "untrusted_files"}
+NEUTRAL |= {"processes", "temporary", "untrusted_files"}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
 WIRING |= {"workspace_files"}
@@ -56,22 +54,18 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
     if own in STAGES:
         allowed = set(STAGES[STAGES.index(own) + 1 :])
     elif own == "storage":  # implements contracts of the stages, and nothing else of them
-        assert {name.rsplit(".", 1)[0] for name in imports(path)} <= {
-            "codemode_server.errors",
-            "codemode_server.file_lock",
+        allowed = {
             "codemode_server.private_files",
-            "codemode_server.own_folder",
-            "codemode_server.model",
             "codemode_server.off_loop",
-            "codemode_server.gateway.kept_shapes",
+            "codemode_server.gateway.observed_store",
             "codemode_server.gateway.ledger",
-            "codemode_server.search.encoding.kept_vectors",
-            "codemode_server.search.kept_habits",
-            "codemode_server.upstream.cache",
-            "codemode_server.storage.database",
-        } | {f"codemode_server.storage.{path.stem}" for path in (PACKAGE / "storage").glob("*.py")} | {
-            "codemode_server.storage"
+            "codemode_server.search.encoding.vector_cache",
+            "codemode_server.search.usage_store",
+            "codemode_server.upstreams.cache",
         }
+        beneath = ("codemode_server.domain", "codemode_server.processes", "codemode_server.storage")
+        modules = {name.rsplit(".", 1)[0] for name in imports(path)}
+        assert {module for module in modules if not module.startswith(beneath)} <= allowed
         return
     else:  # neutral modules, and the configuration, which only knows the settings
         allowed = set()
@@ -90,7 +84,7 @@ def test_only_the_gateway_calls_an_upstream() -> None:
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("call_tool", "call_raw", "read_resource")
-        if path.relative_to(PACKAGE).parts[0] not in ("upstream", "front")
+        if path.relative_to(PACKAGE).parts[0] not in ("upstreams", "front")
     }
     assert callers == {"gateway/gateway.py"}
 
@@ -104,9 +98,9 @@ def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("open_process", "Popen")
     }
     assert starters == {
-        ("child_process.py", "open_process"),
+        ("processes/child_process.py", "open_process"),
         ("search/encoding/process.py", "Popen"),
-        ("upstream/reaper.py", "Popen"),
+        ("upstreams/orphan_reaper.py", "Popen"),
     }
 
 

@@ -16,11 +16,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codemode_server.child_process import start_process
-from codemode_server.execution.preflight.checker import _Server, find_executable
-from codemode_server.sandbox.wasm.process import Worker
-from codemode_server.upstream.reaper import Reaper
-from codemode_server.upstream.stdio import Launch, StdioTransport
+from codemode_server.executions.preflight.checker import _Server, find_executable
+from codemode_server.processes.child_process import start_process
+from codemode_server.sandbox.backends.wasm.process import Worker
+from codemode_server.upstreams.orphan_reaper import Reaper
+from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 
 SLEEP = "import time; time.sleep(60)"
 STEPS = 14

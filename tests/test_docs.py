@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 
-from codemode_server import __version__, errors, field_names, json_size, logs, redaction
+from codemode_server import __version__, field_names, json_size, logs, redaction
 from codemode_server.config import load, secrecy
+from codemode_server.domain import errors
 from codemode_server.front import failures, http, http_token
 from codemode_server.gateway import gateway, ledger
 from codemode_server.sandbox import frames, guest
-from codemode_server.sandbox.wasm import component
-from codemode_server.search import habits
+from codemode_server.sandbox.backends.wasm import component
+from codemode_server.search import usage_stats
 from codemode_server.storage import listing_store, reserve, upkeep
-from codemode_server.upstream import _listing, _messages
+from codemode_server.upstreams import _listing, _messages
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 ROOT = Path(__file__).parent.parent
@@ -98,7 +99,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"not used for (\d+) days \(for one", (component._UNUSED_SECONDS / 86_400,)),
         (r"holds (\d+) MiB in reserve", (reserve.SIZE_BYTES // MIB,)),
         (r"filled again when (\d+) MiB are free", (reserve._FREE_BYTES // MIB,)),
-        (r"and for (\d+) tools at most", (habits._MOST_AT_ONCE,)),
+        (r"and for (\d+) tools at most", (usage_stats._MAX_AT_ONCE,)),
         (r"at most (\d+) words and (\d+) characters", (field_names._MAX_WORDS, field_names._MAX_CHARACTERS)),
         (r"The token is (\d+) random bytes", (http_token._BYTES,)),
         (r"no request within (\d+) seconds; of more than (\d+)", (http.HEADER_SECONDS, http.MAX_CONNECTIONS)),
@@ -269,8 +270,8 @@ def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
 
 
 def test_an_error_of_a_part_of_its_own_is_told_as_the_documented_one() -> None:
-    from codemode_server.execution.executor import _not_run
-    from codemode_server.sandbox.microvm.machine import BootFailed
+    from codemode_server.executions.service import _not_run
+    from codemode_server.sandbox.backends.microvm.machine import BootFailed
 
     error = _not_run(BootFailed("no kernel"))[1].error
     assert error is not None

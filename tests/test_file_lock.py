@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from codemode_server import file_lock
+from codemode_server.processes import file_lock
 
 HOLDS = """
 import pathlib, sys
-from codemode_server.file_lock import held
+from codemode_server.processes.file_lock import held
 with held(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.readline()

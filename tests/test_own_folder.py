@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from codemode_server import temporary
-from codemode_server.own_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import OwnFolder, abandoned
 
 KILLED = """
 import os, sys, pathlib
 from codemode_server import temporary
-from codemode_server.own_folder import OwnFolder
+from codemode_server.processes.run_folder import OwnFolder
 own = OwnFolder.make(pathlib.Path(sys.argv[1]), "run-")
 (own.path / "file").write_text("x")
 os.kill(os.getpid(), 9)

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.soak import BOUNDS, Found, Plan, Sample, Soak, excess, left_behind, sample, table
 from benchmarks.soak import began as began_at
 
-LEAKING = Path(__file__).parent / "upstreams" / "leaking.py"
+LEAKING = Path(__file__).parent / "example_servers" / "leaking.py"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.servers_package import servers_package_source
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 
 _MYPY = ("mypy", "--strict", "--disable-error-code=empty-body", "--no-error-summary", "--no-color-output")
 """A stub has no body by design."""

@@ -13,7 +13,7 @@ from benchmarks.proof.checking import Claim, as_source
 from benchmarks.proof.product import Product
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.untrusted import literal
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from benchmarks.proof.world import World, configuration, make_world
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config import load
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import ExecutionStart
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from codemode_server.storage.ledger_store import LedgerStore
 
 _SETTLE_SECONDS = 120

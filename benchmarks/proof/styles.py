@@ -12,7 +12,7 @@ from benchmarks.proof.keys import StubTypes, Use
 from benchmarks.proof.product import Product
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import read_tool
-from codemode_server.model import UpstreamListing
+from codemode_server.domain.tools import UpstreamListing
 
 Style = Literal["none", "declared", "one call", "learned"]
 STYLES: tuple[Style, ...] = ("none", "declared", "one call", "learned")

@@ -17,10 +17,10 @@ from benchmarks.search.metrics import DEPTH
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.encoding.opening import TableEncoder
-from codemode_server.search.levels import Levels
+from codemode_server.search.encoding.build_encoders import TableEncoder
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
-from codemode_server.search.vector_level import VectorLevel
+from codemode_server.search.vector_ranker import VectorLevel
 
 _SECONDS = 120.0
 _ENCODING = bpe_openai.get_encoding("o200k_base")
@@ -53,7 +53,7 @@ def answers(corpora: Sequence[Corpus], level: str) -> Iterator[Answers]:
                 yield _of(corpus.asking(own_queries("nothing.jsonl")), "no tool for it", catalog, levels)
 
 
-def _of(corpus: Corpus, name: str, catalog: Catalog, levels: Levels) -> Answers:
+def _of(corpus: Corpus, name: str, catalog: Catalog, levels: RankerStack) -> Answers:
     ids = ids_of(catalog, corpus.entries)
     given = [search_tools(catalog, levels, query.text) for query in corpus.queries]
     ranked = kept = 0
@@ -79,10 +79,10 @@ def says_nothing_fits(answer: SearchResults) -> bool:
 
 
 @contextmanager
-def _levels(corpus: Corpus, level: str) -> Iterator[tuple[Catalog, Levels]]:
+def _levels(corpus: Corpus, level: str) -> Iterator[tuple[Catalog, RankerStack]]:
     catalog = catalog_of(corpus.entries)
     above = [] if level == "lexical" else [VectorLevel("static", TableEncoder())]
-    levels = Levels(above)
+    levels = RankerStack(above)
     levels.index(collections(catalog))
     threads = [threading.Thread(target=one.keep) for one in above]
     for thread in threads:

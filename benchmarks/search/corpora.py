@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.upstream._listing import describe_server
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.upstreams._listing import describe_server
 
 HERE = Path(__file__).parent
 SHARED = next(

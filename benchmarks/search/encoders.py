@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from codemode_server.errors import CodemodeError
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.search.encoding.build_encoders import SemanticEncoder, TableEncoder
 from codemode_server.search.encoding.client import LoadableEncoder
-from codemode_server.search.encoding.opening import SemanticEncoder, TableEncoder
 from codemode_server.search.vectors import Encoder, Vectors
 from codemode_server.settings import SearchSettings
 

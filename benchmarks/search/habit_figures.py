@@ -14,7 +14,7 @@ from benchmarks.search.metrics import Figure, figure
 from benchmarks.search.replay import HISTORIES, Replayed, Replays
 from codemode_server.search.vectors import Encoder
 from codemode_server.storage.database import Database
-from codemode_server.storage.habit_store import HabitStore
+from codemode_server.storage.sqlite_usage import SqliteUsageStore
 
 SEEDS = range(10)
 
@@ -38,7 +38,7 @@ def habit_figures(corpora: Sequence[Corpus], encoder: Encoder | None) -> Iterato
         replays = Replays(corpus, encoder)
         for kind in HISTORIES:
             with TemporaryDirectory() as folder:
-                stores = [HabitStore(Database(Path(folder) / str(seed))) for seed in SEEDS]
+                stores = [SqliteUsageStore(Database(Path(folder) / str(seed))) for seed in SEEDS]
                 replayed = [replays.replayed(kind, seed, store) for seed, store in zip(SEEDS, stores, strict=True)]
             yield _habit(corpus.name, kind, replayed)
 

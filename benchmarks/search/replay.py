@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from benchmarks.search.corpora import Corpus, catalog_of, ids_of
 from benchmarks.search.metrics import DEPTH, ndcg
 from codemode_server.catalog.catalog import Tool
-from codemode_server.model import Session
+from codemode_server.domain.principals import Session
 from codemode_server.search.documents import Findable, collections
-from codemode_server.search.habits import Habits
-from codemode_server.search.kept_habits import KeptHabits, ToolName
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
+from codemode_server.search.usage_stats import UsageStats
+from codemode_server.search.usage_store import ToolName, UsageStore
 from codemode_server.search.vectors import Encoder, VectorIndex
 
 HISTORIES = ("everyday", "even", "misleading")
@@ -67,12 +67,12 @@ class Replays:
         self._vectors = None if encoder is None else VectorIndex(encoder, self._index)
         self._found: dict[int, list[Findable]] = {}
 
-    def replayed(self, kind: str, seed: int, kept: KeptHabits) -> Replayed:
+    def replayed(self, kind: str, seed: int, kept: UsageStore) -> Replayed:
         """`kept` holds nothing yet."""
         chance = random.Random(seed)
         history = _history(self._corpus, kind, chance)
         clock = 1_800_000_000.0
-        habits = Habits(kept, now=lambda: clock)
+        habits = UsageStats(kept, now=lambda: clock)
         used: set[ToolName] = set()
         for number in history.programs:
             clock += _SECONDS / len(history.programs)
@@ -92,7 +92,7 @@ class Replays:
         )
         return Replayed(without, with_it, unused, lost)
 
-    def _fallen_out(self, history: _History, habits: Habits, used: set[ToolName]) -> tuple[int, int]:
+    def _fallen_out(self, history: _History, habits: UsageStats, used: set[ToolName]) -> tuple[int, int]:
         """Right tools that were not used: how many there were among the first ten, and how many were pushed out."""
         unused = lost = 0
         for number in history.asked:
@@ -107,7 +107,7 @@ class Replays:
             self._found[number] = self._ranked(number, None)
         return self._found[number]
 
-    def _ranked(self, number: int, habits: Habits | None) -> list[Findable]:
+    def _ranked(self, number: int, habits: UsageStats | None) -> list[Findable]:
         prior = habits.prior(self._index) if habits else None
         text = self._corpus.queries[number].text
         return [one.thing for one in rank(self._index, self._vectors, text, None, DEPTH, prior)]

@@ -239,7 +239,7 @@ def answer_section(found: Sequence[Answers], level: str) -> str:
 
 def habit_section(found: Sequence[Habit], level: str) -> str:
     return (
-        f"## Habits, by {level}\n\n"
+        f"## UsageStats, by {level}\n\n"
         f"{_HABITS}\n\n{len(SEEDS)} histories each, with the interval over them. *pushed out*: right tools that the "
         "history never called and that are no longer among the first ten, of all such tools.\n\n"
     ) + table(

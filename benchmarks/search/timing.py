@@ -41,7 +41,7 @@ from codemode_server.search.vectors import Encoder, VectorIndex, Vectors
 SIZES = (500, 3_000, 50_000)
 SERVERS = 50
 """At the middle size, of which one changes."""
-MOST_EMBEDDED = 3_000
+MAX_EMBEDDED = 3_000
 """Tools that get vectors by a model; more get random ones, which are as fast to compare."""
 _ROUNDS = 3
 _SECONDS = 900
@@ -219,7 +219,7 @@ def measure(level: str, size: int) -> Timing:
     loaded = None if level == "lexical" else encoder_of(level)
     encoder: Encoder | None = loaded
     if loaded and level == "semantic":
-        encoder = FreshQueries(loaded) if size <= MOST_EMBEDDED else _Unread(loaded)
+        encoder = FreshQueries(loaded) if size <= MAX_EMBEDDED else _Unread(loaded)
     try:
         if isinstance(encoder, FreshQueries):
             _index(encoder, catalog, None)  # so that what is timed needs no model

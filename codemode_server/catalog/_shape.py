@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-MOST_KEYS = 200
+MAX_KEYS = 200
 """Different keys of one dict; a dict that has more is a map."""
-MOST_WORDS = 8
+MAX_WORDS = 8
 """Different strings of a closed set."""
 
 
@@ -76,7 +76,7 @@ class Shape:
         """The strings that alone occur here, if they were seen often enough to say so: at least two of them, none of
         them only once, for what was seen once tells of others that were not seen yet."""
         words = self.words or {}
-        is_closed = 2 <= len(words) <= MOST_WORDS and self.strs >= 20 and min(words.values()) > 1
+        is_closed = 2 <= len(words) <= MAX_WORDS and self.strs >= 20 and min(words.values()) > 1
         return tuple(sorted(words)) if is_closed else ()
 
 
@@ -109,7 +109,7 @@ def merge(first: Shape, second: Shape) -> Shape:
     )
     for key, shape in second.keys.items():
         merged.keys.setdefault(key, shape)
-    return as_map(merged) if len(merged.keys) > MOST_KEYS else merged
+    return as_map(merged) if len(merged.keys) > MAX_KEYS else merged
 
 
 def as_map(shape: Shape) -> Shape:
@@ -147,4 +147,4 @@ def _merged_words(first: dict[str, int] | None, second: dict[str, int] | None) -
     if first is None or second is None:
         return None
     merged = {word: first.get(word, 0) + second.get(word, 0) for word in {**first, **second}}
-    return merged if len(merged) <= MOST_WORDS else None
+    return merged if len(merged) <= MAX_WORDS else None

@@ -11,9 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge, with_keys_as_data
+from codemode_server.catalog._shape import MAX_KEYS, MAX_WORDS, Shape, as_map, merge, with_keys_as_data
+from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name, is_label
-from codemode_server.model import JsonValue
 
 LONGEST_WORD = 40
 DEEPEST = 12
@@ -103,11 +103,11 @@ class _Reading:
             else:
                 inner = shape.others = shape.others or Shape()
             self.add(inner, item, depth + 1, lists, self._reserve(reserve, after))
-        if len(shape.keys) > MOST_KEYS:
+        if len(shape.keys) > MAX_KEYS:
             _make_map(shape)
 
     def _names_of(self, value: dict[str, Any]) -> set[str]:
-        if len(value) > MOST_KEYS:
+        if len(value) > MAX_KEYS:
             return set()
         known = value.keys() & self._names
         strange = value.keys() - known
@@ -128,7 +128,7 @@ class _Reading:
             return
         if self._keep_words and len(text) <= LONGEST_WORD and text.isprintable():
             words[text] = words.get(text, 0) + 1
-            if len(words) <= MOST_WORDS:
+            if len(words) <= MAX_WORDS:
                 return
         shape.words = None
 

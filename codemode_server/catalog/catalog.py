@@ -16,7 +16,7 @@ from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import nearest_servers, nearest_tools
-from codemode_server.catalog.observed import Observed, Telling, ToolKey, schemas_digest, telling_of
+from codemode_server.catalog.observed import DiscriminatorParameter, Observed, ToolKey, schemas_digest, telling_of
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stored_results import stored_in_value
@@ -29,10 +29,10 @@ from codemode_server.catalog.summaries import (
     tool_summary,
 )
 from codemode_server.catalog.untrusted import first_sentence, one_line
-from codemode_server.errors import UnknownTool
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
-_MOST_COMPARED = 1_000
+_MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
 """Tools that may have a parameter in common without its being usual."""
 
@@ -97,7 +97,7 @@ class Tool:
         return self.stub.returned
 
     @cached_property
-    def telling(self) -> tuple[Telling, ...]:
+    def telling(self) -> tuple[DiscriminatorParameter, ...]:
         """The parameters by which its results may differ in kind."""
         return telling_of(self.parameters, self.definition.input_schema)
 
@@ -346,7 +346,7 @@ def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) ->
 
 def _properties(schema: object) -> list[str]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    return [str(name) for name in list(properties)[:_MOST_COMPARED]] if isinstance(properties, dict) else []
+    return [str(name) for name in list(properties)[:_MAX_COMPARED]] if isinstance(properties, dict) else []
 
 
 def _why(server: Server) -> str:

@@ -17,14 +17,14 @@ from codemode_server.catalog._text_layout import LAYOUTS, MAX_SAMPLE_CHARACTERS,
 from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.shapes import Shape
-from codemode_server.model import ToolDefinition
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.text import clean_line
 
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 """Maximum size of what is kept of one tool, as JSON."""
-_MOST_CASE_NODES = 300
-_MOST_VALUES = 8
-_MOST_PARAMETERS = 3
+_MAX_CASE_NODES = 300
+_MAX_VALUES = 8
+_MAX_PARAMETERS = 3
 _FORMAT = 1
 
 
@@ -78,7 +78,7 @@ class Observed:
                 else:
                     both = known.merged(case) if known else case
                     found = shapes.without_keys(both.shape, varying)
-                    mine[value] = Case(both.calls, shapes.settled(found, _MOST_CASE_NODES))
+                    mine[value] = Case(both.calls, shapes.settled(found, _MAX_CASE_NODES))
         text = self.text.merged(other.text) if self.text and other.text else self.text or other.text
         return Observed(self.calls + other.calls, shape, by_argument, text)
 
@@ -118,10 +118,10 @@ class Observed:
         return Observed(self.calls, shapes.without_words(self.shape), by_argument, text)
 
     def to_json(self) -> str:
-        """As text of at most `MOST_BYTES`: what does not fit is left out, arguments first, then what lies deepest."""
+        """As text of at most `MAX_BYTES`: what does not fit is left out, arguments first, then what lies deepest."""
         text = self._as_text(self.shape, self.by_argument)
-        nodes = shapes.MOST_NODES
-        while len(text) > MOST_BYTES and nodes > 1:
+        nodes = shapes.MAX_NODES
+        while len(text) > MAX_BYTES and nodes > 1:
             nodes //= 2
             text = self._as_text(shapes.settled(self.shape, nodes), {})
         return text
@@ -146,7 +146,7 @@ class Observed:
         """What `to_json` wrote; None for anything else, such as a damaged row."""
         try:
             data = json.loads(text)
-            if data["format"] != _FORMAT or len(text) > MOST_BYTES:
+            if data["format"] != _FORMAT or len(text) > MAX_BYTES:
                 return None
             shape = shapes.from_json(data["shape"])
             by_argument = {
@@ -166,7 +166,7 @@ NOTHING_YET = Observed(0, Shape())
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class DiscriminatorParameter:
     """A parameter whose schema lists all of its values, so that results can be told apart by it."""
 
     raw_name: str
@@ -185,7 +185,12 @@ class Telling:
 
 
 def observe(
-    telling: Iterable[Telling], arguments: Mapping[str, Any], value: Any, encoding: str, *, keep_words: bool = False
+    telling: Iterable[DiscriminatorParameter],
+    arguments: Mapping[str, Any],
+    value: Any,
+    encoding: str,
+    *,
+    keep_words: bool = False,
 ) -> Observed:
     """What one call shows; `value` is the reply that the program gets, without secrets."""
     shape = shapes.of_reply(value, encoding, keep_words=keep_words)
@@ -195,7 +200,7 @@ def observe(
     return Observed(1, shape, by_argument, TextSample.of(text, keep_values=keep_words) if text is not None else None)
 
 
-def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[Telling, ...]:
+def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[DiscriminatorParameter, ...]:
     """The parameters by which results may differ in kind; a few of them."""
     reader = SchemaReader(input_schema)
     found = []
@@ -204,8 +209,8 @@ def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[T
         if values := _values(reader, flat):
             default = flat.get("default")
             text = json.dumps(default) if isinstance(default, str | bool) else ""
-            found.append(Telling(parameter.raw_name, values, text if text in values else ""))
-    return tuple(found[:_MOST_PARAMETERS])
+            found.append(DiscriminatorParameter(parameter.raw_name, values, text if text in values else ""))
+    return tuple(found[:_MAX_PARAMETERS])
 
 
 def schemas_digest(definition: ToolDefinition) -> str:
@@ -224,7 +229,7 @@ def _values(reader: SchemaReader, flat: dict[str, Any]) -> tuple[str, ...]:
     values = [value for value in enum_of(flat) if value is not None]
     if not values and set(kinds_of(flat)) - {"null"} == {"boolean"}:
         return ("true", "false")
-    if not 2 <= len(values) <= _MOST_VALUES or not all(isinstance(value, str) and len(value) <= 40 for value in values):
+    if not 2 <= len(values) <= _MAX_VALUES or not all(isinstance(value, str) and len(value) <= 40 for value in values):
         return ()
     return tuple(map(json.dumps, values))
 

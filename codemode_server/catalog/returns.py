@@ -26,16 +26,16 @@ from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter, union
 from codemode_server.catalog.shapes import Shape, settled, without_words
 from codemode_server.catalog.untrusted import literal, one_line
-from codemode_server.model import ToolDefinition
+from codemode_server.domain.tools import ToolDefinition
 
 Origin = Literal["declared", "observed", "unknown"]
-_MOST_SHOWN = 160
+_MAX_SHOWN = 160
 """Places of an observed result that are shown; a model pays for each."""
-_MOST_FILLED_IN = 40
+_MAX_FILLED_IN = 40
 """Limit for the places that a declared result leaves open."""
 _NOTE_CHARACTERS = 250
-_MOST_CASES = 8
-_LEAST_FOR_LITERALS = 5
+_MAX_CASES = 8
+_MIN_FOR_LITERALS = 5
 """Calls after which strings that recur are taken for all there are."""
 _TEXT_OR_JSON = "text or parsed JSON"
 _NOT_CALLED = "type unknown until called"
@@ -187,9 +187,9 @@ def is_vague(definition: ToolDefinition) -> bool:
 
 
 def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:
-    if calls < _LEAST_FOR_LITERALS:  # a call that filters gives few of the strings that there are
+    if calls < _MIN_FOR_LITERALS:  # a call that filters gives few of the strings that there are
         shape = without_words(shape)
-    return writer.type_of(_schema(settled(shape, _MOST_SHOWN)), hint)
+    return writer.type_of(_schema(settled(shape, _MAX_SHOWN)), hint)
 
 
 def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
@@ -220,7 +220,7 @@ def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
 
 
 def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    found = _schema(settled(shape, _MOST_FILLED_IN))
+    found = _schema(settled(shape, _MAX_FILLED_IN))
     said = one_line(flat.get("description"), _NOTE_CHARACTERS) or found.get("description", "")
     return {**flat, **found, "description": f"{said} (observed)".lstrip()}
 
@@ -271,7 +271,7 @@ _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 
 def _explaining(cases: dict[str, Case]) -> dict[str, Case]:
     """The cases, if they explain why results differ: each is of one kind, and some two are clearly not the same."""
-    if not 2 <= len(cases) <= _MOST_CASES:
+    if not 2 <= len(cases) <= _MAX_CASES:
         return {}
     faces = [_Face.of(case) for case in cases.values()]
     is_clear = all(len(face.kinds) == 1 for face in faces)

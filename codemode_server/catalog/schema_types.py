@@ -28,10 +28,10 @@ from codemode_server.catalog.json_schema import (
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
 from codemode_server.catalog.untrusted import glimpse, is_small, literal, one_line
 
-MOST_LITERALS = 100
+MAX_LITERALS = 100
 """Values of an enum that are spelt out; of a larger one the type is given and the count noted."""
 _LITERAL_CHARACTERS = 3_000
-_MOST_NODES = 3_000
+_MAX_NODES = 3_000
 """Parts of one tool's schemas that are read; the largest real tool has about a thousand."""
 _DEEPEST = 12
 _COMMENT_CHARACTERS = 300
@@ -118,7 +118,7 @@ class TypeWriter:
         self._classes: list[_Class] = []
         self._by_content: dict[tuple[object, ...], PyType] = {}
         self._by_reference: dict[str, PyType] = {}
-        self._nodes = _MOST_NODES
+        self._nodes = _MAX_NODES
 
     def read(self, root: object) -> None:
         """Go on with another root schema, whose references are its own."""
@@ -277,7 +277,7 @@ def _literals(values: list[Any]) -> PyType:
     spelt = [value for value in values if isinstance(value, Scalar) and _is_sendable(value) and is_small(value)]
     is_nullable = None in values
     size = sum(len(value) if isinstance(value, str) else 4 for value in spelt)
-    if len(spelt) + is_nullable == len(values) and len(spelt) <= MOST_LITERALS and size <= _LITERAL_CHARACTERS:
+    if len(spelt) + is_nullable == len(values) and len(spelt) <= MAX_LITERALS and size <= _LITERAL_CHARACTERS:
         return union(PyType(literals=tuple(spelt), is_nullable=is_nullable))
     kinds = {str: "str", bool: "bool", int: "int", float: "float", dict: "dict[str, Any]", list: "list[Any]"}
     names = dict.fromkeys(kinds.get(type(value), "Any") for value in values if value is not None)

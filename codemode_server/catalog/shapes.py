@@ -1,7 +1,7 @@
 """What JSON values look like: kinds, names of fields, and how often each was seen; never a value.
 
 A shape is made of one value (`of`), merged with others in any order (`merge`), tidied (`settled`) and compared with
-what came later (by `drift`). Keys are data where they do not read like names of fields, are very many, or vary
+later ones (by `schema_mismatch`). Keys are data where they do not read like names of fields, are very many, or vary
 from one dict to the next; then the dict is a map and its keys are forgotten. Headings of columns (`Order ID`), which
 names of people look like, are kept where all of several rows have them.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from codemode_server.catalog._shape import MOST_KEYS, MOST_WORDS, Shape, as_map, merge, with_keys_as_data
+from codemode_server.catalog._shape import MAX_KEYS, MAX_WORDS, Shape, as_map, merge, with_keys_as_data
 from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
 from codemode_server.catalog._varying_keys import (
     Path,
@@ -26,7 +26,7 @@ from codemode_server.catalog._varying_keys import (
 from codemode_server.field_names import is_field_name, is_label
 
 __all__ = [
-    "MOST_NODES",
+    "MAX_NODES",
     "Path",
     "Shape",
     "from_json",
@@ -42,11 +42,11 @@ __all__ = [
     "without_words",
 ]
 
-MOST_NODES = 800
+MAX_NODES = 800
 """Places of a settled shape; the deepest are forgotten first."""
 
 
-def settled(shape: Shape, most_nodes: int = MOST_NODES) -> Shape:
+def settled(shape: Shape, most_nodes: int = MAX_NODES) -> Shape:
     """What is kept and shown of a merged shape: dicts whose keys turned out to be data as maps, and no more than
     `most_nodes` places."""
     shape = _with_maps(shape)
@@ -114,7 +114,7 @@ def from_json(data: object, depth: int = 0) -> Shape:
         raise ValueError("no shape")
     counts = {name: _count_in(data, short) for name, short in _COUNTS.items()}
     keys = data.get("k", {})
-    if not isinstance(keys, dict) or len(keys) > MOST_KEYS:
+    if not isinstance(keys, dict) or len(keys) > MAX_KEYS:
         raise ValueError("no keys of a shape")
     shape = Shape(
         **counts,
@@ -207,6 +207,6 @@ def _words_in(data: dict[str, Any]) -> dict[str, int] | None:
     words = data.get("w")
     if words is None:
         return None
-    if not isinstance(words, dict) or not 0 < len(words) <= MOST_WORDS or max(map(len, words)) > LONGEST_WORD:
+    if not isinstance(words, dict) or not 0 < len(words) <= MAX_WORDS or max(map(len, words)) > LONGEST_WORD:
         raise ValueError("no words of a shape")
     return {word: _count_in(words, word) for word in words}

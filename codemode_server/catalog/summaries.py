@@ -16,7 +16,7 @@ from codemode_server.catalog.naming import words
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.topics import topics_of
 from codemode_server.catalog.untrusted import SENTENCE_END, joined_within, one_line
-from codemode_server.model import ToolDefinition
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.text import clean
 
 MAX_SUMMARY_CHARACTERS = 120

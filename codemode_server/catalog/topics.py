@@ -22,8 +22,8 @@ _SHARED = 0.6
 """A word in so many of all names tells nothing of any: the server's own name, mostly."""
 _GROUPED = 0.5
 """If a smaller share of the tools is in topics, the server is listed without topics."""
-_MOST_WORDS = 12
-_MOST_ROUNDS = 100
+_MAX_WORDS = 12
+_MAX_ROUNDS = 100
 """Topics that are looked for among what begins with nothing common."""
 
 _Words = tuple[str, ...]
@@ -87,7 +87,7 @@ def _joined(rest: list[str], objects: Mapping[str, _Words], groups: dict[_Words,
             left.append(tool)
         else:
             groups[known].append(tool)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         counts = Counter(word for tool in left for word in set(objects[tool]))
         word, count = min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
         if count < _FEWEST:
@@ -134,7 +134,7 @@ def _shared(begin: list[_Words]) -> _Words:
 
 
 def _said(raw: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in words(raw[:200])[:_MOST_WORDS])
+    return tuple(word.lower() for word in words(raw[:200])[:_MAX_WORDS])
 
 
 def _objects(said: Mapping[str, tuple[str, ...]]) -> dict[str, _Words]:

@@ -16,13 +16,13 @@ from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.untrusted import one_line
-from codemode_server.errors import MetaToolError, UnknownTool
-from codemode_server.model import Effect
+from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.tools import Effect
 
 PAGE_SIZE = 100
 _PAGE_CHARACTERS = 12_000
 """Length of a page of topics, about that of a page of tools with a sentence each."""
-MOST_FILES = 20
+MAX_FILES = 20
 """Files that one `read_tool` reads."""
 _FOLDERS = ("servers", "skills", "workspace")
 _NO_SKILLS = "saved programs; there are none yet"
@@ -169,8 +169,8 @@ def read_tool(
         raise MetaToolError(
             'read_tool takes a path such as "/servers/<server>/<tool>.py"; list_dir("/servers") lists them'
         )
-    if len(places) > MOST_FILES:
-        raise MetaToolError(f"read_tool reads at most {MOST_FILES} files at once, not {len(places)}")
+    if len(places) > MAX_FILES:
+        raise MetaToolError(f"read_tool reads at most {MAX_FILES} files at once, not {len(places)}")
     return Reading(tuple(_read(catalog, place, skill, workspace) for place in places))
 
 

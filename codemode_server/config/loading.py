@@ -25,7 +25,7 @@ from codemode_server.config.problems import Problems, printable
 from codemode_server.config.reading import Reading
 from codemode_server.config.sources import Sources
 from codemode_server.config.toml import looks_like_toml, parse_toml
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
 from codemode_server.settings import Settings
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 NAMES = ("upstream.yaml", "upstream.yml")
 VARIABLE = "CODEMODE_CONFIG"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 from codemode_server.text import escaped
 
 _MAX_SHOWN = 50

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_place
 from codemode_server.config.places import ConfigFile, Stamp
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 
 async def changes(

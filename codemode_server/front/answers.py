@@ -14,11 +14,13 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.catalog.untrusted import one_line
-from codemode_server.errors import MetaToolError
-from codemode_server.execution.executor import Executor
-from codemode_server.execution.kept import KeptResults
-from codemode_server.execution.skills import Skills
-from codemode_server.execution.workspace import Workspace
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.service import Executor
+from codemode_server.executions.skills import Skills
+from codemode_server.executions.workspace import Workspace
 from codemode_server.front.blocks import contents_of, kept_name, program_answer
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
@@ -26,19 +28,18 @@ from codemode_server.front.progress import report_progress
 from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.front.session_definitions import SessionDefinitions
 from codemode_server.front.shortening import CHARACTERS_PER_TOKEN, fit_text
-from codemode_server.model import Session, UpstreamState
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.search.answer import search_tools
-from codemode_server.search.habits import Habits
-from codemode_server.search.kept_habits import ToolName, Use
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.usage_stats import UsageStats
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.text import clean_line, cut_middle
 from codemode_server.tokens import estimate_tokens
 
 _ON_THEIR_WAY = (UpstreamState.WAITING, UpstreamState.CONNECTING)
-_MOST_READ_TOKENS = 25_000
+_MAX_READ_TOKENS = 25_000
 """Tokens that one `read_tool` returns at most; no module of a real tool is as long."""
 
 
@@ -50,12 +51,12 @@ class Answers:
         *,
         listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
-        levels: Callable[[], Awaitable[Levels]],
+        levels: Callable[[], Awaitable[RankerStack]],
         workspace: Workspace,
         skills: Skills,
         executor: Executor,
-        habits: Habits,
-        kept: KeptResults,
+        habits: UsageStats,
+        kept: ArtifactStore,
         redactor: Callable[[], Redactor],
         activity: Callable[[], str],
         notices: Callable[[], tuple[str, ...]],
@@ -105,7 +106,7 @@ class Answers:
         text = self._redactor().visible(reading.text)
         if any(part.path.startswith("/workspace/") for part in reading.parts):
             text = _fit_workspace_text(text, self._settings().limits.output_tokens)
-        text = cut_middle(text, _MOST_READ_TOKENS, "ask for fewer lines: path:1-200")
+        text = cut_middle(text, _MAX_READ_TOKENS, "ask for fewer lines: path:1-200")
         return text, {"text": text}
 
     async def search_tools(
@@ -127,7 +128,7 @@ class Answers:
         late = [it.name for it in self._catalog().servers if not it.tools and it.state in _ON_THEIR_WAY]
         return f"still connecting: {', '.join(late)}; search again for their tools" if late else ""
 
-    def _level_news(self, levels: Levels) -> str:
+    def _level_news(self, levels: RankerStack) -> str:
         """That a better ranking is being prepared; once for each that answers meanwhile.
 
         A level counts from when its encoder works: before that, it may turn out that there is no model.

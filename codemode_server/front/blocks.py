@@ -17,19 +17,19 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from codemode_server.execution.executor import Execution
-from codemode_server.execution.kept import Item
-from codemode_server.execution.showing import ShownFile
+from codemode_server.executions.artifacts import Item
+from codemode_server.executions.attachments import ShownFile
+from codemode_server.executions.service import Execution
 from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.server import ProgramAnswer
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
-MOST_BYTES = 950_000
+MAX_BYTES = 950_000
 """Size of a whole result as it is sent: hosts accept 1 MB."""
 _ROOM_FOR_THE_REST = 10_000
 _HALVINGS = 8
-_MOST_LINKS = 8
+_MAX_LINKS = 8
 
 
 def program_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> ProgramAnswer:
@@ -37,17 +37,17 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
     for _ in range(_HALVINGS):
         made = render(execution, limits, redactor)
         size = len(to_json(made.text)) + len(to_json(made.content)) + _ROOM_FOR_THE_REST
-        if size <= MOST_BYTES:
+        if size <= MAX_BYTES:
             break
         limits = limits.model_copy(update={"output_tokens": max(100, limits.output_tokens // 2)})
     blocks = []
-    room = MOST_BYTES - size
+    room = MAX_BYTES - size
     links = 0
     for file in made.shown:
         block, taken = _block_of(file, room)
         room -= taken
         links += isinstance(block, ResourceLink)
-        if block is not None and links <= _MOST_LINKS:
+        if block is not None and links <= _MAX_LINKS:
             blocks.append(block)
     return ProgramAnswer(made.text, made.content, made.is_error, blocks)
 

@@ -15,8 +15,8 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import kinds_of, properties_of
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.returns import declared_result
+from codemode_server.domain.tools import Effect
 from codemode_server.field_names import is_declared_name
-from codemode_server.model import Effect
 
 _MAX_CANDIDATES = 40
 """Tools looked at: each needs its stub, and the host waits."""

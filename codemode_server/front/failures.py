@@ -9,25 +9,26 @@ import re
 from itertools import islice
 from typing import Any
 
-from codemode_server.execution.executor import Execution
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.tools import Effect
+from codemode_server.executions.service import Execution
 from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import fit_text, shares
 from codemode_server.gateway.gateway import CallReport
-from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
-from codemode_server.model import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line, cut_middle
 from codemode_server.tokens import estimate_tokens
 
-MOST_CHARACTERS = 10_500
-_MOST_TOLD = 3
+MAX_CHARACTERS = 10_500
+_MAX_TOLD = 3
 """Lines of each kind (notes, warnings and so on)."""
 _ONE_BY_ONE = 8
 """Up to so many calls are listed one by one; of more writes, or more reads without a write, only the last `_LAST`."""
 _LAST = 4
-_MOST_GROUPS = 4
-_MOST_DIFFERING = 300
+_MAX_GROUPS = 4
+_MAX_DIFFERING = 300
 """Characters of the values that tell the calls of a group apart."""
 _NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
 """Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
@@ -72,7 +73,7 @@ def render_failure(
         *duration_remark(execution.milliseconds),
     ]
     rest = sum(len(line) + 1 for line in (*lines, *remarks))
-    streams = _streams(execution, safe, limits.output_tokens, MOST_CHARACTERS - rest)
+    streams = _streams(execution, safe, limits.output_tokens, MAX_CHARACTERS - rest)
     content |= streams | few
     content["calls"] = calls
     ending = ("error", "\n".join(lines or [execution.status.value]))
@@ -80,7 +81,7 @@ def render_failure(
 
 
 def _few(lines: list[str]) -> list[str]:
-    return lines if len(lines) <= _MOST_TOLD else [*lines[:_MOST_TOLD], f"… {len(lines) - _MOST_TOLD} more"]
+    return lines if len(lines) <= _MAX_TOLD else [*lines[:_MAX_TOLD], f"… {len(lines) - _MAX_TOLD} more"]
 
 
 def _error(execution: Execution, safe: Any) -> tuple[dict[str, Any], list[str]]:
@@ -152,11 +153,11 @@ def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, 
 
 
 def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    """One entry a tool and status, and one that counts the calls of those beyond `_MOST_GROUPS`."""
+    """One entry a tool and status, and one that counts the calls of those beyond `_MAX_GROUPS`."""
     groups: dict[tuple[str, str, str], list[CallReport]] = {}
     for report in reports:
         groups.setdefault((report.server, report.tool, _status(report)), []).append(report)
-    listed = list(islice(groups.values(), _MOST_GROUPS))
+    listed = list(islice(groups.values(), _MAX_GROUPS))
     entries = [_group(those) if len(those) > 1 else _call(those[0], message) for those in listed]
     left_out = len(reports) - sum(map(len, listed))
     return [*entries, {"tool": "others", "status": "not listed", "count": left_out}] if left_out else entries
@@ -187,7 +188,7 @@ def _differing(reports: list[CallReport]) -> str:
         return ""
     shown: list[str] = []
     for value in values[name]:
-        if sum(map(len, shown)) + len(value) > _MOST_DIFFERING:
+        if sum(map(len, shown)) + len(value) > _MAX_DIFFERING:
             break
         shown.append(value)
     more = len(values[name]) - len(shown)

@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.private_files import open_private, private_folder
 
 _BYTES = 32

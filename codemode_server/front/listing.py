@@ -13,11 +13,11 @@ from itertools import zip_longest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.front.example import INVENTED, Example, example_of
 from codemode_server.gateway.policy import Names, judge
-from codemode_server.model import Effect, UpstreamState
-from codemode_server.search.kept_habits import ToolName, Use
 from codemode_server.search.signatures import brief_signature, result_fields
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionSettings, Settings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens, weigh_tokens

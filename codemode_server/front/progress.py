@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
-from codemode_server.execution.executor import Execution, Phase
+from codemode_server.executions.service import Execution, Phase
 from codemode_server.front.server import Progress
 from codemode_server.gateway.gateway import Caller, CallInFlight
 from codemode_server.text import clean_line

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from codemode_server.execution.executor import Execution
-from codemode_server.execution.kept import Item
-from codemode_server.execution.preflight.reading import Reading, last_name, read
-from codemode_server.execution.showing import ShownFile
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.executions.artifacts import Item
+from codemode_server.executions.attachments import ShownFile
+from codemode_server.executions.preflight.reading import Reading, last_name, read
+from codemode_server.executions.service import Execution
 from codemode_server.front import failures
 from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
 from codemode_server.gateway.gateway import CallReport
-from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_in_json, clean_line
@@ -30,7 +31,7 @@ from codemode_server.tokens import estimate_tokens
 
 SCHEME = "codemode://results/"
 """URI scheme of the resources under which stored results can be read."""
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """Limit for all text of a result, whatever the settings: it may be sent twice, and hosts accept 1 MB altogether."""
 _FOLD_ABOVE = 8
 """More calls than this are summed up by tool instead of being listed one by one."""
@@ -141,7 +142,7 @@ def _wanted(text: str, budget: int) -> int:
 
 
 def _characters(tokens: int) -> int:
-    return min(max(tokens, _FEWEST_TOKENS) * 6, MOST_CHARACTERS // 2)
+    return min(max(tokens, _FEWEST_TOKENS) * 6, MAX_CHARACTERS // 2)
 
 
 def _shown_tokens(shown: list[ShownFile]) -> int:

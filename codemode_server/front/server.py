@@ -23,7 +23,8 @@ from mcp.types import CallToolResult, ContentBlock, TextContent
 from mcp.types import Tool as McpTool
 from pydantic import AnyUrl, ValidationError
 
-from codemode_server.errors import CodemodeError, MetaToolError
+from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.principals import Session
 from codemode_server.front.instructions import instructions
 from codemode_server.front.meta_tools import (
     ARGUMENTS,
@@ -33,7 +34,6 @@ from codemode_server.front.meta_tools import (
     SearchToolsArguments,
 )
 from codemode_server.front.sessions import Sessions
-from codemode_server.model import Session
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codemode_server.model import Session
+from codemode_server.domain.principals import Session
 
 _MAX_SESSIONS = 256
 """Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
@@ -26,7 +26,7 @@ class SessionDefinitions:
 
     def of(self, session: Session, offered: object, build: Callable[[], Definitions]) -> Definitions:
         """The list of a session, built if this is its first request. `offered` is what it is built from."""
-        if session.is_passing:
+        if session.is_ephemeral:
             if self._without_session is None or self._without_session[0] != offered:
                 self._without_session = offered, build()
             return self._without_session[1]

@@ -20,7 +20,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from codemode_server.model import Session
+from codemode_server.domain.principals import Session
 
 _HEADER = "mcp-session-id"
 _BYTES = 8
@@ -43,7 +43,7 @@ class Sessions:
             return self._without_http
         issued = context.request.headers.get(_HEADER)
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return Session(_new(), is_passing=True)
+            return Session(_new(), is_ephemeral=True)
         return Session(hashlib.blake2b(issued.encode(), key=self._key, digest_size=_BYTES).hexdigest())
 
 

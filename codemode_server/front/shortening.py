@@ -13,13 +13,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.model import JsonValue
+from codemode_server.domain.ids import JsonValue
 from codemode_server.tokens import estimate_tokens
 
 CHARACTERS_PER_TOKEN = 6
 """So many characters at most for each token of a budget: hosts count characters, and blanks cost no token."""
-_MOST_KEY = 120
-_LEAST_STRING = 16
+_MAX_KEY = 120
+_MIN_STRING = 16
 _FEW_ITEMS = 3
 """Items of a list that are shown, each cut, before fewer are shown whole."""
 _MARK = 26
@@ -89,7 +89,7 @@ def fit_text(text: str, budget_tokens: int, most_characters: int | None = None, 
     room = min(characters, round(len(text) * budget_tokens / max(1, total))) - 60
     shown = text
     for _ in range(_TRIES):
-        shown = _ends(text, max(2 * _LEAST_STRING, room), total, name)
+        shown = _ends(text, max(2 * _MIN_STRING, room), total, name)
         cost = estimate_tokens(shown)
         if cost <= budget_tokens + 20 and len(shown) <= characters:
             break
@@ -138,7 +138,7 @@ def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:
 
 def _cut_string(text: str, room: int) -> str:
     mark = f"… ({len(text):,} characters)"
-    kept = max(_LEAST_STRING, room - len(mark) - 4)
+    kept = max(_MIN_STRING, room - len(mark) - 4)
     return text if kept >= len(text) else text[:kept].rstrip() + mark
 
 
@@ -164,8 +164,8 @@ def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, J
     reserved = 0
     chosen: list[str] = []
     for key in value:
-        least = min(_cost(value[key], _LEAST_STRING), _LEAST_STRING)
-        cost = min(len(key), _MOST_KEY) + 4
+        least = min(_cost(value[key], _MIN_STRING), _MIN_STRING)
+        cost = min(len(key), _MAX_KEY) + 4
         if cost + least > left and chosen:
             break
         chosen.append(key)
@@ -175,7 +175,7 @@ def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, J
     wants = [min(_cost(value[key], left), left) for key in chosen]
     shown: dict[str, JsonValue] = {}
     for key, share in zip(chosen, shares(wants, left), strict=True):
-        name = key if len(key) <= _MOST_KEY else f"{safe(key)[:_MOST_KEY]}… ({len(key):,} characters)"
+        name = key if len(key) <= _MAX_KEY else f"{safe(key)[:_MAX_KEY]}… ({len(key):,} characters)"
         shown[_unused(name, shown)] = _cut(value[key], share, safe)
     more = len(value) - len(chosen)
     if more:

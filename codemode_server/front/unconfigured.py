@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 
-from codemode_server.errors import CodemodeError, MetaToolError, SettingsError
+from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
+from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.server import ProgramAnswer, Progress
-from codemode_server.model import Session
 from codemode_server.settings import Settings
 from codemode_server.text import clean
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
-from codemode_server.errors import InvalidArguments, ToolNotCallable
+from codemode_server.domain.errors import InvalidArguments, ToolNotCallable
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 

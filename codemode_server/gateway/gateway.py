@@ -21,7 +21,8 @@ from opentelemetry.trace import Span
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
-from codemode_server.errors import (
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import (
     CallError,
     CallRefused,
     ExecutionError,
@@ -29,9 +30,11 @@ from codemode_server.errors import (
     ToolFailed,
     UnknownTool,
 )
-from codemode_server.gateway import glimpses
+from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.gateway import summaries
 from codemode_server.gateway.arguments import check_arguments
-from codemode_server.gateway.errand import (
+from codemode_server.gateway.attempts import (
     Errand,
     Sent,
     error_text_of,
@@ -42,21 +45,20 @@ from codemode_server.gateway.errand import (
     uris,
 )
 from codemode_server.gateway.learning import Learning, contradiction
-from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS, CallStart, CallStatus, Ledger
+from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS, CallStart, Ledger
 from codemode_server.gateway.policy import Names, Verdict, judge
-from codemode_server.gateway.received import ResultKey, keys_in
+from codemode_server.gateway.received_keys import ResultKey, keys_in
 from codemode_server.gateway.workspace_paths import note_on_path
-from codemode_server.model import Effect, ExecutionId, JsonValue
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, kept_text, payload
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from codemode_server.sandbox.frames import holds_long_text, json_pieces
 from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
-from codemode_server.upstream.progress import CallProgress
-from codemode_server.upstream.results import failure_of
+from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.results import failure_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ _READ_METHOD = "resources/read"
 """Its name in the record: the protocol's method."""
 MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
-_MOST_LINKS = 10_000
+_MAX_LINKS = 10_000
 """Links that an execution keeps."""
 
 
@@ -389,7 +391,7 @@ class Gateway:
         shown = replace(reply, value=await run_sized(is_large(box), self._redactor().take_value, box))
         if reply.encoding == "blocks":
             for given, known in zip(given_uris, uris(shown.value), strict=False):
-                if len(caller.links) < _MOST_LINKS:
+                if len(caller.links) < _MAX_LINKS:
                     caller.links[errand.server.raw_name, known] = given
         return shown
 
@@ -399,7 +401,7 @@ class Gateway:
         return _ReplyDetails(
             size,
             tokens,
-            glimpses.of_reply(reply, redactor),
+            summaries.of_reply(reply, redactor),
             payload(reply.value, self._payloads, redactor),
             errand.failure(reply.value),
             errand.error_text(reply, redactor),
@@ -449,7 +451,7 @@ class Gateway:
                 size,
                 tokens,
                 error,
-                arguments=glimpses.of_arguments(sent.errand.arguments, redactor),
+                arguments=summaries.of_arguments(sent.errand.arguments, redactor),
                 result=details.glimpse,
                 effect=sent.errand.effect,
                 has_error_text=details.error_text is not None,

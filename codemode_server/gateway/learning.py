@@ -14,23 +14,23 @@ from typing import Any
 
 import anyio
 
-from codemode_server.catalog import drift
+from codemode_server.catalog import schema_mismatch
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, observe, schemas_digest
 from codemode_server.catalog.returns import declared_result
 from codemode_server.catalog.shapes import Shape, places_that_differ, without_keys
-from codemode_server.gateway.kept_shapes import KeptShapes, ToolKey
-from codemode_server.model import ToolDefinition
-from codemode_server.sandbox.backend import Reply
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.gateway.observed_store import ObservedTypeStore, ToolKey
+from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
 
 logger = logging.getLogger(__name__)
 
-LEAST_CALLS = 3
+MIN_CALLS = 3
 """Calls before which an observed type is no claim that a result could contradict."""
-MOST_TOOLS = 1_000
+MAX_TOOLS = 1_000
 """Tools known at once; of more, those that were not called for the longest are forgotten."""
-_MOST_APART = 64
+_MAX_APART = 64
 """Calls to one tool that are kept apart until they are written; mostly nobody else wrote, and they need not be merged
 a second time."""
 _SAVE_AFTER_SECONDS = 1.0
@@ -41,7 +41,11 @@ class Learning:
     """Knows what the tools of all upstreams gave."""
 
     def __init__(
-        self, kept: KeptShapes | None = None, *, is_on: Callable[[], bool] = lambda: True, keep_words: bool = False
+        self,
+        kept: ObservedTypeStore | None = None,
+        *,
+        is_on: Callable[[], bool] = lambda: True,
+        keep_words: bool = False,
     ) -> None:
         """`kept` is where it stays between runs, None for nowhere; with `keep_words` short strings that recur are
         kept, to be shown as literals."""
@@ -81,7 +85,7 @@ class Learning:
             if self._kept is not None:
                 unsaved = self._unsaved.setdefault(key, [])
                 unsaved.append(seen)
-                if len(unsaved) > _MOST_APART:
+                if len(unsaved) > _MAX_APART:
                     unsaved[:] = [reduce(Observed.merged, unsaved)]
                 self._is_unsaved.set()
         return seen.shape
@@ -137,7 +141,7 @@ class Learning:
         self._known.pop(key, None)
         self._known[key] = now
         self._learned.add((key.upstream, key.tool))
-        if len(self._known) > MOST_TOOLS:
+        if len(self._known) > MAX_TOOLS:
             oldest = next(iter(self._known))
             for known in (self._known, self._outlines, self._saved):
                 known.pop(oldest, None)
@@ -168,12 +172,12 @@ def contradiction(tool: Tool, shape: Shape) -> str | None:
     match tool.returned.origin:
         case "declared":
             definition = tool.definition
-            found = drift.of_declared(definition.output_schema, declared_result(definition)[0], shape)
+            found = schema_mismatch.of_declared(definition.output_schema, declared_result(definition)[0], shape)
             source = "declared"
-        case "observed" if observed is not None and observed.calls >= LEAST_CALLS:
+        case "observed" if observed is not None and observed.calls >= MIN_CALLS:
             # Keys that turn out to vary with this very result are no promise that it could break.
             varying = set(places_that_differ(observed.shape, shape))
-            found = drift.of_observed(without_keys(observed.shape, varying), without_keys(shape, varying))
+            found = schema_mismatch.of_observed(without_keys(observed.shape, varying), without_keys(shape, varying))
             source = f"observed in {observed.calls:,} calls"
         case _:
             return None

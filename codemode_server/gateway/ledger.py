@@ -8,40 +8,16 @@ is unknown: the product was killed in the middle of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
-from codemode_server.model import ExecutionId
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
 
 MAX_CODE_CHARACTERS = 64 * 1024
 """What is recorded of a program."""
 MAX_ERROR_CHARACTERS = 4 * 1024
 """What is recorded of the error of an execution or a call."""
-
-
-class ExecutionStatus(StrEnum):
-    """The execution is …"""
-
-    RUNNING = "running"  # recorded; not settled yet
-    SUCCEEDED = "succeeded"  # the program came to its end
-    FAILED = "failed"  # the program raised, or is no Python
-    LIMITED = "limit_exceeded"  # a limit ended it
-    CANCELLED = "cancelled"  # the host or the person ended it
-    CRASHED = "sandbox_failed"  # the sandbox died under it
-    INTERRUPTED = "interrupted"  # the product was killed in the middle of it; a later one noted that
-
-
-class CallStatus(StrEnum):
-    """The call is …"""
-
-    STARTED = "started"  # recorded; if never settled, its outcome is unknown
-    SUCCEEDED = "succeeded"  # answered
-    FAILED = "failed"  # answered with an error of the upstream's own
-    REFUSED = "refused"  # the permissions refused it; nothing was sent
-    INVALID = "invalid"  # its schema or a limit refused it, or it can't be called; nothing was sent
-    UNAVAILABLE = "unavailable"  # the upstream was not there, or went away in the middle
-    TIMED_OUT = "timed_out"  # sent and not answered in time; its outcome is unknown
-    CANCELLED = "cancelled"  # the program ended before the answer; its outcome is unknown
 
 
 @dataclass(frozen=True, slots=True)

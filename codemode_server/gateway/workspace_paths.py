@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from codemode_server.gateway.received import values_in
-from codemode_server.model import JsonValue
+from codemode_server.domain.ids import JsonValue
+from codemode_server.gateway.received_keys import values_in
 from codemode_server.text import clean_line
 
 _MAX_VALUES = 1_000

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import ByteSendStream
 
-from codemode_server.errors import (
+from codemode_server.domain.errors import (
     CallError,
     CodemodeError,
     ExecutionError,
@@ -32,8 +32,8 @@ from codemode_server.json_escapes import has_wide_characters
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.sandbox import frames
-from codemode_server.sandbox.backend import Door, Ending, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.clock import ProgramClock
+from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
@@ -125,7 +125,7 @@ class _Answer:
 class Channel:
     """One program's conversation with the host."""
 
-    def __init__(self, reader: frames.FrameReader, stream: ByteSendStream, program: Program, door: Door) -> None:
+    def __init__(self, reader: frames.FrameReader, stream: ByteSendStream, program: Program, door: HostApi) -> None:
         self._reader = reader
         self._stream = stream
         self._program = program

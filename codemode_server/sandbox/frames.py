@@ -42,10 +42,10 @@ from typing import Any, Literal
 
 from anyio.abc import ByteReceiveStream
 
+from codemode_server.domain.ids import JsonValue
 from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
-from codemode_server.model import JsonValue
-from codemode_server.sandbox.backend import Limits, ProgramError
+from codemode_server.sandbox.contract import Limits, ProgramError
 
 MAX_DEPTH = 128
 """Nesting of what a guest sends; deeper is not data, and could break those who handle it later."""

@@ -23,10 +23,10 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server.errors import LimitExceeded
+from codemode_server.domain.errors import LimitExceeded
 from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
-from codemode_server.sandbox.backend import Ending, Outcome, Program, ProgramError
 from codemode_server.sandbox.channel import Channel
+from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
 from codemode_server.untrusted_files import used_bytes
 
 SETTING = "limits.workspace_mb"

@@ -4,21 +4,21 @@
     words          splits a text into terms
     synonyms       words that stand for others
     spelling       known words that an unknown word may mean
-    wants          splits a query into the things that it asks for
-    subject        the part of a want that names its thing
+    subqueries     splits a query into the things that it asks for
+    query_focus    the part of a want that names its thing
     actions        kinds of verbs: what a query wants done, and what a tool does
     lexical        BM25 over weighted fields
     static         nearness of meaning by a table of word vectors
     encoding/      models that compute vectors, in a process of their own
     vectors        vectors of everything that can be found
-    vector_level   keeps the vectors of one encoder up to date
+    vector_ranker  keeps the vectors of one encoder up to date
     ranking        one order by words and meaning
-    habits         moves up tools that are used often; `kept_habits` has the records that are stored
-    levels         ranks with the best level that is ready
+    usage_stats    moves up tools that are used often; `usage_store` has the records that are stored
+    ranker_stack   ranks with the best level that is ready
     question       checks the arguments of `search_tools`
-    folding        shows the same tool of several servers once
-    fitting        how well a tool fits a want, by their words alone
-    cutting        leaves out weak results, and says what nothing fits
+    deduplication  shows the same tool of several servers once
+    relevance      how well a tool fits a want, by their words alone
+    thresholds     leaves out weak results, and says what nothing fits
     missing_words  words of a query that no result mentions
     unavailable    servers that a query means and that can't be called
     siblings       other tools of a server that a program may need

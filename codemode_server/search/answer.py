@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.untrusted import first_sentence, one_line
-from codemode_server.search.cutting import unmet, worth_showing
+from codemode_server.search.deduplication import Folded, folded
 from codemode_server.search.documents import Findable
-from codemode_server.search.folding import Folded, folded
-from codemode_server.search.levels import Levels, Ranking
 from codemode_server.search.missing_words import doubtful_clauses, missing_words
 from codemode_server.search.question import Question
+from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
 from codemode_server.search.results import Found, SearchResults
 from codemode_server.search.siblings import siblings
+from codemode_server.search.thresholds import unmet, worth_showing
 from codemode_server.search.unavailable import unavailable_servers
 
 _RANKED_BEYOND = 20
@@ -31,7 +31,7 @@ _NAME = re.compile(r"\w+(?:[-.]\w+)*")
 
 def search_tools(
     catalog: Catalog,
-    levels: Levels,
+    levels: RankerStack,
     query: str,
     detail_level: str = "with_description",
     server: str | None = None,
@@ -52,7 +52,7 @@ def search_tools(
     return _answer(catalog, levels, question, ranking)
 
 
-def _answer(catalog: Catalog, levels: Levels, question: Question, ranking: Ranking) -> SearchResults:
+def _answer(catalog: Catalog, levels: RankerStack, question: Question, ranking: Ranking) -> SearchResults:
     if question.within is None:
         available = {server.name: server.is_available for server in catalog.servers}
         places = folded(ranking.found, lambda tool: available.get(tool.server, False))
@@ -116,7 +116,7 @@ def _siblings(catalog: Catalog, question: Question, places: Sequence[Folded]) ->
     return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
-def _listed(catalog: Catalog, levels: Levels, question: Question) -> SearchResults:
+def _listed(catalog: Catalog, levels: RankerStack, question: Question) -> SearchResults:
     """By server and name, skills last."""
     every = sorted(levels.things(within=question.within, effect=question.effect), key=_place)
     shown = every[: question.limit]

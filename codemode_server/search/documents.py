@@ -9,12 +9,12 @@ from typing import Any
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence
-from codemode_server.model import Skill
+from codemode_server.domain.skills import Skill
 
 Findable = Tool | Skill
 
 _NESTED = 2
-"""Levels of properties below the parameters that are read."""
+"""RankerStack of properties below the parameters that are read."""
 _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500

@@ -1,7 +1,7 @@
 """Finds words of a short query that no result mentions, so that the answer can say so.
 
-The relevance threshold (`cutting.py`) must not reject a right tool, so it lets unrelated tools pass. A statement about
-words is weaker than "nothing fits", but it is true whenever it is made, and the reader can judge it.
+The relevance threshold (`thresholds.py`) must not reject a right tool, so it lets unrelated tools pass. A statement
+about words is weaker than "nothing fits", but it is true whenever it is made, and the reader can judge it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.actions import is_polite, is_reading_verb
 from codemode_server.search.documents import Findable
-from codemode_server.search.fitting import words_of
-from codemode_server.search.wants import is_short, short_clauses, short_parts, wants
+from codemode_server.search.relevance import words_of
+from codemode_server.search.subqueries import is_short, short_clauses, short_parts, wants
 from codemode_server.search.words import is_stop_word, without_values
 
 _MAX_WORDS_TOGETHER = 3

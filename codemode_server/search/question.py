@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.untrusted import one_line
-from codemode_server.errors import MetaToolError, UnknownTool
-from codemode_server.model import Effect
+from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.tools import Effect
 
 DetailLevel = Literal["name_only", "with_description", "full"]
-MOST_RESULTS = 100
+MAX_RESULTS = 100
 SKILLS = "skills"
 """In the place of a server: the skills, if no server has that name."""
 _QUERY_CHARACTERS = 2_000
@@ -46,8 +46,8 @@ class Question:
         Raises:
             MetaToolError: an argument is not what it may be.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_RESULTS:
-            raise MetaToolError(f"limit is a number from 1 to {MOST_RESULTS}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
+            raise MetaToolError(f"limit is a number from 1 to {MAX_RESULTS}")
         level = _level(detail_level)
         claimed = _effect(effect)
         is_of_skills = server == SKILLS and SKILLS not in catalog.by_name

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from codemode_server.search.actions import agreement, short_agreements
 from codemode_server.search.documents import Findable
-from codemode_server.search.habits import lifted
 from codemode_server.search.lexical import LexicalIndex, Scores
-from codemode_server.search.subject import subject_of
+from codemode_server.search.query_focus import subject_of
+from codemode_server.search.subqueries import is_short, short_parts, wants
+from codemode_server.search.usage_stats import lifted
 from codemode_server.search.vectors import VectorIndex
-from codemode_server.search.wants import is_short, short_parts, wants
 
 _WORDS = 0.4
 """Weight of words beside the meaning by the static table, for one want."""
@@ -58,7 +58,7 @@ class Scored:
 
     thing: Findable
     score: float
-    """How well it fits, 0 to about 1.3; comparable within one answer only. Habits change the order alone."""
+    """How well it fits, 0 to about 1.3; comparable within one answer only. UsageStats change the order alone."""
 
 
 def rank(

@@ -13,7 +13,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.tree import tool_line
-from codemode_server.model import Effect
+from codemode_server.domain.tools import Effect
 from codemode_server.search.documents import Findable
 from codemode_server.search.question import SKILLS, DetailLevel
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields

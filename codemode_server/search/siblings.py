@@ -14,7 +14,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.json_schema import required_of
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.model import Effect
+from codemode_server.domain.tools import Effect
 from codemode_server.search.actions import is_reading, is_verb, kind_of
 from codemode_server.search.words import is_stop_word, stem
 

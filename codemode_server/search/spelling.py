@@ -13,10 +13,10 @@ _MIN_LETTERS_CHANGED = 5
 """Minimum length of a word that may be another one with a wrong letter in it."""
 _MEANT_WEIGHT = 0.7
 """Weight of a word that may be meant, beside one that a tool has."""
-_MOST_MEANT = 3
-_MOST_REMEMBERED = 2_000
-_MOST_COMPARED = 20
-_LEAST_ALIKE = 0.4
+_MAX_MEANT = 3
+_MAX_REMEMBERED = 2_000
+_MAX_COMPARED = 20
+_MIN_ALIKE = 0.4
 """Words are compared only if they share at least this part of their pairs of letters."""
 
 
@@ -43,7 +43,7 @@ class Spelling:
             return {}
         known = self._asked.get(word)
         if known is None:
-            if len(self._asked) >= _MOST_REMEMBERED:
+            if len(self._asked) >= _MAX_REMEMBERED:
                 self._asked.clear()
             meant = self._apart(word) or self._nearest(word)
             known = self._asked[word] = dict.fromkeys(meant, _MEANT_WEIGHT)
@@ -64,13 +64,13 @@ class Spelling:
             if holders is not None:
                 common[holders] += 1
         alike = 2 * common / (self._lengths + len(asked))
-        likely = np.flatnonzero(alike >= _LEAST_ALIKE)
-        likely = likely[np.argsort(-alike[likely], kind="stable")[:_MOST_COMPARED]]
+        likely = np.flatnonzero(alike >= _MIN_ALIKE)
+        likely = likely[np.argsort(-alike[likely], kind="stable")[:_MAX_COMPARED]]
         most = 1 if len(word) < 8 else 2
         compared = [self._known[int(number)] for number in likely]
         edits = {known: _edits(word, known, most) for known in compared}
         least = min(edits.values(), default=most + 1)
-        return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MOST_MEANT]
+        return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MAX_MEANT]
 
 
 def is_misspelt(word: str, known: str) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 
 TABLE = Path(__file__).with_name("static_table.bin")
 MAGIC = b"codemode-server static table 1\n"

@@ -7,7 +7,7 @@ from itertools import islice
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import words
-from codemode_server.model import UpstreamState
+from codemode_server.domain.tools import UpstreamState
 from codemode_server.search.words import stems
 
 _MAX_NAMED = 3

@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
-from codemode_server.file_lock import held
+from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
+from codemode_server.processes.file_lock import held
 from codemode_server.storage.reserve import Reserve
 from codemode_server.storage.unusable import ELSEWHERE, damaged, full, newer, unavailable
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from codemode_server.gateway.ledger import CallStart, CallStatus, ExecutionStart, ExecutionStatus
-from codemode_server.model import ExecutionId
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.gateway.ledger import CallStart, ExecutionStart
 from codemode_server.storage.database import Database
 from codemode_server.storage.ownership import Ownership
 

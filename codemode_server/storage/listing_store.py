@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import time
 
-from codemode_server.errors import LedgerUnavailable
+from codemode_server.domain.errors import LedgerUnavailable
 from codemode_server.off_loop import run_large
 from codemode_server.storage.database import Database
-from codemode_server.upstream.cache import CachedListing
+from codemode_server.upstreams.cache import CachedListing
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from codemode_server.own_folder import OwnFolder, abandoned
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
+from codemode_server.processes.run_folder import OwnFolder, abandoned
 
 logger = logging.getLogger(__name__)
 

@@ -6,18 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from codemode_server.errors import LedgerUnavailable
-from codemode_server.gateway.kept_shapes import ToolKey
+from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import Database
 
 logger = logging.getLogger(__name__)
 
-MOST_TOOLS = 2_000
+MAX_TOOLS = 2_000
 """Rows; of more, those that were not written to for the longest are forgotten."""
 
 
-class ShapeStore:
-    """Implements `gateway.kept_shapes.KeptShapes`. What it can't keep is logged, and seen again in later calls."""
+class SqliteObservedTypeStore:
+    """Implements `gateway.observed_store.ObservedTypeStore`. A failure to write is logged."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class ShapeStore:
             with self._database.use() as connection:
                 rows = connection.execute(
                     "SELECT upstream, tool, schemas, observed FROM shapes ORDER BY stored_at DESC LIMIT ?",
-                    (MOST_TOOLS,),
+                    (MAX_TOOLS,),
                 ).fetchall()
         except LedgerUnavailable as error:
             logger.warning("what earlier calls gave can't be read: %s", error)
@@ -50,7 +50,7 @@ class ShapeStore:
                 connection.execute(
                     "DELETE FROM shapes WHERE (upstream, tool, schemas) IN"
                     " (SELECT upstream, tool, schemas FROM shapes ORDER BY stored_at DESC LIMIT -1 OFFSET ?)",
-                    (MOST_TOOLS,),
+                    (MAX_TOOLS,),
                 )
         except LedgerUnavailable as error:
             logger.warning("what calls gave can't be kept for next time: %s", error)

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
 
 ELSEWHERE = "set state.dir in upstream.yaml to a folder that can be written"
 _FULL_BELOW_BYTES = 64 * 1024

@@ -20,8 +20,8 @@ from typing import TypeVarTuple
 import anyio
 import anyio.to_thread
 
-from codemode_server.errors import LedgerFull, LedgerUnavailable
-from codemode_server.gateway.ledger import ExecutionStatus
+from codemode_server.domain.errors import LedgerFull, LedgerUnavailable
+from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
 from codemode_server.storage.ownership import Ownership

@@ -9,25 +9,25 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codemode_server.errors import LedgerUnavailable
+from codemode_server.domain.errors import LedgerUnavailable
 from codemode_server.storage.database import Database
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 256 * 2**20
+MAX_BYTES = 256 * 2**20
 """Limit for all vectors, enough for 300,000 texts with a small model. Beyond it the least recently used are deleted."""
 _AT_ONCE = 500
 """Keys in one question."""
 _DAY = 86_400.0
 
 
-class VectorStore:
-    """Implements `search.encoding.kept_vectors.KeptVectors`, in any thread, with a connection of its own.
+class SqliteVectorCache:
+    """Implements `search.encoding.kept_vectors.VectorCache`, in any thread, with a connection of its own.
 
     A cache: what fails is logged once, and the store then neither knows nor keeps anything.
     """
 
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, *, most_bytes: int = MAX_BYTES) -> None:
         self._folder = folder
         self._most_bytes = most_bytes
         self._turn = threading.Lock()

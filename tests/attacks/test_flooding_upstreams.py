@@ -18,15 +18,15 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
-from codemode_server.model import UpstreamState
+from codemode_server.domain.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.upstream.cache import fingerprint
-from codemode_server.upstream.pool import UpstreamPool
-from codemode_server.upstream.progress import CallProgress
-from tests.upstream.kit import QUICK, Kit
+from codemode_server.upstreams.cache import fingerprint
+from codemode_server.upstreams.pool import UpstreamPool
+from codemode_server.upstreams.progress import CallProgress
+from tests.upstreams.kit import QUICK, Kit
 
 FLOODING = Path(__file__).parent / "servers" / "flooding.py"
 MIB = 2**20

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.errors import CodemodeError, LedgerUnavailable, MetaToolError
-from codemode_server.execution.kept import Item, KeptResults, NotKept
-from codemode_server.execution.workspace import Workspace
-from codemode_server.model import Session
+from codemode_server.domain.errors import CodemodeError, LedgerUnavailable, MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
+from codemode_server.executions.workspace import Workspace
 from codemode_server.private_files import NotPrivate
-from codemode_server.sandbox.wasm import component
+from codemode_server.sandbox.backends.wasm import component
 from codemode_server.storage.database import FILE_NAME, Database
 from tests.attacks.kit import hostile
 from tests.attacks.test_state import served
@@ -147,11 +147,11 @@ def test_results_are_not_kept_or_removed_through_a_link(tmp_path: Path) -> None:
     (target / "album").mkdir()
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "kept").symlink_to(target)
-    linked = KeptResults(tmp_path / "state" / "kept", lambda: 1_000, lambda: 1_000)
-    control = KeptResults(tmp_path / "state" / "other", lambda: 1_000, lambda: 1_000)
+    linked = ArtifactStore(tmp_path / "state" / "kept", lambda: 1_000, lambda: 1_000)
+    control = ArtifactStore(tmp_path / "state" / "other", lambda: 1_000, lambda: 1_000)
     item = Item("x1", "text", 1)
     assert control.keep(Session("s"), item, b"x") == item
-    with pytest.raises(NotKept, match="is a link"):
+    with pytest.raises(NotStored, match="is a link"):
         linked.keep(Session("s"), item, b"x")
     assert linked.clean_leftovers() == 0
     assert {path.name for path in target.iterdir()} == {"diary.txt", "album"}

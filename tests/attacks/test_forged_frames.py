@@ -77,7 +77,7 @@ receive()["kind"]
     assert arrived(tmp_path, "main") == []
 
 
-ARCHIVE = Path(__file__).parent.parent / "upstreams" / "archive.py"
+ARCHIVE = Path(__file__).parent.parent / "example_servers" / "archive.py"
 GET_LINKS = (
     RAW
     + """

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.front import http, http_token
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import configuration, in_memory

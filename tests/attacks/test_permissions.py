@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from codemode_server.config import load
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 from tests.attacks.kit import RAW, arrived, hostile, recorded
 from tests.behaviour.product import Host, configuration, in_memory
 

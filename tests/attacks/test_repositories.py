@@ -22,7 +22,7 @@ from codemode_server.config.places import user_file
 from codemode_server.config.sources import Sources
 from codemode_server.config.trust import record_file
 from codemode_server.config.watching import changes
-from codemode_server.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.trusting import examine, listing, trust, withdraw
 from tests.behaviour.product import UPSTREAMS
 from tests.behaviour.test_configuration_mistakes import ROOT, served

@@ -17,9 +17,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Limits, Program
-from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.contract import Limits, Program
 from codemode_server.storage.reserve import SIZE_BYTES
 from tests.attacks.kit import arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
@@ -233,7 +233,7 @@ async def test_a_damaged_listing_is_listed_anew(tmp_path: Path, listing: str) ->
 
 async def test_native_code_that_somebody_changed_or_could_change_is_made_anew(tmp_path: Path) -> None:
     """The real native code is copied, so that nothing has to be compiled but where it is refused."""
-    from codemode_server.sandbox.wasm import component
+    from codemode_server.sandbox.backends.wasm import component
 
     cache = tmp_path / "cache"
     cache.mkdir()

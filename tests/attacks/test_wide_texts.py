@@ -16,7 +16,7 @@ import pytest
 from codemode_server.json_escapes import replace_lone_surrogates
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox import frames
-from codemode_server.upstream._messages import parse_line
+from codemode_server.upstreams._messages import parse_line
 
 MIB = 2**20
 LENGTH = 8 * MIB

@@ -18,8 +18,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.errors import MetaToolError
-from codemode_server.execution.workspace import Workspace
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.executions.workspace import Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
 from tests.behaviour.product import configuration, in_memory, office
 
@@ -324,7 +324,7 @@ async def test_customers_do_not_see_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("customer", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
 def test_a_customer_is_no_path(tmp_path: Path, customer: str) -> None:
     from codemode_server.config import load
-    from codemode_server.errors import SettingsError
+    from codemode_server.domain.errors import SettingsError
 
     with pytest.raises(SettingsError):
         load(config(tmp_path, customer))

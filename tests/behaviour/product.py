@@ -17,7 +17,7 @@ from mcp.types import CallToolResult
 from codemode_server.app import App
 from codemode_server.config import load
 
-UPSTREAMS = Path(__file__).parent.parent / "upstreams"
+UPSTREAMS = Path(__file__).parent.parent / "example_servers"
 OFFICE = ("google_drive", "salesforce", "slack", "github")
 
 
@@ -113,7 +113,7 @@ def office(folder: Path, *names: str) -> dict[str, Any]:
 
 
 def hotel(folder: Path, *words: str) -> dict[str, Any]:
-    """The server of `tests/upstreams/hotel.py`, which logs to `hotel.log`."""
+    """The server of `tests/example_servers/hotel.py`, which logs to `hotel.log`."""
     return {
         "hotel": {
             "command": sys.executable,

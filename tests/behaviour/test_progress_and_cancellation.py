@@ -12,8 +12,8 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.model import Session
-from codemode_server.sandbox.ladder import choose
+from codemode_server.domain.principals import Session
+from codemode_server.sandbox.backend_selection import choose
 
 from .product import configuration, in_memory, office
 

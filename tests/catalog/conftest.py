@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 SHARED = Path(__file__).parents[3] / "shared"
 

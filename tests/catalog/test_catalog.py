@@ -11,8 +11,8 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.parameters import Parameter
-from codemode_server.errors import UnknownTool
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 
 def listing(name: str, *tools: str, state: UpstreamState = UpstreamState.READY, **more: Any) -> UpstreamListing:

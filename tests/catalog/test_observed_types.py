@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.catalog.observed import MOST_BYTES, Observed, ToolKey, observe
+from codemode_server.catalog.observed import MAX_BYTES, Observed, ToolKey, observe
 from codemode_server.catalog.sync import sync
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from tests.catalog.checks import only_declares, strict_errors
 from tests.catalog.test_shapes import MARK, Chance
 
@@ -446,7 +446,7 @@ class TestWhatIsKept:
             return inner | {"leaf": "x"}
 
         text = seen([tree(4)]).to_json()
-        assert len(text) <= MOST_BYTES
+        assert len(text) <= MAX_BYTES
         kept = Observed.from_json(text)
         assert kept is not None
         assert list(kept.shape.keys) == [*(f"some_longer_name_{name}" for name in "abcdefgh"), "leaf"]
@@ -464,7 +464,7 @@ class TestWhatIsKept:
             '{"format": 1, "calls": 1, "shape": {}, "by_argument": {"a": {"b": []}}}',
             '{"format": 1, "calls": 1, "shape": {}, "by_argument": []}',
             "[" * 100_000,
-            '{"format": 1, "calls": 1, "shape": {}, "x": "' + "x" * MOST_BYTES + '"}',
+            '{"format": 1, "calls": 1, "shape": {}, "x": "' + "x" * MAX_BYTES + '"}',
         ],
         ids=lambda text: text[:40],
     )
@@ -476,7 +476,7 @@ class TestTheCatalog:
     def test_that_knows_more_keeps_all_else_and_is_searched_without_being_indexed_again(self) -> None:
         definitions = (ToolDefinition("list_issues"), ToolDefinition("create_issue"))
         before = Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, definitions)])
-        levels = Levels()
+        levels = RankerStack()
         levels.index(collections(before))
         tool = before.tool("git_hub", "list_issues")
         now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})

@@ -13,10 +13,10 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from tests.catalog.checks import only_declares
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -87,7 +87,7 @@ def test_a_stub_is_one_function_and_classes_and_nothing_else(seed: int, load: Lo
         assert [call[:2] for call in calls] == [("s", tool.name)]
         assert callable(names[tool.name])
 
-        levels = Levels()
+        levels = RankerStack()
         levels.index(collections(catalog))
         shown = (search_tools(catalog, levels, "", "full").text, list_dir(catalog, "/servers/s").text)
         assert all(line.isprintable() for text in shown for line in text.split("\n"))

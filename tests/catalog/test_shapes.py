@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.catalog import drift, shapes
+from codemode_server.catalog import schema_mismatch, shapes
 from codemode_server.catalog.shapes import Shape, from_json, merge, of, settled, to_json
 from codemode_server.field_names import is_field_name, is_label
 
@@ -80,8 +80,8 @@ class TestAShape:
         for chance in map(Chance, range(seed, seed + 30)):
             values = [chance.value() for _ in range(4)]
             known = all_of(*values)
-            assert [drift.of_observed(known, of(value)) for value in values] == [()] * 4
-            assert [drift.of_observed(settled(known), of(value)) for value in values] == [()] * 4
+            assert [schema_mismatch.of_observed(known, of(value)) for value in values] == [()] * 4
+            assert [schema_mismatch.of_observed(settled(known), of(value)) for value in values] == [()] * 4
 
     @pytest.mark.parametrize("seed", range(0, 300, 30))
     def test_holds_no_value_and_no_key_that_is_one(self, seed: int) -> None:
@@ -261,7 +261,7 @@ class TestWhatIsBounded:
     def test_work_on_random_values_however_they_are_merged(self) -> None:
         chance = Chance(1)
         shape = reduce(lambda known, _: settled(merge(known, of(chance.value(8)))), range(200), of(None))
-        assert sum(shapes._levels(shape)) <= shapes.MOST_NODES
+        assert sum(shapes._levels(shape)) <= shapes.MAX_NODES
 
 
 class TestWords:

@@ -8,7 +8,7 @@ import weakref
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.model import ToolDefinition
+from codemode_server.domain.tools import ToolDefinition
 
 COMPUTED: list[str] = []
 

@@ -12,7 +12,7 @@ import pytest
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stubs import server_package_source
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
 

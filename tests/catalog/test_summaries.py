@@ -7,9 +7,9 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, tool_line
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import Found
-from codemode_server.upstream._listing import describe_server
+from codemode_server.upstreams._listing import describe_server
 
 GUARD = "\n    🛡️ Guardrails:\n      1. Data Modification Warning: This tool modifies data. Only use it on request.\n\n"
 CRM = UpstreamListing(

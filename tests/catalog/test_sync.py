@@ -10,7 +10,7 @@ import pytest
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.sync import MANIFEST, SyncReport, sync, tree_of
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
 
 def catalog(**servers: list[str]) -> Catalog:

@@ -10,7 +10,7 @@ import pytest
 from codemode_server.catalog._text_layout import LAYOUTS, MAX_SAMPLE_CHARACTERS, TextSample
 from codemode_server.catalog.observed import Observed, observe
 from codemode_server.catalog.summaries import contains_summary
-from codemode_server.upstream.unmarked_errors import unmarked_error
+from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 TEXTS = {
     "": "one line",

@@ -6,8 +6,8 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Entry, list_dir, read_tool
-from codemode_server.errors import MetaToolError
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 GITHUB = UpstreamListing(
     "github",

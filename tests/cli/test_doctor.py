@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from codemode_server import doctor
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm import backend, image, runtime, verdict
-from codemode_server.sandbox.microvm.runtime import Problem
-from codemode_server.sandbox.microvm.verdict import Verdict
-from codemode_server.sandbox.wasm import component
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import backend, image, probe_cache, runtime
+from codemode_server.sandbox.backends.microvm.probe_cache import Verdict
+from codemode_server.sandbox.backends.microvm.runtime import Problem
+from codemode_server.sandbox.backends.wasm import component
 from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings, SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
@@ -103,7 +103,7 @@ async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return None
 
     monkeypatch.setattr(runtime, "virtualization", nothing_wrong)
-    monkeypatch.setattr(verdict, "folder", lambda: tmp_path / "verdicts")
+    monkeypatch.setattr(probe_cache, "folder", lambda: tmp_path / "verdicts")
     await image.load_archive(Image().save_as_docker_does(tmp_path / "image.tar"), DEFAULT_IMAGE)
 
 
@@ -138,7 +138,7 @@ async def test_a_machine_that_boots_one_runs_programs_there(
 
     report, booted = await examine(settings, boot=False)
     assert (booted.state, booted.told) == ("ok", "booted in 0.3 s, when it was last tried")
-    assert await verdict.examine(settings) == Verdict(works=True, boot_seconds=0.31)
+    assert await probe_cache.examine(settings) == Verdict(works=True, boot_seconds=0.31)
 
 
 @pytest.mark.usefixtures("capable")

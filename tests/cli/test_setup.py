@@ -10,7 +10,7 @@ import anyio
 import platformdirs
 import pytest
 
-from codemode_server.sandbox.microvm import image, runtime
+from codemode_server.sandbox.backends.microvm import image, runtime
 from codemode_server.settings import DEFAULT_IMAGE
 from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.config import LoadedSettings, load
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 
 class Folder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config.document import MAX_BYTES
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

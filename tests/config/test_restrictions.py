@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codemode_server.model import ToolDefinition
-from codemode_server.upstream._listing import select
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.upstreams._listing import select
 
 if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings

@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.config.description import describe
 from codemode_server.config.secrecy import looks_secret
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

@@ -14,7 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

@@ -14,7 +14,7 @@ import pytest
 from anyio.abc import SocketStream
 
 from codemode_server.front import http, http_token
-from codemode_server.front.late import LateTools
+from codemode_server.front.deferred_meta_tools import DeferredMetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.serve import _HttpListener
 
@@ -299,7 +299,7 @@ def message(method: str, session: str = "", **params: Any) -> bytes:
 @asynccontextmanager
 async def serving_sessions() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """The service with the app of `serve --http`, and no product behind it yet; gives what asks it."""
-    front = FrontServer(LateTools(None), version="1", on_connected=lambda: None)
+    front = FrontServer(DeferredMetaTools(None), version="1", on_connected=lambda: None)
     async with serving(http.sessions(front, "127.0.0.1")) as connect:
 
         async def asked(method: str, session: str = "", **params: Any) -> str:

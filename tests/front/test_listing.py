@@ -16,13 +16,13 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import load
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.first_listing import LastRun
 from codemode_server.front.example import example_of
 from codemode_server.front.instructions import instructions
 from codemode_server.front.listing import list_servers
 from codemode_server.front.meta_tools import definitions
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionSettings, Settings
 from tests.behaviour.product import configuration, in_memory, office
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures

@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
+from codemode_server.front.deferred_meta_tools import DeferredMetaTools
 from codemode_server.front.instructions import instructions
-from codemode_server.front.late import LateTools
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.opening import HostStreams, Opening
 from codemode_server.front.server import FrontServer
@@ -217,7 +217,7 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
                 host.write(encoded(line))
             host.flush()
 
-        tools = LateTools(listed)
+        tools = DeferredMetaTools(listed)
         tools.set_target(Unconfigured(SettingsError("no file")))
         server = FrontServer(tools, version=VERSION, on_connected=lambda: None)
         found: list[dict[str, Any]] = []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.execution.executor import Execution, Phase
-from codemode_server.execution.turns import QueuePlace
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.scheduling import QueuePlace
+from codemode_server.executions.service import Execution, Phase
 from codemode_server.front.progress import Meter, progress_line
 from codemode_server.gateway.gateway import Caller, CallInFlight
-from codemode_server.model import ExecutionId, Session
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.backend import Limits
-from codemode_server.upstream.progress import CallProgress
+from codemode_server.sandbox.contract import Limits
+from codemode_server.upstreams.progress import CallProgress
 
 COMPILED = "the sandbox is compiled (28 s)"
 

@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
-from codemode_server.execution.executor import Execution
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import Effect
+from codemode_server.executions.service import Execution
 from codemode_server.front.layout import remarks_of
 from codemode_server.front.rendering import render
 from codemode_server.gateway.gateway import Caller, CallReport
-from codemode_server.gateway.ledger import CallStatus, ExecutionStatus
-from codemode_server.model import Effect, ExecutionId, IsolationLevel, Session
 from codemode_server.redaction import MASK, Redactor
-from codemode_server.sandbox.backend import Ending, Limits, Outcome, ProgramError
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, ProgramError
 from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
 from tests.behaviour.product import Answer, configuration, in_memory, office

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from codemode_server.config import load
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
 from codemode_server.config.sources import Sources
-from codemode_server.errors import SettingsError
+from codemode_server.domain.errors import SettingsError
 from tests.fuzz.strategies import damaged, names, texts, values
 
 SECRET = "hunter2-Zq8"  # in every value that could be one

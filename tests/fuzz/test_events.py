@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from codemode_server.upstream import http
+from codemode_server.upstreams.transports import http
 from tests.fuzz.strategies import damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
 
 SECONDS = 20

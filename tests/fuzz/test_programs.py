@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.execution.preflight.preflight import _document, _read, _syntax_findings
-from codemode_server.execution.preflight.reading import read
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.executions.preflight.preflight import _document, _read, _syntax_findings
+from codemode_server.executions.preflight.reading import read
 from tests.fuzz.strategies import damaged, texts
 
 SCHEMA = {

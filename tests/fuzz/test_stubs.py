@@ -13,9 +13,9 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.naming import parameter_names, server_names, tool_names
 from codemode_server.catalog.stubs import server_package_source
 from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.upstream._link import Answer
-from codemode_server.upstream._listing import list_tools
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.upstreams._link import Answer
+from codemode_server.upstreams._listing import list_tools
 from tests.catalog.checks import only_declares
 from tests.fuzz.strategies import containers, names, scalars, texts, values
 

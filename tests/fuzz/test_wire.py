@@ -11,7 +11,7 @@ import anyio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.sandbox.microvm.wire import CONTROL, DATA, RECEIVED, Wire, WireBroken
+from codemode_server.sandbox.backends.microvm.wire import CONTROL, DATA, RECEIVED, Wire, WireBroken
 from tests.fuzz.strategies import Stream, damaged, pieces, values
 
 HEADER = struct.Struct(">BI")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.errors import InvalidArguments
+from codemode_server.domain.errors import InvalidArguments
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.arguments import check_arguments
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.errors import (
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import (
     CallError,
     CallRefused,
     CallTimedOut,
@@ -24,15 +25,16 @@ from codemode_server.errors import (
     UnknownTool,
     UpstreamUnavailable,
 )
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.gateway import Caller, Gateway
-from codemode_server.gateway.ledger import CallStatus, ExecutionStart
-from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.upstream.progress import CallProgress
+from codemode_server.upstreams.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -73,7 +75,7 @@ class RecordingUpstreams:
 
 
 @dataclass
-class Door:
+class HostApi:
     """A gateway and what stands behind it."""
 
     gateway: Gateway
@@ -93,7 +95,7 @@ class Door:
             return "\n".join(connection.iterdump())
 
 
-def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> Door:
+def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
     database = Database(tmp_path)
     ledger = LedgerStore(database)
     caller = Caller(ExecutionId("x1"))
@@ -108,7 +110,7 @@ def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permi
         redactor=lambda: Redactor([SECRET]),
         payloads=payloads,
     )
-    return Door(gateway, upstreams, database, caller)
+    return HostApi(gateway, upstreams, database, caller)
 
 
 class TestACallThatIsAllowed:

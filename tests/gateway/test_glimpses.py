@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from codemode_server.gateway.glimpses import of_arguments, of_reply
+from codemode_server.gateway.summaries import of_arguments, of_reply
 from codemode_server.redaction import MASK, Redactor
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 
 SECRET = "ghp_0123456789abcdef"
 LINK = {"type": "file", "mime_type": "text/plain", "name": "a", "uri": "demo://a"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.errors import ExecutionError
+from codemode_server.domain.errors import ExecutionError
 from codemode_server.gateway.gateway import MAX_GUESSES
 from tests.gateway.test_learning import SECRET, Product
 

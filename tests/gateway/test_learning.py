@@ -19,18 +19,19 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.errors import CallError, ToolFailed
+from codemode_server.domain.errors import CallError, ToolFailed
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.ledger import ExecutionStart
-from codemode_server.model import ExecutionId, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Payloads, Redactor
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import PermissionSettings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.storage.shape_store import MOST_TOOLS, ShapeStore
-from codemode_server.upstream.progress import CallProgress
+from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
+from codemode_server.upstreams.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
@@ -85,7 +86,7 @@ class Product:
     def __post_init__(self) -> None:
         self.database = Database(self.folder)
         self.learning = Learning(
-            ShapeStore(self.database) if self.keeps else None,
+            SqliteObservedTypeStore(self.database) if self.keeps else None,
             is_on=lambda: self.is_learning,
             keep_words=self.payloads == "all",
         )
@@ -264,12 +265,12 @@ class TestWhatWasLearned:
         it = product()
         with closing(sqlite3.connect(it.database.path)) as connection, connection:
             connection.executemany(
-                "INSERT INTO shapes VALUES ('s', ?, 'd', '{}', 1.0)", [(str(n),) for n in range(MOST_TOOLS + 50)]
+                "INSERT INTO shapes VALUES ('s', ?, 'd', '{}', 1.0)", [(str(n),) for n in range(MAX_TOOLS + 50)]
             )
         await it.call({"id": 1})
         it.close()
         kept = rows(it.folder)
-        assert len(kept) == MOST_TOOLS
+        assert len(kept) == MAX_TOOLS
         assert ("git-hub", "list-issues") in {row[:2] for row in kept}, "the newest is not what goes"
 
     async def test_is_nothing_where_learning_is_off(self, product: Make) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway.workspace_paths import note_on_path
-from codemode_server.model import JsonValue
 
 
 def test_arguments_of_very_many_empty_lists_are_searched_in_part_only() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.sandbox.wasm import build, component
+from codemode_server.sandbox.backends.wasm import build, component
 from tests.hosts.kit import ROOT, NodeTools, processes, until
 from tests.hosts.model_hosts import MODEL_HOSTS, ModelHost
 

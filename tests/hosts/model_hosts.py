@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codemode_server.sandbox.wasm import component
+from codemode_server.sandbox.backends.wasm import component
 from tests.hosts.kit import NodeTools, installed_command
 
 SECONDS = 100

@@ -16,8 +16,8 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from codemode_server.sandbox.backend import Door, Outcome, Program
-from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.contract import HostApi, Outcome, Program
 from tests.behaviour.product import configuration, in_memory, over_stdio
 from tests.hosts.kit import SESSION_HEADER, Mode, Served, http_host, recorded_sessions, serving
 
@@ -54,7 +54,7 @@ async def test_the_sandbox_is_told_the_session_that_is_recorded_sessions(
     told = {}
     run = WasmBackend.run
 
-    async def listening(self: WasmBackend, program: Program, door: Door) -> Outcome:
+    async def listening(self: WasmBackend, program: Program, door: HostApi) -> Outcome:
         told[str(program.execution_id)] = program.session_id
         return await run(self, program, door)
 

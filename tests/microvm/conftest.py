@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.sandbox.microvm import runtime
+from codemode_server.sandbox.backends.microvm import runtime
 
 
 @pytest.fixture

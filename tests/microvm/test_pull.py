@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm import image
-from codemode_server.sandbox.microvm.image import Stored
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import image
+from codemode_server.sandbox.backends.microvm.image import Stored
 from scripts.vm import parts
 from tests.microvm.images import MACHINE, Image
 from tests.microvm.registry import Registry, program, serving
@@ -70,8 +70,8 @@ async def test_what_the_registry_does_not_have_is_told(registry: Registry, msb_h
 
 FIRST_USE = """
 import anyio, sys
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm.backend import MicrovmBackend
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
 from codemode_server.settings import LimitSettings, SandboxSettings
 async def main():
     backend = MicrovmBackend(SandboxSettings(image=sys.argv[1]), LimitSettings(), None, announce=print)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.errors import SandboxUnavailable
+from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox import processor
-from codemode_server.sandbox.microvm import runtime, verdict
-from codemode_server.sandbox.microvm.verdict import Verdict, recall, remember
+from codemode_server.sandbox.backends.microvm import probe_cache, runtime
+from codemode_server.sandbox.backends.microvm.probe_cache import Verdict, recall, remember
 from codemode_server.settings import SandboxSettings
 
 WORKS = Verdict(works=True, boot_seconds=0.25)
@@ -24,7 +24,7 @@ DAY = 24 * 3600.0
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache" / "microvm"
-    monkeypatch.setattr(verdict, "folder", lambda: folder)
+    monkeypatch.setattr(probe_cache, "folder", lambda: folder)
     return folder
 
 
@@ -106,9 +106,9 @@ def test_a_cache_that_can_not_be_written_is_none(cache: Path) -> None:
 
 def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SandboxSettings()
-    first = verdict.key(settings)
-    assert verdict.key(SandboxSettings(warm=3)) == first
-    others = [verdict.key(SandboxSettings(image="other"))]
+    first = probe_cache.key(settings)
+    assert probe_cache.key(SandboxSettings(warm=3)) == first
+    others = [probe_cache.key(SandboxSettings(image="other"))]
     for target, name, value in (
         (platform, "release", "7.0"),
         (processor, "features", "flags: none"),
@@ -117,7 +117,7 @@ def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyP
     ):
         with monkeypatch.context() as patch:
             patch.setattr(target, name, lambda value=value: value)
-            others.append(verdict.key(settings))
+            others.append(probe_cache.key(settings))
     assert len({first, *others}) == 6
 
 
@@ -128,8 +128,8 @@ async def test_a_boot_is_remembered_and_recalled_without_another(cache: Path) ->
         boots.append(given)
         return 0.25
 
-    assert await verdict.try_boot(settings, boot) == WORKS
-    assert recall(verdict.key(settings)) == WORKS
+    assert await probe_cache.try_boot(settings, boot) == WORKS
+    assert recall(probe_cache.key(settings)) == WORKS
     assert boots == [settings]
 
 
@@ -141,24 +141,24 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
         raise SandboxUnavailable("no network", passing=True)
 
     settings, other = SandboxSettings(), SandboxSettings(image="other")
-    assert await verdict.try_boot(settings, fail) == FAILS
-    assert recall(verdict.key(settings)) == FAILS
+    assert await probe_cache.try_boot(settings, fail) == FAILS
+    assert recall(probe_cache.key(settings)) == FAILS
     assert str(FAILS.error) == "the kernel did not start; run: codemode-server doctor"
-    assert (await verdict.try_boot(other, fail_for_now)).reason == "no network"
-    assert recall(verdict.key(other)) is None
+    assert (await probe_cache.try_boot(other, fail_for_now)).reason == "no network"
+    assert recall(probe_cache.key(other)) is None
 
 
 async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
     settings = SandboxSettings()
     problem = await runtime.doctor()
     expected = None if problem is None else Verdict.of(problem)
-    assert await verdict.examine(settings) == expected
-    remember(verdict.key(settings), WORKS)
-    assert await verdict.examine(settings) == (WORKS if problem is None else expected)
+    assert await probe_cache.examine(settings) == expected
+    remember(probe_cache.key(settings), WORKS)
+    assert await probe_cache.examine(settings) == (WORKS if problem is None else expected)
 
 
 async def test_who_wants_wasm_is_not_examined(cache: Path) -> None:
-    examined = await verdict.examine(SandboxSettings(backend="wasm"))
+    examined = await probe_cache.examine(SandboxSettings(backend="wasm"))
     assert examined is not None
     assert (examined.works, examined.reason) == (False, "`sandbox.backend` is `wasm`")
 

@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from codemode_server.sandbox.microvm.wire import Wire, WireBroken
+from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
 
 HEADER = struct.Struct(">BI")
 DATA, CONTROL, RECEIVED = 0, 1, 2

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from codemode_server.sandbox.wasm import build, component
+from codemode_server.sandbox.backends.wasm import build, component
 from scripts.npm import Unavailable
 from scripts.real_servers import commands
 

@@ -18,13 +18,13 @@ from typing import Protocol, runtime_checkable
 import pytest
 import pytest_asyncio
 
-from codemode_server.sandbox.backend import SandboxBackend
+from codemode_server.sandbox.contract import SandboxBackend
 from tests.sandbox.lab import MICROVM, Lab
 
 
 def make_wasm(workspace: Path) -> SandboxBackend:
-    from codemode_server.sandbox.wasm import build
-    from codemode_server.sandbox.wasm.backend import WasmBackend
+    from codemode_server.sandbox.backends.wasm import build
+    from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 
     if not build.is_current():
         build.build_component()
@@ -32,7 +32,7 @@ def make_wasm(workspace: Path) -> SandboxBackend:
 
 
 def make_microvm(workspace: Path) -> SandboxBackend:
-    from codemode_server.sandbox.microvm.backend import MicrovmBackend
+    from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
     from codemode_server.settings import LimitSettings, SandboxSettings
 
     settings = SandboxSettings(backend="microsandbox", image=os.environ["CODEMODE_VM_IMAGE"], warm=1)

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Reply, SandboxBackend
+from codemode_server.domain.errors import CodemodeError, MetaToolError, ToolFailed, UnknownTool
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply, SandboxBackend
 
 SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
 """How many times slower the machine may be than one of today, where its processor is emulated; what a test allows or

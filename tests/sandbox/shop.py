@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from codemode_server.errors import CallRefused, ToolFailed
-from codemode_server.sandbox.backend import Reply
+from codemode_server.domain.errors import CallRefused, ToolFailed
+from codemode_server.sandbox.contract import Reply
 from tests.sandbox.lab import HEAD, Tools
 
 ITEMS = [{"id": n, "name": f"item {n}"} for n in range(1, 8)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.errors import LimitExceeded, SandboxFailed
-from codemode_server.sandbox.backend import Ending
+from codemode_server.domain.errors import LimitExceeded, SandboxFailed
+from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

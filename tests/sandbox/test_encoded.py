@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.backend import Reply
-from codemode_server.upstream.results import to_reply
+from codemode_server.sandbox.contract import Reply
+from codemode_server.upstreams.results import to_reply
 from tests.sandbox.lab import HEAD, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -10,9 +10,10 @@ from unittest.mock import ANY
 import pytest
 
 from codemode_server.sandbox import frames
-from codemode_server.sandbox.backend import Limits, ProgramError
+from codemode_server.sandbox.contract import Limits, ProgramError
 from codemode_server.sandbox.guest import calls, values
-from codemode_server.upstream import _bounded_http, _messages
+from codemode_server.upstreams import _messages
+from codemode_server.upstreams.transports import _bounded_http
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
 CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from codemode_server.sandbox.backend import Ending
+from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

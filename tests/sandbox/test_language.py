@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.sandbox.backend import Ending
+from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import Lab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

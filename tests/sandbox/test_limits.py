@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.sandbox.backend import Ending, Reply
+from codemode_server.sandbox.contract import Ending, Reply
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -18,8 +18,8 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.backend import Ending, Outcome, Reply, SandboxBackend
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.contract import Ending, Outcome, Reply, SandboxBackend
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
@@ -35,7 +35,7 @@ def backend(microsandbox: SandboxBackend) -> SandboxBackend:
 
 def made(workspace: Path | None, *, transport: Any = "vsock", **settings: Any) -> Any:
     """A backend of one's own, which boots nothing ahead of need but the first machine."""
-    from codemode_server.sandbox.microvm.backend import MicrovmBackend
+    from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
     from codemode_server.settings import LimitSettings, SandboxSettings
 
     chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0, **settings}

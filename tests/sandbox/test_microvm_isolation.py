@@ -19,7 +19,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from codemode_server.sandbox.backend import Ending, SandboxBackend
+from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]

@@ -13,9 +13,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.sandbox.microvm import pool as pool_module
-from codemode_server.sandbox.microvm.pool import Pool
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import pool as pool_module
+from codemode_server.sandbox.backends.microvm.pool import Pool
 
 HERE, THERE = Path("/workspaces/here"), Path("/workspaces/there")
 IDLE_S, AGE_S = 900.0, 7_200.0

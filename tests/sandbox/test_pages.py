@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.backend import Reply
+from codemode_server.sandbox.contract import Reply
 from tests.sandbox.lab import Lab
 from tests.sandbox.shop import ITEMS, Shop
 

@@ -7,9 +7,9 @@ import io
 import pytest
 from PIL import Image
 
+from codemode_server.sandbox.guest.attachments import make_show
 from codemode_server.sandbox.guest.files import File
 from codemode_server.sandbox.guest.link import Link
-from codemode_server.sandbox.guest.showing import make_show
 
 
 def picture(form: str) -> bytes:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codemode_server.sandbox import quota
-from codemode_server.sandbox.backend import Ending, SandboxBackend
+from codemode_server.sandbox.contract import Ending, SandboxBackend
 from codemode_server.untrusted_files import used_bytes
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 

@@ -1,4 +1,4 @@
-"""`show`, pictures and `results`, as a program has them; what the host makes of them is in `tests/execution`."""
+"""`show`, pictures and `results`, as a program has them; what the host makes of them is in `tests/executions`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.backend import Ending
+from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

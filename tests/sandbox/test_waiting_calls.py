@@ -16,11 +16,11 @@ import anyio
 import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.json_size import MAX_VALUES
-from codemode_server.model import ExecutionId
 from codemode_server.sandbox import frames
-from codemode_server.sandbox.backend import Ending, Limits, Outcome, Program, Reply
 from codemode_server.sandbox.channel import Channel
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

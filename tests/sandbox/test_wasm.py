@@ -17,11 +17,11 @@ import pytest
 import wasmtime
 
 from codemode_server import temporary, untrusted_files
-from codemode_server.errors import SandboxUnavailable
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Ending, Limits, Program, SandboxBackend
-from codemode_server.sandbox.wasm import build, component
-from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.wasm import build, component
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
 from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import Lab, Tools
 
@@ -115,7 +115,7 @@ def test_two_products_at_once_compile_once(tiny: Path, tmp_path: Path) -> None:
 def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(tmp_path: Path) -> None:
     """A host with short sessions would compile each time otherwise, for nothing."""
     code = (
-        "import sys; from pathlib import Path; from codemode_server.sandbox.wasm import build, component\n"
+        "import sys; from pathlib import Path; from codemode_server.sandbox.backends.wasm import build, component\n"
         "component.native_code(build.COMPONENT, Path(sys.argv[1]), lambda line: print(line, flush=True))"
     )
     killed = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "cache")], stdout=subprocess.PIPE, text=True)
@@ -207,9 +207,9 @@ async def test_a_worker_killed_under_its_program_is_told(wasm: object) -> None:
 
 HOST = """
 import asyncio, sys
-from codemode_server.model import ExecutionId
-from codemode_server.sandbox.backend import Limits, Program
-from codemode_server.sandbox.wasm.backend import WasmBackend
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.contract import Limits, Program
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 async def main():
     async with WasmBackend(warm=1) as own:
         print(*own.worker_pids, flush=True)

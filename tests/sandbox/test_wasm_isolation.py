@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.sandbox.backend import Ending, SandboxBackend
+from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.attacks.kit import temporary_folders, workers
 from tests.sandbox.lab import Lab
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.errors import EncoderFailed
-from codemode_server.model import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.errors import EncoderFailed
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import Collection, collections
 from codemode_server.search.vectors import Vectors
 from codemode_server.search.words import terms

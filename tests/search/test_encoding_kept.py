@@ -10,39 +10,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed
-from codemode_server.search.encoding.kept import KeptEncoder
+from codemode_server.domain.errors import EncoderFailed
+from codemode_server.search.encoding.cached_encoder import CachedEncoder
 from codemode_server.search.vectors import Vectors
-from codemode_server.storage.vector_store import VectorStore
+from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.search.encoders import Gated, hashed
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[VectorStore]:
-    with closing(VectorStore(tmp_path)) as made:
+def store(tmp_path: Path) -> Iterator[SqliteVectorCache]:
+    with closing(SqliteVectorCache(tmp_path)) as made:
         yield made
 
 
-def test_a_text_is_read_once_whatever_the_order_and_however_often_it_comes(store: VectorStore) -> None:
+def test_a_text_is_read_once_whatever_the_order_and_however_often_it_comes(store: SqliteVectorCache) -> None:
     inner = Gated()
     texts = ["read a file", "write", "read a file", "", "forecast of the weather"]
-    first = KeptEncoder(inner, store).documents(texts)
+    first = CachedEncoder(inner, store).documents(texts)
     assert sorted(inner.documents_asked) == sorted(set(texts))
-    again = KeptEncoder(inner, store).documents(texts[::-1])
+    again = CachedEncoder(inner, store).documents(texts[::-1])
     assert len(inner.documents_asked) == 4, "the next run asks for none"
     assert (first == again[::-1]).all(), "to the last bit, so that a restart changes no ranking"
     assert np.allclose(first, hashed(texts), atol=1e-3)
 
 
-def test_another_model_reads_them_itself(store: VectorStore) -> None:
+def test_another_model_reads_them_itself(store: SqliteVectorCache) -> None:
     inner = Gated()
-    KeptEncoder(inner, store).documents(["read"])
+    CachedEncoder(inner, store).documents(["read"])
     inner.name = "another"
-    KeptEncoder(inner, store).documents(["read"])
+    CachedEncoder(inner, store).documents(["read"])
     assert inner.documents_asked == ["read", "read"]
 
 
-def test_what_was_done_before_a_failure_is_not_done_again(store: VectorStore) -> None:
+def test_what_was_done_before_a_failure_is_not_done_again(store: SqliteVectorCache) -> None:
     class Failing(Gated):
         def documents(self, texts: Sequence[str]) -> Vectors:
             if len(self.documents_asked) >= 64:
@@ -52,18 +52,18 @@ def test_what_was_done_before_a_failure_is_not_done_again(store: VectorStore) ->
     texts = [f"text {number}" for number in range(100)]
     failing = Failing()
     with pytest.raises(EncoderFailed):
-        KeptEncoder(failing, store).documents(texts)
+        CachedEncoder(failing, store).documents(texts)
     whole = Gated()
-    encoder = KeptEncoder(whole, store)
+    encoder = CachedEncoder(whole, store)
     assert encoder.documents(texts).shape == (100, 32)
     assert len(whole.documents_asked) == 36
     assert encoder.encoded == 100
 
 
 @pytest.mark.parametrize("blob", [b"", b"odd", np.full(32, np.nan, "<f2").tobytes()], ids=["empty", "odd", "nan"])
-def test_damaged_vectors_are_as_if_they_were_not_there(store: VectorStore, blob: bytes) -> None:
+def test_damaged_vectors_are_as_if_they_were_not_there(store: SqliteVectorCache, blob: bytes) -> None:
     inner = Gated()
-    encoder = KeptEncoder(inner, store)
+    encoder = CachedEncoder(inner, store)
     encoder.documents(["read"])
     store.put("hash", {hashlib.sha256(b"read").digest(): blob})
     assert np.allclose(encoder.documents(["read"]), hashed(["read"]), atol=1e-3)
@@ -72,7 +72,7 @@ def test_damaged_vectors_are_as_if_they_were_not_there(store: VectorStore, blob:
 
 def test_a_query_asked_again_costs_nothing() -> None:
     inner = Gated()
-    encoder = KeptEncoder(inner, None)
+    encoder = CachedEncoder(inner, None)
     first = encoder.queries(["read", "write"])
     again = encoder.queries(["write", "read", "read"])
     assert inner.queries_asked == ["read", "write"]
@@ -81,7 +81,7 @@ def test_a_query_asked_again_costs_nothing() -> None:
 
 def test_queries_are_forgotten_in_the_end_and_are_not_those_of_another_model() -> None:
     inner = Gated()
-    encoder = KeptEncoder(inner, None)
+    encoder = CachedEncoder(inner, None)
     for number in range(600):
         encoder.queries([f"query {number}"])
     encoder.queries(["query 599"])
@@ -93,6 +93,6 @@ def test_queries_are_forgotten_in_the_end_and_are_not_those_of_another_model() -
     assert len(inner.queries_asked) == 602
 
 
-def test_texts_that_are_no_text_have_vectors_all_the_same(store: VectorStore) -> None:
+def test_texts_that_are_no_text_have_vectors_all_the_same(store: SqliteVectorCache) -> None:
     """JSON can hold half of a surrogate pair."""
-    assert KeptEncoder(Gated(), store).documents(["\ud800 read"]).shape == (1, 32)
+    assert CachedEncoder(Gated(), store).documents(["\ud800 read"]).shape == (1, 32)

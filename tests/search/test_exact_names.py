@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank

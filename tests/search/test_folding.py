@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import SearchResults
 from tests.search.test_answer import names, search
 

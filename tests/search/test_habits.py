@@ -1,4 +1,4 @@
-"""Habits: a team's everyday tools come first among those that fit about as well, and nothing is hidden for it.
+"""UsageStats: a team's everyday tools come first among those that fit about as well, and nothing is hidden for it.
 
 Real catalogs, a real index, real SQLite; the clock is the test's.
 """
@@ -19,14 +19,15 @@ import pytest
 from benchmarks.search.corpora import OWN, Missing, corpus
 from benchmarks.search.replay import Replays
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.model import Session, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
-from codemode_server.search.habits import _MOST_AT_ONCE, MOST_LIFTED, Habits
-from codemode_server.search.kept_habits import HALF_LIFE_SECONDS, MOST_USES, ToolName
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
+from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_LIFTED, UsageStats
+from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.habit_store import HabitStore
+from codemode_server.storage.sqlite_usage import SqliteUsageStore
 
 SESSION = Session("s1")
 DAY = 86_400.0
@@ -40,8 +41,8 @@ class Clock:
         return self.seconds
 
 
-def habits_in(folder: Path, clock: Clock | None = None) -> Habits:
-    habits = Habits(HabitStore(Database(folder)), now=clock or Clock())
+def habits_in(folder: Path, clock: Clock | None = None) -> UsageStats:
+    habits = UsageStats(SqliteUsageStore(Database(folder)), now=clock or Clock())
     habits.load()
     return habits
 
@@ -58,12 +59,12 @@ ISSUES = [("list_issues", "List the issues of a repository."), ("close_issue", "
 CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomorrow's weather.")])
 
 
-def found(habits: Habits, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
+def found(habits: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
     ranked = rank(index, None, query, None, limit, habits.prior(index))
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
-def strength(habits: Habits, server: str, tool: str) -> float:
+def strength(habits: UsageStats, server: str, tool: str) -> float:
     prior = habits.prior(INDEX)
     if prior is None:
         return 0.0
@@ -74,7 +75,7 @@ def tools_of(index: LexicalIndex) -> list[Tool]:
     return [thing for thing in index.things if isinstance(thing, Tool)]
 
 
-def use(habits: Habits, *names: str, times: int = 1, session: Session = SESSION) -> None:
+def use(habits: UsageStats, *names: str, times: int = 1, session: Session = SESSION) -> None:
     for _ in range(times):
         habits.used(session, [ToolName(*name.split(".")) for name in names])
 
@@ -139,11 +140,11 @@ class TestNothingIsHidden:
             with_it = [one.thing for one in rank(index, None, query, None, 150, prior)]
             moved += with_it != without
             assert set(with_it) == set(without)
-            assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MOST_LIFTED
+            assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MAX_LIFTED
             for limit in (1, 3, 10):
                 shown = [one.thing for one in rank(index, None, query, None, limit, prior)]
                 assert len(shown) == limit
-                assert set(without[: max(0, limit - MOST_LIFTED)]) <= set(shown)
+                assert set(without[: max(0, limit - MAX_LIFTED)]) <= set(shown)
         assert moved, "control: the prior does something"
 
     def test_where_all_are_used_alike_the_order_is_as_without(self) -> None:
@@ -166,7 +167,7 @@ class TestWhatCounts:
         habits.used(SESSION, [ToolName("many", name) for name, _ in tools])
         prior = habits.prior(index)
         assert prior is not None
-        assert np.count_nonzero(prior) == _MOST_AT_ONCE
+        assert np.count_nonzero(prior) == _MAX_AT_ONCE
 
     def test_more_uses_are_a_stronger_habit_up_to_a_bound(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)
@@ -185,7 +186,7 @@ class TestWhatCounts:
         assert strength(habits, "alpha", "list_issues") > strength(habits, "beta", "list_issues") > 0
 
     def test_what_another_session_or_a_passing_one_found_does_not(self, tmp_path: Path) -> None:
-        habits, passing = habits_in(tmp_path), Session("p", is_passing=True)
+        habits, passing = habits_in(tmp_path), Session("p", is_ephemeral=True)
         habits.found(Session("s2"), [CATALOG.tool("alpha", "list_issues")])
         habits.found(passing, [CATALOG.tool("alpha", "close_issue")])
         use(habits, "alpha.list_issues", "beta.list_issues")
@@ -216,7 +217,7 @@ class TestWhatCounts:
         habits = habits_in(tmp_path, clock)
         use(habits, "alpha.list_issues", times=5_000)
         clock.seconds += 5 * HALF_LIFE_SECONDS
-        use(habits, "beta.list_issues", times=round(MOST_USES / 8))
+        use(habits, "beta.list_issues", times=round(MAX_USES / 8))
         assert strength(habits, "beta", "list_issues") > strength(habits, "alpha", "list_issues")
 
     def test_a_clock_that_was_wrong_makes_no_habit_that_lasts(self, tmp_path: Path) -> None:
@@ -257,7 +258,7 @@ class TestKeeping:
     def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
         use(habits_in(tmp_path), "alpha.list_issues", times=10)
         assert strength(habits_in(tmp_path), "alpha", "list_issues") > 0, "control"
-        habits = Habits(HabitStore(Database(tmp_path)), is_on=False)
+        habits = UsageStats(SqliteUsageStore(Database(tmp_path)), is_on=False)
         habits.load()
         habits.found(SESSION, tools_of(INDEX))
         use(habits, "beta.list_issues", times=10)
@@ -284,7 +285,7 @@ def test_a_replayed_history_makes_what_is_asked_next_easier_to_find(name: str, t
         kind: [
             after.with_habits - after.without
             for seed in range(10)
-            for after in [replays.replayed(kind, seed, HabitStore(Database(tmp_path / f"{kind}{seed}")))]
+            for after in [replays.replayed(kind, seed, SqliteUsageStore(Database(tmp_path / f"{kind}{seed}")))]
         ]
         for kind in ("everyday", "even")
     }

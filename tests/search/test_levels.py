@@ -14,11 +14,11 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed, EncoderMissing
-from codemode_server.model import Effect
+from codemode_server.domain.errors import EncoderFailed, EncoderMissing
+from codemode_server.domain.tools import Effect
 from codemode_server.search.encoding.client import EncoderBusy
-from codemode_server.search.levels import Levels
-from codemode_server.search.vector_level import VectorLevel
+from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.vector_ranker import VectorLevel
 from tests.search.encoders import WAIT_SECONDS, Gated, tools
 
 FILES = tools(files=["read_file", "write_file", "reads_folder"])
@@ -26,7 +26,7 @@ WEATHER = tools(files=["read_file", "write_file", "reads_folder"], weather=["for
 
 
 @asynccontextmanager
-async def kept(levels: Levels) -> AsyncIterator[None]:
+async def kept(levels: RankerStack) -> AsyncIterator[None]:
     """The levels, being brought up in the background."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(levels.keep)
@@ -42,13 +42,15 @@ async def until(is_so: Callable[[], bool]) -> None:
             await anyio.sleep(0.005)
 
 
-def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[Levels, Gated, Gated]:
+def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[RankerStack, Gated, Gated]:
     static, semantic = Gated(), Gated()
-    levels = Levels([VectorLevel("static", static, pauses=pauses), VectorLevel("semantic", semantic, pauses=pauses)])
+    levels = RankerStack(
+        [VectorLevel("static", static, pauses=pauses), VectorLevel("semantic", semantic, pauses=pauses)]
+    )
     return levels, static, semantic
 
 
-def names(levels: Levels, query: str, **narrowed: object) -> list[str]:
+def names(levels: RankerStack, query: str, **narrowed: object) -> list[str]:
     return [scored.thing.name for scored in levels.rank(query, 10, **narrowed).found]  # type: ignore[arg-type]
 
 
@@ -229,7 +231,7 @@ class TestAFailure:
                 raise ZeroDivisionError
 
         caplog.set_level(logging.CRITICAL)  # the traceback of a bug
-        levels = Levels([VectorLevel("static", Gated()), VectorLevel("semantic", Broken())])
+        levels = RankerStack([VectorLevel("static", Gated()), VectorLevel("semantic", Broken())])
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: levels.status.states[1].is_given_up)
@@ -291,7 +293,9 @@ class TestWhatIsAskedFor:
     def test_is_weighed_by_what_is_used(self) -> None:
         """The prior is asked about the very index that is ranked; what follows from it is the ranking's matter."""
         seen: list[int] = []
-        levels = Levels(prior=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32))  # type: ignore[func-returns-value]
+        levels = RankerStack(
+            prior=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32)  # type: ignore[func-returns-value]
+        )
         levels.index(FILES)
         levels.rank("file", 3)
         assert seen == [3]

@@ -8,41 +8,43 @@ from benchmarks.search.corpora import OWN, Missing, catalog_of, corpus
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.levels import Levels
+from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 
 
 @pytest.fixture(scope="module")
-def real_tools() -> tuple[Catalog, Levels]:
+def real_tools() -> tuple[Catalog, RankerStack]:
     try:
         catalog = catalog_of(corpus(OWN).entries)
     except Missing as reason:
         pytest.skip(str(reason))
-    levels = Levels()
+    levels = RankerStack()
     levels.index(collections(catalog))
     return catalog, levels
 
 
-def ask(real_tools: tuple[Catalog, Levels], query: str, server: str | None = None) -> tuple[SearchResults, list[str]]:
+def ask(
+    real_tools: tuple[Catalog, RankerStack], query: str, server: str | None = None
+) -> tuple[SearchResults, list[str]]:
     answer = search_tools(*real_tools, query, server=server, limit=3)
     return answer, [found.name for found in answer.results]
 
 
 @pytest.mark.parametrize("server", ["git", "cyanheads_git"])
 def test_commit_history_is_answered_by_the_log_and_not_by_what_commits(
-    real_tools: tuple[Catalog, Levels], server: str
+    real_tools: tuple[Catalog, RankerStack], server: str
 ) -> None:
     assert ask(real_tools, "commit history", server)[1][0] == f"{server}.git_log"
     both = ask(real_tools, "commit history and diffs", server)[1]
     assert both[:2] == [f"{server}.git_log", f"{server}.git_diff"]
 
 
-def test_two_things_on_one_server_come_first_in_the_order_asked(real_tools: tuple[Catalog, Levels]) -> None:
+def test_two_things_on_one_server_come_first_in_the_order_asked(real_tools: tuple[Catalog, RankerStack]) -> None:
     found = ask(real_tools, "read a file and list a directory")[1]
     assert found[:2] == ["filesystem.read_text_file", "filesystem.list_directory"]
 
 
-def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, Levels]) -> None:
+def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, RankerStack]) -> None:
     answer, found = ask(real_tools, "Replace the text 'Q3' with 'Q4' in the slides")
     assert answer.doubt == ""
     assert found[0].startswith("powerpoint.")
@@ -50,7 +52,7 @@ def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catal
 
 
 def test_a_query_without_a_verb_finds_no_tool_that_deletes_and_a_query_with_one_does(
-    real_tools: tuple[Catalog, Levels],
+    real_tools: tuple[Catalog, RankerStack],
 ) -> None:
     assert not [name for name in ask(real_tools, "pipelines and job logs")[1] if "delete" in name.lower()]
     assert all("delete" in name.lower() for name in ask(real_tools, "delete a file")[1])
@@ -66,6 +68,6 @@ def test_a_query_without_a_verb_finds_no_tool_that_deletes_and_a_query_with_one_
     ],
 )
 def test_a_query_without_a_right_tool_gets_a_doubt(
-    real_tools: tuple[Catalog, Levels], query: str, server: str | None, doubt: str
+    real_tools: tuple[Catalog, RankerStack], query: str, server: str | None, doubt: str
 ) -> None:
     assert ask(real_tools, query, server)[0].doubt == doubt

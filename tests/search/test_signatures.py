@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.model import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
 

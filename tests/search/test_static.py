@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.static import MAGIC, TABLE, StaticEncoder, Tokenizer, table_bytes
 
 

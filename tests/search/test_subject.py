@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.subject import subject_of
+from codemode_server.search.query_focus import subject_of
 
 
 @pytest.mark.parametrize(

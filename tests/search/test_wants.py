@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.wants import short_parts, wants
+from codemode_server.search.subqueries import short_parts, wants
 
 
 @pytest.mark.parametrize(

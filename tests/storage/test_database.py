@@ -19,9 +19,11 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.errors import LedgerUnavailable
-from codemode_server.gateway.ledger import CallStart, CallStatus, ExecutionStart, ExecutionStatus
-from codemode_server.model import ExecutionId
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.gateway.ledger import CallStart, ExecutionStart
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore

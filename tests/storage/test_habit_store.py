@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.habit_store import MOST_TOOLS, HabitStore
+from codemode_server.storage.sqlite_usage import MAX_TOOLS, SqliteUsageStore
 from tests.storage.at_once import STARTS, run_at_once
 
 NAME = ToolName("github", "list_issues")
@@ -22,10 +22,10 @@ NAME = ToolName("github", "list_issues")
 COUNTS = f"""
 import sys
 from pathlib import Path
-from codemode_server.search.kept_habits import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import Database
-from codemode_server.storage.habit_store import HabitStore
-store = HabitStore(Database(Path(sys.argv[1])))
+from codemode_server.storage.sqlite_usage import SqliteUsageStore
+store = SqliteUsageStore(Database(Path(sys.argv[1])))
 {STARTS}
 for number in range(100):
     one_more = lambda known: Use((known.uses if known else 0) + 1.0, 5.0)
@@ -40,12 +40,12 @@ def used_once(known: Use | None, at: int) -> Use:
 def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
     Database(tmp_path).close()
     run_at_once(COUNTS, tmp_path, "one", "two")
-    kept = HabitStore(Database(tmp_path)).load()
+    kept = SqliteUsageStore(Database(tmp_path)).load()
     assert {name.tool: use.uses for name, use in kept.items()} == {"shared": 200, "one": 100, "two": 100}
 
 
 def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    store = HabitStore(Database(tmp_path))
+    store = SqliteUsageStore(Database(tmp_path))
     assert store.update({NAME: lambda known: Use(1.0, 1.0)})
 
     def breaks(known: Use | None) -> Use:
@@ -59,18 +59,18 @@ def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> Non
 
 
 def test_those_that_were_not_called_for_the_longest_are_forgotten(tmp_path: Path) -> None:
-    store = HabitStore(Database(tmp_path))
+    store = SqliteUsageStore(Database(tmp_path))
     for batch in range(3):
         numbers = range(batch * 900, batch * 900 + 900)
         store.update({NAME._replace(tool=f"t{number}"): partial(used_once, at=number) for number in numbers})
     kept = [name.tool for name in store.load()]
     assert kept == [f"t{number}" for number in range(700, 2_700)]
-    assert len(kept) == MOST_TOOLS
+    assert len(kept) == MAX_TOOLS
 
 
 @pytest.mark.parametrize("damage", ["uses = 'many'", "uses = 9e999", "uses = -1.0", "used_at = x'00'"])
 def test_a_row_that_was_damaged_counts_as_none(tmp_path: Path, damage: str) -> None:
-    store = HabitStore(Database(tmp_path))
+    store = SqliteUsageStore(Database(tmp_path))
     store.update({NAME: lambda known: Use(1.0, 1.0)})
     assert store.load(), "control"
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
@@ -84,7 +84,7 @@ def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = Database(tmp_path)
-    store = HabitStore(database)
+    store = SqliteUsageStore(database)
     database.close()
     assert store.load() == {}
     assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False

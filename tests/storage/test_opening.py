@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from codemode_server.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.ledger import ExecutionStart
-from codemode_server.model import ExecutionId
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database, set_aside
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.unusable import unavailable
@@ -274,7 +274,7 @@ def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path, inside: str) 
 OPENS_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from codemode_server.errors import LedgerUnavailable
+from codemode_server.domain.errors import LedgerUnavailable
 from codemode_server.storage.database import Database
 if os.geteuid() == 0:
     os.setgid(65534)

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.errors import LedgerFull
-from codemode_server.gateway.kept_shapes import ToolKey
-from codemode_server.gateway.ledger import ExecutionStart, ExecutionStatus
-from codemode_server.model import ExecutionId
+from codemode_server.domain.errors import LedgerFull
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.gateway.ledger import ExecutionStart
+from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
-from codemode_server.storage.shape_store import ShapeStore
+from codemode_server.storage.shape_store import SqliteObservedTypeStore
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 
@@ -128,7 +129,7 @@ def test_a_program_that_goes_on_filling_the_disk_leaves_a_part_for_the_next_one(
 def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: Path) -> None:
     key = ToolKey("github", "list", "d")
     with closing(Database(disk)) as database:
-        shapes = ShapeStore(database)
+        shapes = SqliteObservedTypeStore(database)
         assert shapes.update({key: lambda known: "x"}), "control"
         filler = fill(disk, left=SIZE_BYTES - 8192)
         assert not shapes.update({key: lambda known: "y"})

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.gateway.kept_shapes import ToolKey
+from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
-from codemode_server.storage.shape_store import MOST_TOOLS, ShapeStore
+from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
 from tests.storage.at_once import STARTS, run_at_once
 
 KEY = ToolKey("github", "list-issues", "d1")
@@ -21,10 +21,10 @@ KEY = ToolKey("github", "list-issues", "d1")
 COUNTS = f"""
 import sys
 from pathlib import Path
-from codemode_server.gateway.kept_shapes import ToolKey
+from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import Database
-from codemode_server.storage.shape_store import ShapeStore
-store = ShapeStore(Database(Path(sys.argv[1])))
+from codemode_server.storage.shape_store import SqliteObservedTypeStore
+store = SqliteObservedTypeStore(Database(Path(sys.argv[1])))
 {STARTS}
 for number in range(100):
     one_more = lambda known: str(int(known or 0) + 1)
@@ -35,13 +35,13 @@ for number in range(100):
 def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
     Database(tmp_path).close()
     run_at_once(COUNTS, tmp_path, "one", "two")
-    kept = ShapeStore(Database(tmp_path)).load()
+    kept = SqliteObservedTypeStore(Database(tmp_path)).load()
     assert {key.tool: text for key, text in kept.items()} == {"shared": "200", "one": "100", "two": "100"}
 
 
 def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    store = ShapeStore(database)
+    store = SqliteObservedTypeStore(database)
     assert store.update({KEY: lambda known: "before"})
 
     def breaks(known: str | None) -> str:
@@ -55,24 +55,24 @@ def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> Non
 
 
 def test_a_tool_with_other_schemas_is_another(tmp_path: Path) -> None:
-    store = ShapeStore(Database(tmp_path))
+    store = SqliteObservedTypeStore(Database(tmp_path))
     store.update({KEY: lambda known: "old"})
     store.update({KEY._replace(schemas="d2"): lambda known: str(known)})
     assert store.load() == {KEY: "old", KEY._replace(schemas="d2"): "None"}
 
 
 def test_those_that_were_not_written_to_for_the_longest_are_forgotten(tmp_path: Path) -> None:
-    store = ShapeStore(Database(tmp_path))
+    store = SqliteObservedTypeStore(Database(tmp_path))
     for batch in range(3):
         keys = [KEY._replace(tool=f"t{number}") for number in range(batch * 900, batch * 900 + 900)]
         store.update({key: lambda known: "x" for key in keys})
     kept = {key.tool for key in store.load()}
-    assert len(kept) == MOST_TOOLS
+    assert len(kept) == MAX_TOOLS
     assert {f"t{number}" for number in range(900, 2_700)} <= kept
 
 
 def test_what_is_no_text_is_not_loaded(tmp_path: Path) -> None:
-    store = ShapeStore(Database(tmp_path))
+    store = SqliteObservedTypeStore(Database(tmp_path))
     store.update({KEY: lambda known: "x"})
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute("UPDATE shapes SET observed = x'00ff'")
@@ -85,7 +85,7 @@ def test_a_record_that_can_not_be_used_is_logged_and_nothing_is_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = Database(tmp_path)
-    store = ShapeStore(database)
+    store = SqliteObservedTypeStore(database)
     database.close()
     assert store.load() == {}
     assert store.update({KEY: lambda known: "x"}) is False
@@ -99,6 +99,6 @@ def test_the_record_of_an_older_product_gets_the_table_and_keeps_what_it_had(tmp
         connection.execute("INSERT INTO listings VALUES ('github', 'f', '{}', 1.0)")
         connection.execute("PRAGMA user_version = 1")
     database = Database(tmp_path)
-    assert ShapeStore(database).update({KEY: lambda known: "x"})
+    assert SqliteObservedTypeStore(database).update({KEY: lambda known: "x"})
     with database.use() as connection:
         assert connection.execute("SELECT upstream FROM listings").fetchall() == [("github",)]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.vector_store import VectorStore
+from codemode_server.storage.vector_store import SqliteVectorCache
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[VectorStore]:
-    made = VectorStore(tmp_path)
+def store(tmp_path: Path) -> Iterator[SqliteVectorCache]:
+    made = SqliteVectorCache(tmp_path)
     yield made
     made.close()
 
@@ -25,22 +25,24 @@ def key(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def test_what_was_put_is_there_in_the_next_run_for_the_same_model_only(tmp_path: Path, store: VectorStore) -> None:
+def test_what_was_put_is_there_in_the_next_run_for_the_same_model_only(
+    tmp_path: Path, store: SqliteVectorCache
+) -> None:
     store.put("a", {key(1): b"one", key(2): b"two"})
     store.close()
-    with closing(VectorStore(tmp_path)) as later:
+    with closing(SqliteVectorCache(tmp_path)) as later:
         assert later.get("a", [key(1), key(2), key(3)]) == {key(1): b"one", key(2): b"two"}
         assert later.get("b", [key(1)]) == {}
 
 
-def test_thousands_are_read_in_one_go(store: VectorStore) -> None:
+def test_thousands_are_read_in_one_go(store: SqliteVectorCache) -> None:
     vectors = {key(number): b"%d" % number for number in range(2_345)}
     store.put("a", vectors)
     assert store.get("a", list(vectors)) == vectors
 
 
 def test_past_the_bound_what_was_not_used_for_the_longest_is_forgotten(tmp_path: Path) -> None:
-    with closing(VectorStore(tmp_path, most_bytes=1_000)) as store:
+    with closing(SqliteVectorCache(tmp_path, most_bytes=1_000)) as store:
         for number in range(10):
             store.put("a", {key(number): bytes(100)})
         assert len(store.get("a", [key(number) for number in range(10)])) == 10, "all of it, while there is room"
@@ -50,7 +52,7 @@ def test_past_the_bound_what_was_not_used_for_the_longest_is_forgotten(tmp_path:
 
 
 def test_what_is_read_after_a_day_counts_as_used(tmp_path: Path) -> None:
-    with closing(VectorStore(tmp_path, most_bytes=1_000)) as store:
+    with closing(SqliteVectorCache(tmp_path, most_bytes=1_000)) as store:
         for number in range(10):
             store.put("a", {key(number): bytes(100)})
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other, other:
@@ -66,7 +68,7 @@ def test_a_folder_that_can_not_be_written_is_told_once_and_lived_without(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with closing(VectorStore(tmp_path / "file")) as store:
+    with closing(SqliteVectorCache(tmp_path / "file")) as store:
         store.put("a", {key(1): b"one"})
         assert store.get("a", [key(1)]) == {}
     assert len(caplog.messages) == 1
@@ -75,18 +77,18 @@ def test_a_folder_that_can_not_be_written_is_told_once_and_lived_without(
 
 def test_a_lock_that_another_product_holds_is_lived_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.01)
-    with closing(VectorStore(tmp_path)) as store, closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+    with closing(SqliteVectorCache(tmp_path)) as store, closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
         store.put("a", {key(1): b"one"})
         other.execute("BEGIN IMMEDIATE")
         store.put("a", {key(2): b"two"})
-    with closing(VectorStore(tmp_path)) as later:
+    with closing(SqliteVectorCache(tmp_path)) as later:
         assert later.get("a", [key(1), key(2)]) == {key(1): b"one"}
 
 
 def test_a_transaction_of_the_record_on_another_thread_is_not_mixed_with_ours(tmp_path: Path) -> None:
     """It has a connection of its own: what the record takes back, ours keeps."""
     record = Database(tmp_path)
-    with closing(VectorStore(tmp_path)) as store:
+    with closing(SqliteVectorCache(tmp_path)) as store:
         store.put("a", {key(1): b"one"})
         with record.use() as connection:
             connection.execute("BEGIN")
@@ -99,7 +101,7 @@ def test_a_transaction_of_the_record_on_another_thread_is_not_mixed_with_ours(tm
     record.close()
 
 
-def test_after_its_end_it_knows_nothing_and_keeps_nothing(store: VectorStore) -> None:
+def test_after_its_end_it_knows_nothing_and_keeps_nothing(store: SqliteVectorCache) -> None:
     store.put("a", {key(1): b"one"})
     store.close()
     store.put("a", {key(2): b"two"})

@@ -26,12 +26,12 @@ from typing import Any
 
 from .files import from_reply
 from .link import Link, Refused, holds_more_values, to_json
-from .seen import note
+from .result_samples import note
 from .values import NotJson, to_argument
 
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
-_MOST_NOTES = 5
+_MAX_NOTES = 5
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
 
@@ -254,7 +254,7 @@ class Calls:
 
     def report_failures(self) -> None:
         """Print what failed in each `map` whose errors the program never looked at."""
-        for note in [note for failures in self.failures if (note := failures.note())][:_MOST_NOTES]:
+        for note in [note for failures in self.failures if (note := failures.note())][:_MAX_NOTES]:
             sys.stderr.write(f"{note}\n")
 
 

@@ -18,7 +18,7 @@ USER = 65_534
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # noqa: S108 - all that the user can write of the image
 _FILE_SYSTEMS = ("/tmp", "/dev/shm", "/")  # noqa: S108 - those that SCRATCH is on, all in memory
 _CLEAN_SECONDS = 3.0
-_LEAST_PER_ENTRY = 4_096
+_MIN_PER_ENTRY = 4_096
 
 
 def kill_all_of_user() -> bool:
@@ -70,7 +70,7 @@ def used_bytes() -> int:
     for folder in _FILE_SYSTEMS:
         with contextlib.suppress(OSError):
             told = os.statvfs(folder)
-            used += (told.f_blocks - told.f_bfree) * told.f_frsize + (told.f_files - told.f_ffree) * _LEAST_PER_ENTRY
+            used += (told.f_blocks - told.f_bfree) * told.f_frsize + (told.f_files - told.f_ffree) * _MIN_PER_ENTRY
     return used
 
 

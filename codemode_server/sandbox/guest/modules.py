@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .advice import on_module
+from .attachments import make_show
 from .calls import Calls, ToolError, Unfinished, resolve
 from .files import File
 from .link import Link, Refused
 from .results import Results
-from .showing import make_show
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
 

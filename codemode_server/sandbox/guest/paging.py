@@ -21,7 +21,7 @@ from .link import Link
 from .page_marks import normal, words
 from .page_parameters import Ways
 
-MOST_PAGES = 1_000
+MAX_PAGES = 1_000
 _POSITIONS = words("startindex startat startfrom start")
 """Offsets into one long text; the last part has no continuation note."""
 
@@ -62,8 +62,8 @@ class _Turner:
         """Go on to the next page."""
         sent, items = self.arguments or {}, self._here
         step = self._step_of_text(page, items, sent) if isinstance(page, str) else self._step(page, items, sent)
-        if step is not None and self._pages >= MOST_PAGES:
-            raise self._error(f"did not end after {MOST_PAGES:,} pages; use .first(count), or narrow the search")
+        if step is not None and self._pages >= MAX_PAGES:
+            raise self._error(f"did not end after {MAX_PAGES:,} pages; use .first(count), or narrow the search")
         self._longest = max(self._longest, len(items))
         self._before = items
         self.arguments = None if step is None else {**sent, **step}

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from . import lines, source
+from .attachments import hint_on
 from .calls import Calls, ToolError, finish, resolve
-from .failing import FILENAME, describe
+from .error_reports import FILENAME, describe
 from .link import LimitPassed, Link, holds_more_values, to_json
 from .new_files import NewFiles
 from .output import Output
-from .showing import hint_on
 from .values import to_result
 
 _RESERVE_BYTES = 2**20

@@ -1,7 +1,7 @@
 """What stands in for threads where there are none: strands, which take turns at the points where one waits.
 
 A strand is a function given to a thread, a pool or `asyncio.to_thread`. A stub is sent at once. A function of the
-program's runs as its async twin (see `twins`), so that many are on their way at the same time; any other function runs
+program's runs as its async variant (see `async_variants`), so that many run at the same time; any other function runs
 to its end in place. Whoever blocks, wherever, lets the others go on meanwhile.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any
 
-from . import twins
+from . import async_variants
 from .link import Link
 from .stubs import Stub
 
@@ -57,7 +57,7 @@ class Scheduler:
         try:
             if isinstance(function, Stub):
                 return function.begin(*args, **kwargs)
-            twin = twins.twin_of(function)
+            twin = async_variants.twin_of(function)
             if twin is None:
                 future.set_result(function(*args, **kwargs))
             else:
@@ -72,7 +72,7 @@ class Scheduler:
             return await _Park(function.begin(*args, **kwargs))
         if function is time.sleep:
             return await _Park(None, time.monotonic() + args[0])
-        twin = twins.twin_of(function)
+        twin = async_variants.twin_of(function)
         if twin is None:
             return function(*args, **kwargs)
         return await twin(self.step_into, *args, **kwargs)

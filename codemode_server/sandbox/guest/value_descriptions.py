@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from .files import Blocks, File
-from .seen import MAX_TEXT, SEEN, UNKNOWN
+from .result_samples import MAX_TEXT, SEEN, UNKNOWN
 from .similar_names import similar_name
 
 MAX_ITEMS = 1_000

@@ -1,13 +1,13 @@
 """Texts → vectors by a model: what there is of it here, its process, and what is kept of its work.
 
-    choosing       the settings and what is installed → the ways to a model, best first
+    resolve_model  the settings and what is installed → the ways to a model, best first
     client         this end of the encoder's process; checks all that comes from it
     process        the process itself: frames, patience, its end
     frames         what is said between them
-    opening        the settings → levels of the search, each with its encoder
-    examining      what of it would work here
-    kept           vectors that are known already; batches for those that are not
-    kept_vectors   the contract of where they are kept
+    build_encoders the settings → levels of the search, each with its encoder
+    diagnostics    what of it would work here
+    cached_encoder vectors that are known already; batches for those that are not
+    vector_cache   the contract of where they are kept
 
     worker         the other end, a program; nothing of what follows is imported in ours
     model_folder   what a folder says of its model

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from codemode_server.errors import EncoderFailed
-from codemode_server.search.encoding.choosing import Way
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding.frames import Frame
 from codemode_server.search.encoding.process import WorkerProcess
+from codemode_server.search.encoding.resolve_model import Way
 from codemode_server.search.vectors import Encoder, Vectors
 
 _LOAD_SECONDS = 180.0
@@ -21,9 +21,9 @@ _DOCUMENTS_SECONDS = 300.0
 _QUERY_SECONDS = 8.0
 _BUSY_SECONDS = 2.0
 """How long a query waits for another one, or for a batch of documents."""
-_MOST_CHARACTERS = 16_000
+_MAX_CHARACTERS = 16_000
 """Limit per text."""
-_MOST_DIMENSIONS = 65_536
+_MAX_DIMENSIONS = 65_536
 
 
 class EncoderBusy(EncoderFailed):
@@ -125,7 +125,7 @@ class ProcessEncoder:
         if not texts:
             return np.zeros((0, self._dimensions or 1), np.float32)
         # Half of a surrogate pair, which JSON can hold, is no text to a tokenizer.
-        clean = [text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode() for text in texts]
+        clean = [text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode() for text in texts]
         frame = self._asked({"do": do, "texts": clean}, seconds)
         with self._ending_on_failure():
             return self._checked(frame, len(texts))
@@ -133,7 +133,7 @@ class ProcessEncoder:
     def _checked(self, frame: Frame, rows: int) -> Vectors:
         """The vectors of an answer: as many as asked for, as long as the others, numbers."""
         match frame.message.get("shape"):
-            case [int(found), int(dimensions)] if found == rows and 1 <= dimensions <= _MOST_DIMENSIONS:
+            case [int(found), int(dimensions)] if found == rows and 1 <= dimensions <= _MAX_DIMENSIONS:
                 pass
             case _:
                 raise EncoderFailed(f"it did not give one vector for each of {rows} texts", again="few")

@@ -16,14 +16,14 @@ import httpx2
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.redaction import Redactor
 
 Rows = NDArray[np.float32]
 
-_MOST_CHARACTERS = 8_000
+_MAX_CHARACTERS = 8_000
 """Limit per text, about as much as models read."""
-_MOST_ANSWER_BYTES = 32 * 2**20
+_MAX_ANSWER_BYTES = 32 * 2**20
 _QUERY_SECONDS = 5.0
 """A search does not wait longer, whatever the setting; it has words to go by."""
 _TRIES = 4
@@ -76,7 +76,7 @@ class Endpoint:
     def _once(self, texts: list[str], seconds: float) -> Rows:
         asked: dict[str, Any] = {
             "model": self._model,
-            "input": [text[:_MOST_CHARACTERS] or " " for text in texts],
+            "input": [text[:_MAX_CHARACTERS] or " " for text in texts],
             "encoding_format": "float",
         }
         if self._wanted is not None:
@@ -98,7 +98,7 @@ class Endpoint:
             with self._client.stream("POST", self._url, json=asked, timeout=seconds) as response:
                 for part in response.iter_bytes():
                     received += part
-                    if len(received) > _MOST_ANSWER_BYTES:
+                    if len(received) > _MAX_ANSWER_BYTES:
                         raise EncoderFailed("its answer is larger than any may be", _REMEDY, again="few")
                     if time.monotonic() > until:
                         raise _Refused(f"it did not answer within {seconds:g} s")

@@ -7,8 +7,8 @@ import struct
 from typing import Any, NamedTuple
 
 _LENGTHS = struct.Struct(">II")
-_MOST_JSON_BYTES = 8 * 2**20
-_MOST_VECTOR_BYTES = 64 * 2**20
+_MAX_JSON_BYTES = 8 * 2**20
+_MAX_VECTOR_BYTES = 64 * 2**20
 
 
 class Frame(NamedTuple):
@@ -33,7 +33,7 @@ def taken(buffer: bytearray) -> Frame | None:
     if len(buffer) < _LENGTHS.size:
         return None
     text_size, vector_size = _LENGTHS.unpack_from(buffer)
-    if text_size > _MOST_JSON_BYTES or vector_size > _MOST_VECTOR_BYTES:
+    if text_size > _MAX_JSON_BYTES or vector_size > _MAX_VECTOR_BYTES:
         raise FrameError("a frame is larger than any may be")
     middle, end = _LENGTHS.size + text_size, _LENGTHS.size + text_size + vector_size
     if len(buffer) < end:

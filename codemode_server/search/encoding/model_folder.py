@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 
 Pooling = Literal["mean", "cls", "max", "last"]
 
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 """Limit per text, also for models that read more: descriptions begin with the purpose, and costs grow quadratically."""
-_MOST_JSON_BYTES = 2**20
+_MAX_JSON_BYTES = 2**20
 _ONNX = (
     *("model.onnx", "onnx/model.onnx"),
     *("onnx/model_quantized.onnx", "onnx/model_int8.onnx", "onnx/model_uint8.onnx", "onnx/model_O2.onnx"),
@@ -125,8 +125,8 @@ def _most_tokens(folder: Path) -> int:
     for name, key in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
         most = _object(folder / name).get(key)
         if isinstance(most, int) and not isinstance(most, bool) and most >= 8:
-            return min(most, MOST_TOKENS)
-    return MOST_TOKENS
+            return min(most, MAX_TOKENS)
+    return MAX_TOKENS
 
 
 def _prompts(folder: Path) -> dict[str, str]:
@@ -154,7 +154,7 @@ def _json(path: Path) -> Any:
     """What a file of JSON says; nothing, if it is not there."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_JSON_BYTES)
+            text = file.read(_MAX_JSON_BYTES)
         return json.loads(text)
     except FileNotFoundError:
         return None

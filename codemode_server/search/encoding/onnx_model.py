@@ -10,7 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding.model_folder import ModelFolder, Pooling
 
 Rows = NDArray[np.float32]

@@ -16,12 +16,12 @@ import time
 from contextlib import suppress
 from typing import IO, Any
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding import frames
 from codemode_server.text import clean_line
 
 _WORKER = "codemode_server.search.encoding.worker"
-_MOST_SAID = 4_000
+_MAX_SAID = 4_000
 """Bytes of its stderr that are kept, the last ones."""
 _END_SECONDS = 2.0
 _PASSED = (
@@ -146,7 +146,7 @@ class WorkerProcess:
             return True
         except OSError:
             return False
-        self._said = (self._said + said)[-_MOST_SAID:]
+        self._said = (self._said + said)[-_MAX_SAID:]
         return bool(said)
 
     def _read(self, stdout: int) -> frames.Frame | None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.encoding.model_folder import MOST_TOKENS
+from codemode_server.search.encoding.model_folder import MAX_TOKENS
 
 Rows = NDArray[np.float32]
 
 _AT_ONCE = 8
-_MOST_DIGESTED_BYTES = 2**30
+_MAX_DIGESTED_BYTES = 2**30
 
 
 class TorchModel:
@@ -34,7 +34,7 @@ class TorchModel:
             model, device="cpu", local_files_only=not may_download, trust_remote_code=False
         )
         most = self._model.max_seq_length
-        self._model.max_seq_length = min(most or MOST_TOKENS, MOST_TOKENS)
+        self._model.max_seq_length = min(most or MAX_TOKENS, MAX_TOKENS)
         self._query_prompt = query_prompt
         self._document_prompt = document_prompt
         prompts = [query_prompt, document_prompt, self._model.prompts, self._model.max_seq_length]
@@ -56,7 +56,7 @@ class TorchModel:
 def _digest(folder: Path) -> str:
     """Another one for other files; of weights beyond a gigabyte the size has to do."""
     digest = hashlib.sha256()
-    left = _MOST_DIGESTED_BYTES
+    left = _MAX_DIGESTED_BYTES
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix in (".json", ".txt", ".safetensors", ".bin", ".model"):
             size = path.stat().st_size

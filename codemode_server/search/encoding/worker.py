@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from codemode_server.errors import EncoderFailed
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding import frames
 
 _NICE = 5

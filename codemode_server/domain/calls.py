@@ -1,0 +1,113 @@
+"""A call to a tool as a value: what is asked, what was decided, and how it ended. No I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from codemode_server.domain.ids import ExecutionId, JsonValue
+
+
+class CallStatus(StrEnum):
+    """The call is …"""
+
+    STARTED = "started"  # in the journal; if never ended, its outcome is unknown
+    SUCCEEDED = "succeeded"  # answered
+    FAILED = "failed"  # answered with an error of the upstream's own
+    REFUSED = "refused"  # refused by the permissions; nothing was sent
+    INVALID = "invalid"  # refused by its schema or a limit, or not callable; nothing was sent
+    UNAVAILABLE = "unavailable"  # the upstream was not connected, or went away before it answered
+    TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
+    CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
+
+
+@dataclass(frozen=True, slots=True)
+class CallKey:
+    """What makes two calls of a program the same one when it runs again.
+
+    It does not depend on the order in which concurrent calls arrive; the sequence number of a call does.
+    """
+
+    server: str
+    tool: str
+    arguments_digest: str
+    """SHA-256 of the canonical JSON of the arguments, hexadecimal; see `arguments_digest`."""
+    occurrence: int
+    """1 for the first call of the execution with this server, tool and arguments, then 2, 3 …"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that a program makes."""
+
+    execution_id: ExecutionId
+    seq: int
+    """1, 2, 3 … within its execution, in the order in which the program sent them."""
+    server: str
+    tool: str
+    """Raw names, as the upstream has them."""
+    arguments: dict[str, Any]
+    key: CallKey
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call is sent."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call is refused."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person has to approve the call first. Until approvals exist, the call is refused."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """An earlier run of the execution made this call; its outcome is used again and nothing is sent."""
+
+    outcome: CallOutcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Simulate:
+    """A dry run: nothing is sent, and the program gets a value of the result's type."""
+
+    result_type: str
+    reason: str
+
+
+Decision = Allow | Deny | Ask | Replay | Simulate
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """How a call ended."""
+
+    status: CallStatus
+    milliseconds: float
+    result_bytes: int = 0
+    """Size of the result as JSON."""
+    result: JsonValue = None
+    """The result as the program received it; None unless it succeeded."""
+    error: str | None = None
+    """The message that the program received; None if it succeeded."""
+
+
+def arguments_digest(arguments: dict[str, Any]) -> str:
+    """SHA-256 of the arguments as JSON with sorted keys and without white space, hexadecimal."""
+    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

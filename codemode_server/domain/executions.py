@@ -1,0 +1,63 @@
+"""An execution as a value: its status, and what is recorded of it and of its calls. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+
+
+class IsolationLevel(StrEnum):
+    """Where a program ran; stated in every result, trace and record."""
+
+    MICROVM = "microvm"
+    WASM = "wasm"
+
+
+class ExecutionStatus(StrEnum):
+    """The execution is …"""
+
+    QUEUED = "queued"  # waiting until fewer than `limits.programs` run
+    RUNNING = "running"
+    WAITING = "waiting"  # for a person's approval
+    SUCCEEDED = "succeeded"  # the program came to its end
+    FAILED = "failed"  # the program raised an exception, or is not valid Python
+    LIMITED = "limit_exceeded"  # ended by a limit
+    CANCELLED = "cancelled"  # ended by the host or the person
+    CRASHED = "sandbox_failed"  # the sandbox ended before the program did
+    INTERRUPTED = "interrupted"  # codemode-server was killed; a later run recorded that
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRecord:
+    """One execution as a store gives it back. Times are seconds since 1970."""
+
+    execution_id: ExecutionId
+    session: Session
+    level: IsolationLevel | None
+    """None if it never reached a sandbox."""
+    status: ExecutionStatus
+    started_at: float
+    code: str | None = None
+    """The program, or what the configuration lets a record keep of it."""
+    ended_at: float | None = None
+    error: str | None = None
+    calls: int | None = None
+    milliseconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call as a store gives it back. `outcome` is None while it runs, and where it will never be known."""
+
+    call: ToolCall
+    decision: Decision
+    started_at: float
+    outcome: CallOutcome | None = None

@@ -1,0 +1,76 @@
+"""Tools and the servers that offer them, as the upstreams declared them. No I/O."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from codemode_server.domain.ids import JsonSchema
+
+
+class Effect(StrEnum):
+    """What a tool says of itself in its annotations; a claim of the upstream, not a fact."""
+
+    READS = "reads"
+    WRITES = "writes"
+    DESTROYS = "destroys"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool as its upstream declared it."""
+
+    name: str
+    """The upstream's own word for it; the only name that is ever sent to it."""
+    description: str = ""
+    title: str | None = None
+    input_schema: JsonSchema = field(default_factory=dict)
+    output_schema: JsonSchema | None = None
+    effect: Effect = Effect.UNKNOWN
+    needs: str = ""
+    """What a client must support for it and codemode-server does not, for instance `elicitation`; calls are refused."""
+
+    @property
+    def refusal(self) -> str:
+        """Why every call is refused; empty for nearly all tools."""
+        reason = f"can't be called: it needs {self.needs}, which codemode-server does not support yet"
+        return reason if self.needs else ""
+
+
+def definition_text(tool: ToolDefinition) -> str:
+    """A tool as plain MCP shows it to a model: name, description and input schema as JSON without spaces."""
+    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+class UpstreamState(StrEnum):
+    """An upstream is …"""
+
+    DISABLED = "disabled"  # `enabled: false` in the configuration
+    WAITING = "waiting"  # not tried yet
+    CONNECTING = "connecting"  # process or connection being opened, tools being listed
+    READY = "ready"  # connected; calls go through
+    FAILED = "failed"  # not connected; tried again after a pause
+    INVALID = "invalid"  # its entry in the configuration can't be used; nothing of it is started
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamListing:
+    """What the catalog is built from: one upstream and the tools it offers, live or from the last run's cache."""
+
+    name: str
+    """The key in `upstream.yaml`."""
+    state: UpstreamState
+    tools: tuple[ToolDefinition, ...] = ()
+    description: str = ""
+    """From `upstream.yaml`, else the sentence in which the server says what it is for."""
+    protocol: str | None = None
+    """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
+    error: str | None = None
+    """Why it is not ready, or None."""
+    problems: tuple[str, ...] = ()
+    """Tools that were left out of the listing because they break the protocol, a line each."""
+    last_tools: tuple[str, ...] = ()
+    """For a disabled server: the names of the tools that it had when it was last used."""

@@ -1,0 +1,229 @@
+"""What programs gave back, whole, for later programs of the same session: bounded private files, gone with the product.
+
+An item has an owner, its session, and nobody else is ever told that it is there. Of sessions that end with their one
+request (see `front.sessions`) whoever names an item's exact name has it, since an execution's id can't be guessed; a
+list they never get.
+
+Files are in a folder of this run (see `own_folder`); one that a run which was killed has left is removed. Past its
+bounds the oldest item goes first.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
+from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.sandbox.contract import Reply
+
+_MAX_ITEMS = 1_000
+"""Limit for all sessions together: even a small item costs something."""
+_PASSING_SECONDS = 3_600.0
+"""An item of a session that has ended can only be read by whoever was told its name; it need not be there for ever."""
+_MAX_NAMES = 5
+"""In an error about another name."""
+LARGE_BYTES = 256 * 1024
+"""More than this is better written and read in a thread."""
+Kind = Literal["json", "text", "file"]
+
+
+class NotStored(CodemodeError):
+    """Raised when something can't be kept; the message says why."""
+
+    code = "not_kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that is kept."""
+
+    name: str
+    """`x7f3a9c21b04` for the value of that execution; what belongs to it has a part more: `…/stdout`, `…/1`."""
+    kind: Kind
+    size: int
+    mime_type: str = "application/json"
+    title: str | None = None
+    """A file's own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    item: Item
+    session: Session
+    path: Path
+    made_at: float
+
+
+@dataclass(slots=True)
+class ArtifactStore:
+    """The items of one product. May be used from several threads at once."""
+
+    folder: Path
+    """Where the folders of all runs are."""
+    session_bytes: Callable[[], int]
+    """What one session may keep."""
+    all_bytes: Callable[[], int]
+    clock: Callable[[], float] = time.monotonic
+    _stored: dict[str, _Stored] = field(default_factory=dict)
+    _own: OwnFolder | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self, session: Session, item: Item, data: bytes) -> Item:
+        """Keep `data` under the item's name; the oldest make room for it.
+
+        Raises:
+            NotStored: it is too large, or can't be written.
+        """
+        most = min(self.session_bytes(), self.all_bytes())
+        if most == 0:
+            raise NotStored("nothing is kept (limits.kept_mb is 0)")
+        if len(data) > most:
+            raise NotStored(f"{len(data):,} bytes are more than is kept (limits.kept_mb, state.kept_mb)")
+        with self._guard:
+            self._make_room(session, len(data))
+            try:
+                path = self._write(data)
+            except OSError as error:
+                raise NotStored(f"it could not be written: {error.strerror or error}") from error
+            except NotPrivate as error:
+                raise NotStored(f"it could not be written: {error}") from error
+            if item.name in self._stored:
+                self._forget(item.name)
+            self._stored[item.name] = _Stored(item, session, path, self.clock())
+        return item
+
+    def item(self, session: Session, name: str) -> Item:
+        """The item of that name.
+
+        Raises:
+            MetaToolError: this session has none.
+        """
+        with self._guard:
+            return self._find(session, name).item
+
+    def read(self, session: Session, name: str) -> tuple[Item, bytes]:
+        """The item of that name and its content.
+
+        Raises:
+            MetaToolError: this session has none.
+        """
+        with self._guard:
+            found = self._find(session, name)
+            try:
+                return found.item, found.path.read_bytes()
+            except OSError as error:
+                raise MetaToolError(f"what was kept as {name!r} can't be read: {error.strerror or error}") from error
+
+    def items(self, session: Session) -> list[Item]:
+        """All that a session has, oldest first; nothing for one that ends with its request."""
+        with self._guard:
+            return self._items(session)
+
+    def last_value(self, session: Session) -> str:
+        """The name of the last value that a program of the session gave back; empty if none is kept."""
+        return next((item.name for item in reversed(self.items(session)) if "/" not in item.name), "")
+
+    def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
+        """Remove what runs that were killed have left, and leave the rest once `is_ending`; gives how many are gone."""
+        count = 0
+        if self.folder.is_symlink():
+            return count
+        for folder in abandoned(self.folder):
+            count += folder.remove(is_ending)
+            if is_ending():
+                break
+        return count
+
+    def close(self) -> None:
+        """Remove everything; nothing can be kept any more."""
+        with self._guard:
+            self._stored.clear()
+            if self._own is not None:
+                self._own.remove()
+            self._own = None
+
+    def _find(self, session: Session, name: str) -> _Stored:
+        self._drop_old()
+        found = self._stored.get(name)
+        if found is None or not _may_read(session, found.session):
+            raise MetaToolError(f"no result {name[:100]!r} in this session (any more){self._there_are(session)}")
+        return found
+
+    def _items(self, session: Session) -> list[Item]:
+        if session.is_ephemeral:
+            return []
+        return [it.item for it in self._stored.values() if it.session.session_id == session.session_id]
+
+    def _there_are(self, session: Session) -> str:
+        """The names of the session's last items, for an error; empty where it has none."""
+        names = [repr(item.name) for item in self._items(session)[-_MAX_NAMES:]]
+        return f"; the last: {', '.join(names)}" if names else ""
+
+    def _make_room(self, session: Session, size: int) -> None:
+        self._drop_old()
+        own = [it for it in self._stored.values() if it.session.session_id == session.session_id]
+        self._drop_until(own, self.session_bytes() - size, _MAX_ITEMS)
+        self._drop_until(list(self._stored.values()), self.all_bytes() - size, _MAX_ITEMS - 1)
+
+    def _drop_until(self, oldest_first: list[_Stored], most_bytes: int, most_items: int) -> None:
+        total, count = sum(it.item.size for it in oldest_first), len(oldest_first)
+        for it in oldest_first:
+            if total <= most_bytes and count <= most_items:
+                return
+            self._forget(it.item.name)
+            total, count = total - it.item.size, count - 1
+
+    def _drop_old(self) -> None:
+        until = self.clock() - _PASSING_SECONDS
+        for it in [it for it in self._stored.values() if it.session.is_ephemeral and it.made_at < until]:
+            self._forget(it.item.name)
+
+    def _forget(self, name: str) -> None:
+        path = self._stored.pop(name).path
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    def _write(self, data: bytes) -> Path:
+        path = self._own_folder().path / secrets.token_hex(8)
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _own_folder(self) -> OwnFolder:
+        if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
+            if self._own is not None:
+                self._own.release()
+            state_folder = private_folder(self.folder.parent, "state.dir in upstream.yaml", is_readable=True)
+            private_subfolder(state_folder, self.folder.name)
+            self._own = OwnFolder.make(self.folder)
+        return self._own
+
+
+def artifact_reply(item: Item, data: bytes) -> Reply:
+    """What a program gets of an item."""
+    if item.kind == "json":
+        return Reply(json.loads(data))
+    if item.kind == "text":
+        return Reply(data.decode())
+    fields = {"mime_type": item.mime_type, "name": item.title, "uri": None}
+    return Reply([{"type": "file", "data": base64.b64encode(data).decode(), **fields}], "blocks")
+
+
+def _may_read(reader: Session, owner: Session) -> bool:
+    return reader.session_id == owner.session_id or (reader.is_ephemeral and owner.is_ephemeral)

@@ -1,0 +1,177 @@
+"""What a program shows to the model beside its value: images, sounds and files, checked, and within a budget.
+
+A program says what its bytes are; believed is what they begin with. An image or sound that is none is a file, and text
+is cleaned and redacted as everything else. Of all other bytes only a secret that stands in them as it is can be found.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio.to_thread
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
+from codemode_server.off_loop import run_sized
+from codemode_server.redaction import Redactor
+from codemode_server.settings import LimitSettings
+from codemode_server.tokens import estimate_tokens
+
+_MAX_FILES = 64
+"""That one program shows, those included that are only kept."""
+_MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
+_TEXTS = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
+_UNNAMED = ("application/octet-stream", "binary/octet-stream")
+_Kind = Literal["image", "audio", "text", "blob"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """One thing that was shown."""
+
+    number: int
+    kind: _Kind
+    mime_type: str
+    data: bytes
+    """Empty where it is past the budget."""
+    size: int
+    name: str | None
+    is_within_budget: bool
+    kept_as: str | None
+    """The name of what is kept of it, or None."""
+
+
+class Showing:
+    """What one execution shows. `files` is the result."""
+
+    def __init__(
+        self,
+        execution_id: ExecutionId,
+        session: Session,
+        files: list[ShownFile],
+        *,
+        limits: LimitSettings,
+        kept: ArtifactStore,
+        redactor: Redactor,
+    ) -> None:
+        self._execution_id = execution_id
+        self._session = session
+        self._files = files
+        self._limits = limits
+        self._kept = kept
+        self._redactor = redactor
+        self._bytes = 0
+        self._tokens = 0
+        self._count = 0
+
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        """Take one in; what became of it, for the program.
+
+        Raises:
+            MetaToolError: there are too many, or it is past the budget and can't be kept.
+        """
+        if len(self._files) >= _MAX_FILES:
+            raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
+        title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
+        kind, checked_type, data = await run_sized(len(data) >= LARGE_BYTES, self._taken_in, data, mime_type, title)
+        number = len(self._files) + 1
+        is_within = self._fits(data, kind)
+        kept_as, why = f"{self._execution_id}/{number}", ""
+        try:
+            await _kept(self._kept, self._session, Item(kept_as, "file", len(data), checked_type, title), data)
+        except NotStored as error:
+            kept_as, why = "", str(error)
+        if not is_within and not kept_as:
+            raise MetaToolError(
+                f"show(): {len(data):,} bytes are past the budget (limits.shown_files, limits.shown_bytes, "
+                f"limits.output_tokens) and could not be kept for later: {why}; save it in /workspace"
+            )
+        self._files.append(
+            ShownFile(
+                number, kind, checked_type, data if is_within else b"", len(data), title, is_within, kept_as or None
+            )
+        )
+        return "shown" if is_within else f"past the budget, kept as {kept_as}"
+
+    def _taken_in(self, data: bytes, mime_type: str | None, title: str | None) -> tuple[_Kind, str, bytes]:
+        kind, checked_type = checked(data, mime_type, title)
+        return kind, checked_type, self._redacted(data, kind)
+
+    def _redacted(self, data: bytes, kind: str) -> bytes:
+        if kind == "text":
+            return self._redactor.visible(data.decode()).encode()
+        return self._redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _fits(self, data: bytes, kind: str) -> bool:
+        """Whether there is room for it in the answer; if so, it is taken."""
+        size = len(data) if kind == "text" else 4 * -(-len(data) // 3)
+        tokens = estimate_tokens(data.decode()) if kind == "text" else 0
+        if (
+            self._count >= self._limits.shown_files
+            or self._bytes + size > self._limits.shown_bytes
+            or self._tokens + tokens > self._limits.output_tokens
+        ):
+            return False
+        self._count, self._bytes, self._tokens = self._count + 1, self._bytes + size, self._tokens + tokens
+        return True
+
+
+async def _kept(kept: ArtifactStore, session: Session, item: Item, data: bytes) -> None:
+    if len(data) < LARGE_BYTES:
+        kept.keep(session, item, data)
+    else:
+        await anyio.to_thread.run_sync(kept.keep, session, item, data)
+
+
+def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:
+    """What bytes are, and their MIME type: as they begin, else as they are said to be."""
+    claim = (claimed or "").partition(";")[0].strip().lower()
+    if not _MIME_TYPE.fullmatch(claim) or claim in _UNNAMED:
+        claim = mimetypes.guess_type(name or "")[0] or ""
+    found = image_type(data)
+    if found is not None:
+        return "image", found
+    found = audio_type(data)
+    if found is not None and (not claim or claim.startswith(("audio/", "video/"))):
+        return "audio", found
+    is_text = _is_text(data)
+    if claim.startswith(("image/", "audio/")) and not (is_text and claim.endswith("+xml")):
+        claim = ""  # it is none, whatever it says
+    if is_text and (not claim or claim.startswith("text/") or claim in _TEXTS or claim.endswith(("+xml", "+json"))):
+        return "text", claim or "text/plain"
+    return "blob", claim or "application/octet-stream"
+
+
+def image_type(data: bytes) -> str | None:
+    """The MIME type of an image of a kind that models see."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def audio_type(data: bytes) -> str | None:
+    """The MIME type of a sound."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data.startswith(b"ID3") or (len(data) > 2 and data[0] == 0xFF and data[1] & 0xE6 in (0xE2, 0xE4, 0xE6)):
+        return "audio/mpeg"
+    if data.startswith((b"OggS", b"fLaC")):
+        return "audio/ogg" if data.startswith(b"OggS") else "audio/flac"
+    return "audio/mp4" if data[4:8] == b"ftyp" and data[8:11] in (b"M4A", b"mp4", b"iso") else None
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data

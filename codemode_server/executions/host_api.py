@@ -1,0 +1,106 @@
+"""What one program can reach of the host: calls through the gateway, sources on import, search,
+what it shows and what was kept. The `HostApi` of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio.to_thread
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.errors import ExecutionError, LedgerUnavailable, UnknownTool
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import ArtifactStore, artifact_reply
+from codemode_server.executions.attachments import Showing
+from codemode_server.executions.skills import Skills
+from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.sandbox.contract import Reply
+
+Search = Callable[[str, str, str | None, int, str | None], Awaitable[list[Any]]]
+"""query, detail level, server, limit, effect → what `search_tools` gives as structured content."""
+
+
+class ProgramHostApi:
+    """Bound to its `Caller`, so nothing that a program sends can make it anybody else."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        *,
+        gateway: Gateway,
+        listed: Callable[[], Awaitable[None]],
+        catalog: Callable[[], Catalog],
+        skills: Skills,
+        search: Search,
+        showing: Showing,
+        kept: ArtifactStore,
+        session: Session,
+    ) -> None:
+        self._caller = caller
+        self._gateway = gateway
+        self._listed = listed
+        self._catalog = catalog
+        self._skills = skills
+        self._search = search
+        self._showing = showing
+        self._kept = kept
+        self._session = session
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        with _ending_without_record():
+            return await self._gateway.call(self._caller, server, tool, arguments, raw=raw)
+
+    async def read(self, server: str, uri: str) -> Reply:
+        with _ending_without_record():
+            return await self._gateway.read(self._caller, server, uri)
+
+    async def load(self, module: str) -> dict[str, Any]:
+        await self._listed()
+        match module.split("."):
+            case ["servers"]:
+                servers = self._catalog().servers
+                return _package([server.name for server in servers], "The upstream servers.")
+            case ["servers", server_name]:
+                server = self._catalog().server(server_name)
+                return _package([tool.name for tool in server.tools], server.description)
+            case ["servers", server_name, tool_name]:
+                return _module(self._catalog().tool(server_name, tool_name).stub.source)
+            case ["skills"]:
+                return _package(self._skills.names(), "Saved programs.")
+            case ["skills", skill_name]:
+                return _module(self._skills.source(skill_name))
+            case _:
+                raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
+
+    async def search(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
+        await self._listed()
+        return await self._search(query, detail_level, server, limit, effect)
+
+    async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
+        return await self._showing.show(data, mime_type, name)
+
+    async def kept(self, name: str | None) -> Reply:
+        if name is None:
+            return Reply([item.name for item in self._kept.items(self._session)])
+        item, data = await anyio.to_thread.run_sync(self._kept.read, self._session, name)
+        return artifact_reply(item, data)
+
+
+@contextmanager
+def _ending_without_record() -> Iterator[None]:
+    try:
+        yield
+    except LedgerUnavailable as error:
+        raise ExecutionError(f"the program was ended, since calls can no longer be recorded: {error}") from error
+
+
+def _package(names: list[str], doc: str) -> dict[str, Any]:
+    return {"kind": "package", "names": names, "doc": doc}
+
+
+def _module(source: str) -> dict[str, Any]:
+    return {"kind": "module", "source": source}

@@ -1,0 +1,295 @@
+"""The type checker: `ty` as a language server, a process of its own that is kept warm, fed one text at a time.
+
+What it reads is hostile, so it gets nothing but the text: an empty folder, no environment, no site-packages, bounds on
+memory, processor time and files, and a second for its answer. It starts with the first text, ends when idle, and is
+replaced when it grows, fails or has read many. Nothing of one text is there for the next.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from codemode_server import temporary
+from codemode_server.processes.child_process import start_process
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 1.0
+"""For one text; then the program runs without this part of the check."""
+_STARTING = 3
+"""Times as long with the start of a process."""
+IDLE_SECONDS = 300.0
+MAX_TEXTS = 1_000
+"""Read by one process."""
+MAX_RESIDENT_BYTES = 256 * 2**20
+_MAX_TEXT_BYTES = 512 * 1024
+_MAX_ANSWER_BYTES = 4 * 2**20
+_MAX_LINE_BYTES = 4096
+_MAX_DIAGNOSTICS = 500
+_BOUNDS = 'ulimit -c 0; ulimit -f 0; ulimit -t 60; ulimit -v 2097152 2>/dev/null; exec "$0" server'
+_CONFIGURATION = """[environment]
+python = "./python"
+python-version = "3.14"
+python-platform = "linux"
+root = ["./source"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that the type checker says. Lines count from 1, columns from 0, in bytes of UTF-8."""
+
+    code: str
+    message: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
+class TypeChecker:
+    """One process at most; texts wait for each other."""
+
+    def __init__(self, executable: Path | None = None, *, seconds: float = SECONDS) -> None:
+        self._executable = executable or find_executable()
+        self._seconds = seconds
+        self._turn = anyio.Lock()
+        self._server: _Server | None = None
+        self._used = anyio.Event()
+        if self._executable is None:
+            logger.warning("the type checker `ty` is not installed; programs are checked without it")
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the checker that is running now."""
+        return self._server.pid if self._server else None
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of that process; 0 for none, or where that can't be told."""
+        return self._server.resident_bytes if self._server else 0
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self._end()
+
+    async def tend(self) -> None:
+        """End the process whenever nobody needed it for long; in a task of its own."""
+        while True:
+            await self._used.wait()
+            self._used = anyio.Event()
+            with anyio.move_on_after(IDLE_SECONDS):
+                await self._used.wait()
+                continue
+            async with self._turn:
+                await self._end()
+
+    async def diagnostics(self, text: str) -> list[Diagnostic] | None:
+        """What is wrong with a Python text, or None if that could not be told."""
+        if self._executable is None or len(text) > _MAX_TEXT_BYTES:
+            return None
+        self._used.set()
+        seconds = self._seconds if self._server else self._seconds * _STARTING
+        with anyio.move_on_after(seconds) as patience:
+            async with self._turn:
+                return await self._asked(text, self._executable)
+        if patience.cancelled_caught:
+            logger.warning("the type checker did not answer within %g s; a program runs without it", seconds)
+        return None
+
+    async def _asked(self, text: str, executable: Path) -> list[Diagnostic] | None:
+        found = None
+        try:
+            if self._server is None:
+                self._server = await _Server.start(executable)
+            found = await self._server.check(text)
+        except (_Broken, OSError) as error:
+            logger.warning("the type checker failed (%s); a program runs without it", error)
+        finally:
+            # Also when cancelled: its answer would be taken for the next one's.
+            if found is None or self._server is None or self._server.is_used_up:
+                await self._end()
+        return found
+
+    async def _end(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.kill()
+
+
+def find_executable() -> Path | None:
+    """The `ty` that is installed beside us; never another one from PATH."""
+    try:
+        from ty import find_ty_bin
+
+        return Path(find_ty_bin())
+    except (ImportError, OSError):
+        beside = Path(sys.executable).parent / "ty"
+        return beside if beside.is_file() else None
+
+
+class _Broken(Exception):
+    """Raised when the process ended, or said what no language server says."""
+
+
+class _Server:
+    """One process."""
+
+    def __init__(self, process: Process, send: ByteSendStream, receive: ByteReceiveStream, folder: Path) -> None:
+        self._process = process
+        self._send_stream = send
+        self._received = BufferedByteReceiveStream(receive)
+        self._folder = folder
+        self._requests = 0
+        self._texts = 0
+
+    @classmethod
+    async def start(cls, executable: Path) -> _Server:
+        folder = _make_folder()
+        try:
+            process = await start_process(
+                ["/bin/sh", "-c", _BOUNDS, str(executable)],
+                env={"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TY_MAX_PARALLELISM": "1", "TY_LOG": "off"},
+                cwd=folder,
+                stderr=DEVNULL,  # it may quote the text
+            )
+        except BaseException:
+            temporary.remove(folder)
+            raise
+        if process.stdin is None or process.stdout is None:
+            raise _Broken("it has no pipes")
+        server = cls(process, process.stdin, process.stdout, folder)
+        try:
+            await server._introduce()
+        except BaseException:
+            await server.kill()
+            raise
+        return server
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_used_up(self) -> bool:
+        return self._texts >= MAX_TEXTS or self.resident_bytes > MAX_RESIDENT_BYTES
+
+    @property
+    def resident_bytes(self) -> int:
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except (OSError, ValueError, IndexError):  # no such thing here: then the number of texts is the bound
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    async def check(self, text: str) -> list[Diagnostic]:
+        self._texts += 1
+        # Open, and never written. Always the same: each name that it has once known it keeps something of.
+        address = (self._folder / "source" / "program.py").as_uri()
+        document = {"uri": address, "languageId": "python", "version": 1, "text": text}
+        await self._notify("textDocument/didOpen", {"textDocument": document})
+        answer = await self._request("textDocument/diagnostic", {"textDocument": {"uri": address}})
+        await self._notify("textDocument/didClose", {"textDocument": {"uri": address}})
+        try:
+            # What has no code is a hint for an editor: to show a name as unused.
+            return [_diagnostic(item) for item in answer["items"][:_MAX_DIAGNOSTICS] if item.get("code")]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _Broken(f"its answer has another form: {error!r}") from error
+
+    async def kill(self) -> None:
+        """End it now, and take away what it had."""
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.aclose()
+            temporary.remove(self._folder)
+
+    async def _introduce(self) -> None:
+        address = self._folder.as_uri()
+        answer = await self._request(
+            "initialize",
+            {
+                "processId": None,
+                "rootUri": address,
+                "workspaceFolders": [{"uri": address, "name": "check"}],
+                "capabilities": {
+                    "textDocument": {"diagnostic": {"dynamicRegistration": False}},
+                    "general": {"positionEncodings": ["utf-8"]},
+                },
+            },
+        )
+        if not isinstance(answer, dict) or answer.get("capabilities", {}).get("positionEncoding") != "utf-8":
+            raise _Broken("it does not count columns in UTF-8")
+        await self._notify("initialized", {})
+
+    async def _request(self, method: str, parameters: dict[str, Any]) -> Any:
+        self._requests += 1
+        await self._send({"id": self._requests, "method": method, "params": parameters})
+        while True:
+            message = await self._receive()
+            if "method" in message:
+                if "id" in message:
+                    await self._send({"id": message["id"], "result": None})
+            elif message.get("id") == self._requests:
+                if "result" not in message:
+                    raise _Broken("it refused a request")
+                return message["result"]
+
+    async def _notify(self, method: str, parameters: dict[str, Any]) -> None:
+        await self._send({"method": method, "params": parameters})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        content = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        try:
+            await self._send_stream.send(b"Content-Length: %d\r\n\r\n" % len(content) + content)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            raise _Broken("it has ended") from error
+
+    async def _receive(self) -> dict[str, Any]:
+        try:
+            size = -1
+            while header := await self._received.receive_until(b"\r\n", _MAX_LINE_BYTES):
+                name, _, value = header.decode("latin-1").partition(":")
+                if name.lower() == "content-length":
+                    size = int(value)
+            if not 0 <= size <= _MAX_ANSWER_BYTES:
+                raise _Broken("its answer has no size, or too much of it")
+            message = json.loads(await self._received.receive_exactly(size))
+        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            raise _Broken("it has ended") from error
+        except (anyio.DelimiterNotFound, ValueError, RecursionError) as error:
+            raise _Broken("what it says is no message") from error
+        if not isinstance(message, dict):
+            raise _Broken("what it says is no message")
+        return message
+
+
+def _make_folder() -> Path:
+    """A folder of its own, which looks like a project without any file or package."""
+    folder = temporary.make("check").resolve()
+    (folder / "source").mkdir()
+    # An environment with nothing in it: else it reads the one that it is installed in.
+    (folder / "python" / "lib" / "python3.14" / "site-packages").mkdir(parents=True)
+    (folder / "python" / "pyvenv.cfg").write_text("home = /\nversion = 3.14.0\n")
+    (folder / "ty.toml").write_text(_CONFIGURATION)
+    return folder
+
+
+def _diagnostic(item: dict[str, Any]) -> Diagnostic:
+    start, end = item["range"]["start"], item["range"]["end"]
+    return Diagnostic(
+        str(item.get("code") or ""),
+        str(item["message"])[:2_000],
+        (int(start["line"]) + 1, int(start["character"])),
+        (int(end["line"]) + 1, int(end["character"])),
+    )

@@ -1,0 +1,287 @@
+"""Our own part of the check: what is exact, needs no process, and costs a millisecond.
+
+Sure is what fails whenever its line runs: no such server, tool or name, a call that the guest or the gateway refuses,
+a coroutine that nobody awaits. What may fail and be caught, or never run, is told as a warning.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.domain.errors import InvalidArguments, ToolNotCallable, UnknownTool
+from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of, usage
+from codemode_server.executions.preflight.exception_flow import Fates
+from codemode_server.executions.preflight.imports import failing_imports
+from codemode_server.executions.preflight.loops import misread_results
+from codemode_server.executions.preflight.name_checks import Caller, Form, Names, ToolModule
+from codemode_server.executions.preflight.reading import Reading, line_of
+from codemode_server.gateway.arguments import check_arguments, known_problems
+from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
+from codemode_server.sandbox.guest.similar_names import similar_name
+
+_MAX_SCHEMA_SECONDS = 0.2
+"""For all calls of one program; schemas are the upstreams', and may be slow on purpose."""
+_MAX_FINDINGS = 50
+_MAX_LOOKED_AT = 300
+_GIVEN = frozenset(dir(builtins)) | {
+    *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__", "__builtins__"),
+    *("__annotations__", "__qualname__", "__module__", "__class__", "__dict__", "__path__", "__cached__"),
+    *("__firstlineno__", "__static_attributes__", "__classdict__", "__conditional_annotations__", "__type_params__"),
+}
+"""Names that every program has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong at a line."""
+
+    line: int
+    message: str
+    is_sure: bool
+    doubted_key: ResultKey | None = None
+    """Set where all that is wrong is a key that no result is known to have; a result of the run may have it."""
+
+
+class Findings:
+    """Our own part for one program; `calls` are kept for the type checker's part."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        catalog: Catalog,
+        importable: frozenset[str] | None = None,
+        last_result: str = "",
+        why_no_skill: Callable[[str], str] = lambda _name: "",
+    ) -> None:
+        self.reading = reading
+        self._importable = importable
+        self._last_result = last_result
+        self._why_no_skill = why_no_skill
+        self.names = Names(reading, catalog)
+        self.fates = Fates(reading)
+        self._catalog = catalog
+        self._schema_seconds = _MAX_SCHEMA_SECONDS
+        self.calls = [
+            bind(target, node)
+            for node in reading.nodes
+            if isinstance(node, ast.Call) and isinstance(target := self.names.target(node.func), Tool)
+        ]
+
+    def all(self) -> list[Finding]:
+        """What is wrong, in the order of the lines."""
+        found: dict[tuple[int, str], Finding] = {}
+        for finding in islice(self._each(), _MAX_LOOKED_AT):
+            known = found.setdefault((finding.line, finding.message), finding)
+            if finding.is_sure and not known.is_sure:
+                found[finding.line, finding.message] = finding
+            if len(found) >= _MAX_FINDINGS:
+                break
+        return sorted(found.values(), key=lambda finding: finding.line)
+
+    def finding(
+        self, node: ast.AST, message: str, raises: str, *, is_sure: bool = True, is_awaited_elsewhere: bool = False
+    ) -> Finding:
+        """Sure if the failure, an exception named `raises`, would end the program."""
+        is_sure = (
+            is_sure
+            and not self.names.is_dynamic
+            and self.fates.ends_the_program(node, raises, is_awaited_elsewhere=is_awaited_elsewhere)
+        )
+        return Finding(line_of(node), message, is_sure)
+
+    def _each(self) -> Iterator[Finding]:
+        servers = [server.name for server in self._catalog.servers]
+        for found in failing_imports(self.reading, self.fates, self._importable, servers, self._why_no_skill):
+            yield self.finding(found.node, found.message, found.raises, is_sure=found.is_reached)
+        for unknown in self.names.unknown:
+            is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
+            yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)
+        for call in self.calls:
+            if call.tool.refusal:
+                elsewhere = self._is_awaited_elsewhere(call)
+                yield self.finding(call.call, call.tool.refusal, "ToolError", is_awaited_elsewhere=elsewhere)
+            elif call.problem:
+                yield self.finding(call.call, self._problem_of(call), "TypeError")
+            else:
+                yield from self._refused_by_schema(call)
+        for node in self.reading.nodes:
+            if isinstance(node, ast.Call):
+                yield from self._called_in_another_form(node)
+                yield from self._called_by_text(node)
+        for node, message in misread_results(self.reading, self.names, self.calls):
+            yield self.finding(node, message, "TypeError", is_sure=False)
+        if self.names.imports_tools:
+            yield from self._forgotten_awaits()
+        yield from self._undefined_names()
+
+    def _problem_of(self, call: Bound) -> str:
+        """`random.random()` with a tool `random` is a call of the tool; what was meant is the module."""
+        function = call.call.func
+        is_member = isinstance(function, ast.Attribute) and isinstance(self.names.target(function.value), Tool)
+        return (is_member and tool_for_module(call.tool.server, call.tool.name)) or call.problem
+
+    def _called_in_another_form(self, node: ast.Call) -> Iterator[Finding]:
+        target = self.names.target(node.func)
+        if isinstance(target, ToolModule):
+            message = f"the function is {target.tool.name}; write: {target.tool.import_line}"
+            yield self.finding(node, message, "TypeError")
+        elif isinstance(target, Form) and target.tool.refusal:
+            # `map` collects the errors of its calls and does not raise them.
+            yield self.finding(node, target.tool.refusal, "ToolError", is_sure=target.name != "map")
+        elif isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
+            yield self.finding(node, problem, "TypeError")
+
+    def _refused_by_schema(self, call: Bound) -> Iterator[Finding]:
+        constants = call.constants
+        if not constants or self._schema_seconds <= 0:
+            return
+        started = time.monotonic()
+        is_all = call.is_whole and len(constants) == len(call.given)
+        problems = known_problems(call.tool, constants, is_all=is_all)
+        self._schema_seconds -= time.monotonic() - started
+        if problems:
+            message = f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}"
+            yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
+
+    def _is_awaited_elsewhere(self, call: Bound) -> bool:
+        """Whether a failure of the call itself may come to light at another place: in async code, unless awaited."""
+        return not isinstance(self.reading.parents.get(call.call), ast.Await) and self.is_async(call.call)
+
+    def is_async(self, node: ast.AST) -> bool:
+        """Whether a call here may give something to await."""
+        functions = self.reading.functions(node)
+        return not isinstance(functions[0], ast.FunctionDef) if functions else self._awaits_at_top
+
+    def is_in_lambda(self, node: ast.AST) -> bool:
+        return any(isinstance(function, ast.Lambda) for function in self.reading.functions(node)[:1])
+
+    @cached_property
+    def _awaits_at_top(self) -> bool:
+        kinds = (ast.Await, ast.AsyncFor, ast.AsyncWith)
+        return any(isinstance(node, kinds) and not self.reading.functions(node) for node in self.reading.nodes)
+
+    def _called_by_text(self, node: ast.Call) -> Iterator[Finding]:
+        """`codemode.call("github", "create_issue", {…})`, `client.call_mcp_tool("mcp__github__create_issue", {…})`."""
+        target = self.names.target(node.func)
+        if not isinstance(target, Caller) or any(isinstance(argument, ast.Starred) for argument in node.args):
+            return
+        texts = [constant_of(argument) for argument in node.args[: 2 if target.name == "call" else 1]]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return
+        if target.name == "call_mcp_tool":
+            server, _, tool = texts[0].removeprefix("mcp__").partition("__")
+        elif len(texts) == 2:
+            server, tool = texts
+        else:
+            return
+        arguments = _arguments_of(node, len(texts))
+        problem = ""
+        started = time.monotonic()
+        try:
+            found = self._catalog.tool(server, tool)
+            if arguments is not None and self._schema_seconds > 0:
+                check_arguments(found, arguments)
+        except (UnknownTool, ToolNotCallable, InvalidArguments) as error:
+            problem = str(error) if tool else ""
+        self._schema_seconds -= time.monotonic() - started
+        if problem:
+            yield self.finding(node, problem, "ToolError", is_awaited_elsewhere=self.is_async(node))
+
+    # What a program forgets ------------------------------------------------------------------------------------------
+
+    def _forgotten_awaits(self) -> Iterator[Finding]:
+        """Statements that make a coroutine of the program's own and drop it: nothing of it ever runs."""
+        own = {
+            node.name
+            for node in self.reading.nodes
+            if isinstance(node, ast.AsyncFunctionDef) and not node.decorator_list and not _yields(node)
+        }
+        for node in self.reading.nodes:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in own:
+                continue
+            if len(self.names.bound[node.func.id]) != 1:
+                continue
+            parent = self.reading.parents[node]
+            name = node.func.id
+            if isinstance(parent, ast.Expr) and parent is not self.reading.last:
+                message = f"{name}() is async and nobody awaits it, so nothing of it runs; write: await {name}(…)"
+                yield self.finding(node, message, "RuntimeWarning")
+            elif _uses_value(parent, node):
+                message = f"{name}() is async, so this is a coroutine and not yet its value; write: (await {name}(…))"
+                yield self.finding(node, message, "TypeError")
+
+    def _undefined_names(self) -> Iterator[Finding]:
+        if self.names.star_of_others or self.names.is_dynamic:
+            return
+        annotations = {
+            inner for node in self.reading.nodes for annotation in _annotations(node) for inner in ast.walk(annotation)
+        }
+        told: set[str] = set()
+        for node in self.reading.nodes:
+            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node in annotations:
+                continue
+            if node.id in self.names.bound or node.id in _GIVEN or node.id in told:
+                continue
+            told.add(node.id)
+            hint = self._hint(node)
+            if hint or self.names.imports_tools:
+                yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")
+
+    def _hint(self, node: ast.Name) -> str:
+        name = node.id
+        tools = [tool for tool in self._catalog.tools() if tool.name == name]
+        if tools:
+            return f"; write: {' or '.join(tool.import_line for tool in tools[:3])}"
+        if any(server.name == name for server in self._catalog.servers):
+            return f"; write: from servers import {name}"
+        if not self.names.imports_tools:
+            return ""
+        is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
+        if wanted := import_of(name, is_module=is_module):
+            return f"; write: {wanted}"
+        meant = similar_name(name, [known for known in self.names.bound if known])
+        return f"; did you mean {meant!r}?" if meant else f"; {starts_fresh(self._last_result)}"
+
+
+def _arguments_of(node: ast.Call, texts: int) -> dict[str, Any] | None:
+    """The arguments of a call by text, None if they are not all written out."""
+    rest = node.args[texts:]
+    named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg != "type"}
+    given = rest[0] if rest else named.pop("arguments", None)
+    if named or len(rest) > 2:
+        return None
+    found = constant_of(given) if given is not None else {}
+    return found if isinstance(found, dict) else None
+
+
+def _yields(function: ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
+
+
+def _uses_value(parent: ast.AST, node: ast.AST) -> bool:
+    match parent:
+        case ast.Subscript(value=value):
+            return value is node
+        case ast.Attribute(attr=attr):
+            return attr not in ("send", "throw", "close") and not attr.startswith(("cr_", "__"))
+        case ast.For(iter=source) | ast.comprehension(iter=source, is_async=0):
+            return source is node
+        case ast.BinOp():
+            return True
+        case _:
+            return False
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    for name in ("annotation", "returns"):
+        if isinstance(found := getattr(node, name, None), ast.AST):
+            yield found

@@ -1,0 +1,235 @@
+"""Which names and attributes of a program are servers and tools, by its imports; what could be anything is nothing.
+
+A name counts only if all that binds it anywhere in the program are imports of the same thing: one that is assigned, a
+parameter, a loop's variable or deleted as well is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.executions.preflight.reading import Reading
+from codemode_server.sandbox.importable import TOOL_MODULES
+
+_DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
+_OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
+_MAX_UNKNOWN = 50
+"""More unknown names are not noted: each is compared with the names that there are, and the program may be hostile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """`servers`, or one server's package in it."""
+
+    server: Server | None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`codemode.call` or `client.call_mcp_tool`: a call by names given as text."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Another way to call a tool."""
+
+    tool: Tool
+    name: str
+    """`raw`, `pages` or `map`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolModule:
+    """A tool's module under a name that its function does not have: `servers.calc.hash`, with the function `hash_`."""
+
+    tool: Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """`codemode` or `client`."""
+
+    name: str
+
+
+Target = Package | Tool | ToolModule | Form | Caller | Module
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A server or tool that is named and does not exist."""
+
+    node: ast.AST
+    name: str
+    message: str
+    raises: str
+    is_sure: bool
+    """False while its server may yet list more tools."""
+
+
+class Names:
+    """The names of one program."""
+
+    def __init__(self, reading: Reading, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.unknown: list[Unknown] = []
+        self.star_of_others = False
+        """Whether it imports all names of a module that we don't know."""
+        self.bound: dict[str, list[Target | None]] = {}
+        self.imports_tools = False
+        for node in reading.nodes:
+            for name, target in self._bindings(node):
+                self.bound.setdefault(name, []).append(target)
+        used = {node.id for node in reading.nodes if isinstance(node, ast.Name)} | self.bound.keys()
+        self.is_dynamic = not _DYNAMIC.isdisjoint(used)
+        """Whether names may come and go in ways that are not to be seen."""
+        self._stored = {
+            node.attr
+            for node in reading.nodes
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        }
+        for node in reading.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._note_unknown_member(node)
+
+    def target(self, node: ast.expr) -> Target | None:
+        """What an expression certainly is."""
+        if isinstance(node, ast.Name):
+            targets = self.bound.get(node.id, [])
+            return targets[0] if targets and all(target == targets[0] for target in targets) else None
+        if isinstance(node, ast.Attribute) and node.attr not in self._stored:
+            return self._member(self.target(node.value), node.attr)
+        return None
+
+    def _member(self, owner: Target | None, name: str) -> Target | None:
+        match owner:
+            case Package(server=None):
+                return self._server(name)
+            case Package(server=Server() as server):
+                found = server.by_name.get(name)
+                return found if found is None or found.name == name else ToolModule(found)
+            case ToolModule(tool=found) if found.name == name:
+                return found
+            case Tool(name=own) if own == name:  # `import servers.github.create_issue as ci; ci.create_issue(…)`
+                return owner
+            case Tool() if name in ("raw", "pages", "map"):
+                return Form(owner, name)
+            case Module(name="codemode") if name == "call":
+                return Caller("call")
+            case Module(name="client") if name == "call_mcp_tool":
+                return Caller("call_mcp_tool")
+            case _:
+                return None
+
+    def _server(self, name: str) -> Package | None:
+        try:
+            return Package(self._catalog.server(name))
+        except UnknownTool:
+            return None
+
+    def _note_unknown_member(self, node: ast.Attribute) -> None:
+        owner = self.target(node.value)
+        if not isinstance(owner, Package) or node.attr.startswith("__") or node.attr in self._stored:
+            return
+        if owner.server is None:
+            if node.attr not in _OF_THE_ROOT:
+                self._note_unknown(node, [node.attr], "AttributeError")
+        else:
+            self._note_unknown(node, [owner.server.name, node.attr], "AttributeError")
+
+    def _note_unknown(self, node: ast.AST, path: list[str], raises: str) -> bool:
+        """Note it if there is no such server, or no such tool on it; says whether there is none."""
+        if len(self.unknown) >= _MAX_UNKNOWN:
+            known = self._catalog.by_name.get(path[0])
+            return known is None or (len(path) > 1 and path[1] not in known.by_name)
+        try:
+            server = self._catalog.server(path[0])
+        except UnknownTool as error:
+            self.unknown.append(Unknown(node, path[0], str(error), raises, is_sure=True))
+            return True
+        try:
+            if len(path) > 1:
+                server.tool(path[1])
+        except UnknownTool as error:
+            is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
+            message = "ToolError is there without an import" if path[1] == "ToolError" else str(error)
+            self.unknown.append(Unknown(node, path[1], message, raises, is_settled))
+            return True
+        return False
+
+    def _bindings(self, node: ast.AST) -> Iterator[tuple[str, Target | None]]:
+        """The names that a node binds, each with what it is bound to."""
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    yield self._of_import(alias)
+            case ast.ImportFrom():
+                yield from self._of_import_from(node)
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                yield node.id, None
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, None
+            case ast.arg():
+                yield node.arg, None
+            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if node.name:
+                yield node.name, None
+            case ast.MatchMapping() if node.rest:
+                yield node.rest, None
+            case _ if type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple"):  # newer than our oldest Python
+                yield str(getattr(node, "name", "")), None
+
+    def _of_import(self, alias: ast.alias) -> tuple[str, Target | None]:
+        root, *path = alias.name.split(".")
+        self.imports_tools |= root in TOOL_MODULES
+        if root in ("codemode", "client") and not path:
+            return alias.asname or root, Module(root)
+        if root != "servers":
+            return alias.asname or root, None
+        if path and self._note_unknown(alias, path, "ImportError"):
+            return alias.asname or root, None
+        found: Target | None = Package(None)
+        for name in path if alias.asname else ():
+            found = self._member(found, name)
+        return alias.asname or root, found
+
+    def _of_import_from(self, node: ast.ImportFrom) -> Iterator[tuple[str, Target | None]]:
+        root, *path = (node.module or "").split(".")
+        if node.level:
+            root = ""
+        self.imports_tools |= root in TOOL_MODULES
+        if root == "servers" and path and self._note_unknown(node, path, "ImportError"):
+            yield from ((alias.asname or alias.name, None) for alias in node.names)
+            return
+        for alias in node.names:
+            if alias.name == "*":
+                yield from self._of_star(root, path)
+            else:
+                yield alias.asname or alias.name, self._imported(root, path, alias)
+
+    def _imported(self, root: str, path: list[str], alias: ast.alias) -> Target | None:
+        if root in ("codemode", "client"):
+            return self._member(Module(root), alias.name)
+        if root != "servers" or alias.name.startswith("_"):
+            return None
+        owner: Target | None = Package(None)
+        for name in path:
+            owner = self._member(owner, name)
+        is_package = isinstance(owner, Package) and (path or alias.name not in _OF_THE_ROOT)
+        if is_package and self._note_unknown(alias, [*path, alias.name], "ImportError"):
+            return None
+        return self._member(owner, alias.name)
+
+    def _of_star(self, root: str, path: list[str]) -> Iterator[tuple[str, Target | None]]:
+        owner = self._server(path[0]) if root == "servers" and len(path) == 1 else None
+        if owner is None or owner.server is None:
+            self.star_of_others = True
+            return
+        for tool in owner.server.tools:
+            yield tool.name, tool

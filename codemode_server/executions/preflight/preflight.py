@@ -1,0 +1,224 @@
+"""Both parts of the check in turn, as the executor asks for it: what stops a program, and what is told beside its
+result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Set
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.off_loop import without_collector
+
+if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
+    from codemode_server.executions.preflight.checker import Diagnostic, TypeChecker
+    from codemode_server.executions.preflight.document import Document
+    from codemode_server.executions.preflight.findings import Finding, Findings
+    from codemode_server.executions.preflight.reading import Reading
+
+logger = logging.getLogger(__name__)
+
+Strictness = Literal["errors", "warnings", "none"]
+_Made = TypeVar("_Made")
+_MAX_TOLD = 5
+_MAX_LOOKED_AT = 100
+_LARGE = 2 * 1024
+"""Characters; a program of this size holds the event loop up for about 10 ms."""
+_MAX_BROKEN = 8 * 1024
+"""Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
+_PATIENCE_SECONDS = 2.0
+"""For the checks of other large programs; then a program runs unchecked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the check found."""
+
+    errors: tuple[Finding, ...] = ()
+    """Each would surely fail; the program must not run."""
+    warnings: tuple[Finding, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The errors as the model is told of them."""
+        return "\n".join(["not run:", *_lines(self.errors)])
+
+    @property
+    def doubted_keys(self) -> frozenset[ResultKey]:
+        """Keys that are reported because no result is known to have them."""
+        return frozenset(finding.doubted_key for finding in self.warnings if finding.doubted_key is not None)
+
+    def warning_lines(self, received: Set[ResultKey] = frozenset()) -> list[str]:
+        """The warnings as the model reads them, without those about keys that a result of the run had."""
+        return _lines(tuple(finding for finding in self.warnings if finding.doubted_key not in received))
+
+
+class Preflight:
+    """Checks programs against the catalog as of now."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Callable[[], Catalog],
+        listed: Callable[[], Awaitable[None]],
+        strictness: Callable[[], Strictness],
+        checker: TypeChecker | None = None,
+        why_no_skill: Callable[[str], str] = lambda _name: "",
+    ) -> None:
+        """`why_no_skill` says that there is no skill of a name; empty if there is one, or that is not known."""
+        self._catalog = catalog
+        self._listed = listed
+        self._strictness = strictness
+        self._checker = checker
+        self._why_no_skill = why_no_skill
+        self._tasks: TaskGroup | None = None
+        self._turn = anyio.Lock()
+        """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
+        tree the garbage collector."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Preflight]:
+        """Ends the type checker's process at the end."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            try:
+                yield self
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+                if self._checker is not None:
+                    await self._checker.aclose()
+
+    @property
+    def resident_bytes(self) -> int:
+        """What the type checker's process takes of memory now; 0 where there is none, or that can't be told."""
+        return self._checker.resident_bytes if self._checker is not None else 0
+
+    async def check(self, code: str, importable: frozenset[str] | None = None, last_result: str = "") -> Checked:
+        """Never raises for anything that the program or an upstream does.
+
+        `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
+        last result of the session that programs can read, empty if there is none.
+        """
+        strictness = self._strictness()
+        if strictness == "none":
+            return Checked()
+        try:
+            found = await self._findings(code, importable, last_result)
+        except Exception:  # a fault of ours is no reason not to run a program
+            logger.exception("a program could not be checked, and runs unchecked")
+            return Checked()
+        if strictness == "warnings":
+            return Checked((), tuple(found))
+        errors = tuple(finding for finding in found if finding.is_sure)
+        return Checked(errors, tuple(finding for finding in found if not finding.is_sure))
+
+    async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
+        if "servers" in code or "codemode" in code or "client" in code:
+            await self._listed()
+        if len(code) <= _LARGE:
+            return await self._found(code, importable, last_result)
+        with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
+            await self._turn.acquire()
+        if patience.cancelled_caught:
+            logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
+            return []
+        try:
+            return await self._found(code, importable, last_result)
+        finally:
+            self._turn.release()
+
+    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
+        from codemode_server.executions.preflight.reading import read
+
+        is_large = len(code) > _LARGE
+        reading = await _worked(is_large, read, code)
+        if reading is None and ("servers" not in code or len(code) > _MAX_BROKEN):
+            return []
+        catalog = self._catalog()
+        if reading is None:
+            return await _worked(True, _syntax_findings, code, catalog)
+        own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
+        try:
+            more = await self._by_types(own, is_large) if own.calls else []
+        except Exception:  # as above; what our own part found stands
+            logger.exception("a program could not be checked by its types")
+            more = []
+        lines = {finding.line for finding in found}
+        more = [finding for finding in more if finding.line not in lines]
+        return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line)
+
+    async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
+        document = await _worked(is_large, _document, own)
+        if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
+            return []
+        return await _worked(is_large, _told, own, document, diagnostics)
+
+    def _type_checker(self) -> TypeChecker:
+        if self._checker is None:
+            from codemode_server.executions.preflight.checker import TypeChecker
+
+            self._checker = TypeChecker()
+            if self._tasks is not None:
+                self._tasks.start_soon(self._checker.tend)
+        return self._checker
+
+
+async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
+    """What is large is worked on in a thread, so that other programs go on meanwhile."""
+    return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
+
+
+def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:
+    from codemode_server.executions.preflight.diagnostics import Reader
+
+    return list(islice(Reader(own, document).findings(diagnostics), _MAX_LOOKED_AT))
+
+
+def _read(
+    reading: Reading,
+    catalog: Catalog,
+    importable: frozenset[str] | None,
+    last_result: str,
+    why_no_skill: Callable[[str], str],
+) -> tuple[Findings, list[Finding]]:
+    from codemode_server.executions.preflight.findings import Findings
+
+    own = Findings(reading, catalog, importable, last_result, why_no_skill)
+    return own, own.all()
+
+
+def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
+    from codemode_server.executions.preflight.syntax import syntax_findings
+
+    try:
+        return syntax_findings(code, catalog)
+    except (ValueError, RecursionError, MemoryError) as error:
+        logger.debug("a program can't be parsed: %r", error)
+        return []
+
+
+def _document(own: Findings) -> Document | None:
+    """None for what can't be written anew: nested too deep, or with text that is none."""
+    from codemode_server.executions.preflight.document import Document
+
+    try:
+        document = Document(own)
+        document.text.encode()
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        logger.debug("a program is not given to the type checker: %r", error)
+        return None
+    return document
+
+
+def _lines(findings: tuple[Finding, ...]) -> list[str]:
+    lines = [f"line {finding.line}: {finding.message}" for finding in findings[:_MAX_TOLD]]
+    return [*lines, f"… {len(findings) - _MAX_TOLD} more"] if len(findings) > _MAX_TOLD else lines

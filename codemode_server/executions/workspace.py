@@ -1,0 +1,125 @@
+"""A customer's files that outlive a run: where they are on the host, and reading them for the model.
+
+Programs write here, so everything in it is hostile: a symbolic link in it may point anywhere. Reading never follows
+one, whatever part of the path it stands in.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.private_files import private_folder, private_subfolder
+from codemode_server.text import clean_line
+
+_MAX_READ_BYTES = 1 << 20
+_MAX_LISTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry:
+    name: str
+    is_folder: bool
+    size: int
+    """Bytes; 0 for a folder."""
+
+
+class Workspace:
+    """The folder that programs of one customer see as /workspace."""
+
+    def __init__(self, state_folder: Path, customer: str) -> None:
+        self._state_folder, self._customer = state_folder, customer
+        self.path = state_folder / "workspaces" / customer
+
+    def make(self) -> Path:
+        """Create it; gives its path.
+
+        Raises:
+            NotPrivate: another user could have made it, or a link in its place.
+            OSError: it can't be made.
+        """
+        state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
+        private_subfolder(state_folder, "workspaces", self._customer)
+        return self.path
+
+    def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
+        """What is in a folder of it, by name.
+
+        Raises:
+            MetaToolError: there is no such folder.
+        """
+        if not parts and not self.path.exists():
+            return []
+        descriptor = self._open(parts, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            entries = []
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208 - by descriptor, so nothing can be swapped meanwhile
+            for name in names[:_MAX_LISTED]:
+                with suppress(OSError):
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    is_folder = stat.S_ISDIR(status.st_mode)
+                    entries.append(WorkspaceEntry(name, is_folder, 0 if is_folder else status.st_size))
+            return entries
+        finally:
+            os.close(descriptor)
+
+    def read(self, parts: tuple[str, ...]) -> str:
+        """The text of a file in it, up to 1 MiB.
+
+        Raises:
+            MetaToolError: there is no such file, it is too large, or it is no text.
+        """
+        descriptor = self._open(parts, os.O_RDONLY | os.O_NONBLOCK)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise MetaToolError(f"{_shown(parts)} is no file; list it with list_dir")
+        with os.fdopen(descriptor, "rb") as file:
+            if status.st_size > _MAX_READ_BYTES:
+                raise MetaToolError(
+                    f"{_shown(parts)} has {status.st_size} bytes; read it in a program and return what matters"
+                )
+            content = file.read(_MAX_READ_BYTES)
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise MetaToolError(f"{_shown(parts)} is no text; read it in a program") from None
+
+    def _open(self, parts: tuple[str, ...], flags: int) -> int:
+        """Open by walking down folder by folder, refusing links on the way."""
+        if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+            raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
+        descriptor, is_last = -1, False
+        try:
+            descriptor = os.open(self.make(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            for number, part in enumerate(parts, start=1):
+                is_last = number == len(parts)
+                step = os.open(
+                    part, (flags if is_last else os.O_RDONLY | os.O_DIRECTORY) | os.O_NOFOLLOW, dir_fd=descriptor
+                )
+                os.close(descriptor)
+                descriptor = step
+        except OSError:
+            size = _file_size(parts[-1], descriptor) if is_last and flags & os.O_DIRECTORY else None
+            if descriptor >= 0:
+                os.close(descriptor)
+            if size is not None:
+                raise MetaToolError(f"{_shown(parts)} is a file ({size:,} bytes); read it with read_tool") from None
+            raise MetaToolError(f"there is no {_shown(parts)}; list_dir('/workspace') shows what there is") from None
+        return descriptor
+
+
+def _file_size(name: str, folder: int) -> int | None:
+    """Bytes; None where there is no regular file of that name."""
+    with suppress(OSError):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+    return None
+
+
+def _shown(parts: tuple[str, ...]) -> str:
+    return clean_line("/".join(("/workspace", *parts)), 200)

@@ -1,0 +1,56 @@
+"""Meta-tools for the time while the product is still being built: a call waits until it is ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+
+from codemode_server.domain.principals import Session
+from codemode_server.front.server import MetaTools, ProgramAnswer, Progress
+
+
+class DeferredMetaTools:
+    """Implements `front.server.MetaTools` by waiting for another implementation and delegating to it."""
+
+    def __init__(self, definitions: list[dict[str, Any]] | None = None) -> None:
+        """`definitions`: the answer to `tools/list`, if it is fixed already (`Opening.definitions`)."""
+        self._definitions = definitions
+        self._tools: MetaTools | None = None
+        self._known = anyio.Event()
+
+    def set_target(self, tools: MetaTools) -> None:
+        """Delegate to `tools` from now on; they may be replaced later."""
+        self._tools = tools
+        self._known.set()
+
+    async def _there(self) -> MetaTools:
+        await self._known.wait()
+        assert self._tools is not None  # noqa: S101 - `set_target` has been called
+        return self._tools
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        return self._definitions or await (await self._there()).definitions(session)
+
+    async def has_structured_content(self) -> bool:
+        return await (await self._there()).has_structured_content()
+
+    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
+        return await (await self._there()).list_dir(path)
+
+    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
+        return await (await self._there()).read_tool(path)
+
+    async def search_tools(
+        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
+    ) -> tuple[str, dict[str, Any]]:
+        return await (await self._there()).search_tools(query, detail_level, server, limit, effect, session)
+
+    async def execute_code(
+        self, code: str, timeout_s: float | None, session: Session, progress: Progress
+    ) -> ProgramAnswer:
+        return await (await self._there()).execute_code(code, timeout_s, session, progress)
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        return await (await self._there()).read_resource(uri, session)

@@ -1,0 +1,72 @@
+"""The audit: an append-only, hash-chained list of who did what, when, and by whose decision.
+
+It holds what `state.payloads` allows, and no more; the journal holds complete values for a short time.
+Implementations pass `tests/conformance/test_audit.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+
+
+class AuditEventKind(StrEnum):
+    """What happened."""
+
+    EXECUTION_STARTED = "execution_started"
+    EXECUTION_ENDED = "execution_ended"
+    CALL_DECIDED = "call_decided"
+    CALL_ENDED = "call_ended"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One row. Texts are redacted and cut before they get here."""
+
+    kind: AuditEventKind
+    principal: Principal
+    session_id: str
+    execution_id: ExecutionId
+    at: float
+    """Seconds since 1970."""
+    seq: int | None = None
+    """Number of the call within its execution; None for events of the execution."""
+    server: str | None = None
+    tool: str | None = None
+    decision: str | None = None
+    """`allow`, `deny`, `ask`, `replay` or `simulate`."""
+    reason: str | None = None
+    status: str | None = None
+    milliseconds: float | None = None
+    payload: str | None = None
+    """Code, arguments or result, as far as `state.payloads` allows."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An event with its place in the chain."""
+
+    number: int
+    event: AuditEvent
+    digest: str
+    """SHA-256 over the digest of the row before and this event, hexadecimal."""
+
+
+class Audit(Protocol):
+    """Raises `AuditUnavailable` where the store can't be used; a failure is reported and stops no call."""
+
+    async def append(self, event: AuditEvent) -> None: ...
+
+    async def rows(
+        self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
+    ) -> Sequence[AuditRow]:
+        """The principal's rows in order, from the one after number `after`."""
+
+    async def first_broken_row(self) -> int | None:
+        """Verify the chain; the number of the first row that does not fit, or None."""

@@ -1,0 +1,56 @@
+"""The journal: the durable log of executions and calls that resume, replay and "what did call 17 return" read.
+
+A call is in the journal before anything of it is sent: a `begin_call` that raises stops the call. Everything else that
+follows a call (tracing, audit, learning, usage statistics) subscribes to `gateway.events` and can stop nothing. A call
+that was begun and never ended is one whose outcome is unknown: the product was killed before the answer.
+
+Implementations pass `tests/conformance/test_journal.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+
+
+class Journal(Protocol):
+    """Holds complete arguments and results, encrypted at rest, until the retention of `state:` has passed.
+
+    Every method raises `JournalUnavailable` if the store can't be used, with a message that says what to do.
+    """
+
+    async def begin_execution(self, record: ExecutionRecord) -> None:
+        """Returns once the record survives the death of the process."""
+
+    async def end_execution(
+        self,
+        execution_id: ExecutionId,
+        status: ExecutionStatus,
+        *,
+        error: str | None,
+        calls: int,
+        milliseconds: float,
+    ) -> None:
+        """Set a final status; an execution ends once."""
+
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        """Returns once the call survives the death of the process, and of the machine unless `is_read_only`."""
+
+    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+        """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it)."""
+
+    async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """One execution of this principal; None if there is none (any more)."""
+
+    async def executions(
+        self, principal: Principal, *, limit: int, before: float | None = None
+    ) -> Sequence[ExecutionRecord]:
+        """The principal's executions, newest first; `before`: only those that started before that time."""
+
+    async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
+        """All calls of an execution of this principal in the order of their numbers."""

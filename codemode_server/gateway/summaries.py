@@ -1,0 +1,130 @@
+"""A call in a few words for the model whose program failed: what it was given, and what came of it.
+
+Enough to know whether it has to be done again, and with which id to go on. It goes to the model only, is kept nowhere,
+and every text in it is masked before it is cut.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.contract import Reply
+
+_MAX_ARGUMENTS = 6
+_MAX_TEXT = 32
+_MAX_URL = 90
+_MAX_KEYS = 8
+_SCANNED_KEYS = 200
+_SCANNED_TEXT = 4_096
+_IDS = ("id", "number", "key", "sha", "ts", "iid", "uuid", "name", "title", "status", "state", "url", "html_url")
+_MAX_IDS = 3
+_MAX_BLOCKS = 3
+
+
+def of_arguments(arguments: dict[str, Any], redactor: Redactor) -> dict[str, str]:
+    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones."""
+    shown = {
+        _short(name, redactor): _argument(value, redactor) for name, value in islice(arguments.items(), _MAX_ARGUMENTS)
+    }
+    return shown | {"…": ""} if len(arguments) > _MAX_ARGUMENTS else shown
+
+
+def of_result(value: JsonValue, redactor: Redactor) -> str:
+    """`{number=7, title="…", 9 more keys}`, `30 items, each with id, title, labels`."""
+    if isinstance(value, dict):
+        return _of_dict(value, redactor)
+    if isinstance(value, list):
+        first = value[0] if value else None
+        count = _count(value)
+        return f"{count}, each with {_names(first, redactor)}" if isinstance(first, dict) and first else count
+    return (
+        f"a text of {len(value):,} characters"
+        if isinstance(value, str) and len(value) > 80
+        else _value(value, redactor)
+    )
+
+
+def of_reply(reply: Reply, redactor: Redactor) -> str:
+    """The same of what a program gets, which may be files."""
+    if reply.encoding == "json":
+        return of_result(reply.value, redactor)
+    blocks = reply.value
+    shown = ", ".join(_of_block(block, redactor) for block in blocks[:_MAX_BLOCKS])
+    return f"{len(blocks)} items: {shown}, …" if len(blocks) > _MAX_BLOCKS else shown
+
+
+def _of_block(block: dict[str, Any], redactor: Redactor) -> str:
+    if block["type"] == "file":
+        is_link = not any(part in block for part in ("data", "text", "at"))
+        kind = _short(str(block.get("mime_type") or "unknown"), redactor)
+        return f"a {'link' if is_link else 'file'} ({kind})"
+    return of_result(block.get("value", block.get("text")), redactor)
+
+
+def _of_dict(value: dict[str, Any], redactor: Redactor) -> str:
+    known = list(islice(value, _SCANNED_KEYS))
+    telling = [key for key in known if _is_id(key) and not isinstance(value[key], dict | list | None)]
+    chosen = sorted(telling, key=lambda key: _IDS.index(key) if key in _IDS else 1)[:_MAX_IDS]
+    if not chosen:
+        return f"a dict with {_names(value, redactor)}" if value else "{}"
+    shown = [f"{_short(key, redactor)}={_value(value[key], redactor)}" for key in chosen]
+    more = len(value) - len(chosen)
+    rest = [f"{more} more key{'' if more == 1 else 's'}"] if more else []
+    return "{" + ", ".join([*shown, *rest]) + "}"
+
+
+def _is_id(key: str) -> bool:
+    return key in _IDS or key.endswith(("_id", "Id"))
+
+
+def _names(value: dict[str, Any], redactor: Redactor) -> str:
+    shown = [_short(key, redactor) for key in islice(value, _MAX_KEYS)]
+    return ", ".join([*shown, f"{len(value) - _MAX_KEYS} more"] if len(value) > _MAX_KEYS else shown)
+
+
+def _argument(value: Any, redactor: Redactor) -> str:
+    """As `_value`, with what tells two lists, or two paths in one folder, apart."""
+    if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
+        return f"[{_count(value)}: {_value(first, redactor)}{', …' if len(value) > 1 else ''}]"
+    if isinstance(value, str) and _is_path(value):
+        line = redactor.text(value)
+        return f'"{line}"' if len(line) <= _MAX_TEXT else f'"…{line[1 - _MAX_TEXT :]}"'
+    return _value(value, redactor)
+
+
+def _is_path(value: str) -> bool:
+    has_parts = "/" in value or "\\" in value
+    return len(value) < _SCANNED_TEXT and has_parts and not value.startswith("https://") and len(value.split()) == 1
+
+
+def _telling(item: Any) -> Any:
+    """What names an item of a list best: itself, or of an object its name or its first short text."""
+    if not isinstance(item, dict):
+        return None if isinstance(item, list) else item
+    known = {key: item[key] for key in islice(item, _SCANNED_KEYS) if not isinstance(item[key], dict | list | None)}
+    named = [known[key] for key in ("name", "title", "id", "path") if key in known]
+    texts = [value for value in known.values() if isinstance(value, str)]
+    short = [value for value in texts if len(value) <= _MAX_TEXT]
+    return next(iter([*named, *short, *texts, *known.values()]), None)
+
+
+def _count(value: list[Any]) -> str:
+    return f"{len(value):,} item{'' if len(value) == 1 else 's'}"
+
+
+def _value(value: Any, redactor: Redactor) -> str:
+    if isinstance(value, str):
+        return f'"{_short(value, redactor, _MAX_URL if value.startswith("https://") else _MAX_TEXT)}"'
+    if isinstance(value, dict):
+        return f"{{{len(value)} key{'' if len(value) == 1 else 's'}}}"
+    if isinstance(value, list):
+        return f"[{_count(value)}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else _short(str(value), redactor)
+
+
+def _short(written: str, redactor: Redactor, most: int = _MAX_TEXT) -> str:
+    line = " ".join(redactor.head(written, _SCANNED_TEXT).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,0 +1,179 @@
+"""The microsandbox backend: programs in microVMs, behind the contract of every backend.
+
+A program runs in a process of its own, forked from the microVM's keeper; when it has ended, whatever the way, the
+keeper kills all that is left of it and empties what it could write. Where that can't be had, the microVM goes with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.executions import IsolationLevel
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.backends.microvm import image, runtime
+from codemode_server.sandbox.backends.microvm.leftovers import Run
+from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine, Transport
+from codemode_server.sandbox.backends.microvm.pool import Pool
+from codemode_server.sandbox.backends.microvm.wire import WireBroken
+from codemode_server.sandbox.channel import Channel, out_of_memory
+from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
+from codemode_server.sandbox.importable import STANDARD
+from codemode_server.sandbox.quota import Quota, Quotas
+from codemode_server.settings import DEFAULT_IMAGE, LimitSettings, SandboxSettings
+
+_log = logging.getLogger(__name__)
+_BESIDE_PROGRAM_MB = 192
+"""Memory of a microVM beside the program: its kernel, the keeper, the interpreter, and some of the scratch folders."""
+_AFTER_AGE_SECONDS = 60.0
+_MAX_TRIES = 3
+_TRIAL_SECONDS = 300.0
+
+
+async def trial_boot(settings: SandboxSettings) -> float:
+    """Boot one microVM as the settings have it, and end it; gives the seconds that it took to be ready.
+
+    Raises:
+        SandboxUnavailable: it can't be booted.
+    """
+    await anyio.to_thread.run_sync(_load_runtime)
+    run = Run(runtime.home())
+    run.open()
+    try:
+        build = Build(settings.image, settings.memory_mb, settings.cpus, settings.disk_mb, _TRIAL_SECONDS)
+        machine = await Machine.boot(build, run.next_name(), run.folder, None)
+        await machine.kill()
+        return machine.boot_seconds
+    finally:
+        run.close(is_clean=True)
+
+
+class MicrovmBackend:
+    """Programs in microVMs. `tend` has to run for as long as it is used, or nothing is booted ahead."""
+
+    name = "microsandbox"
+    level = IsolationLevel.MICROVM
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        limits: LimitSettings,
+        workspace: Path | None,
+        *,
+        transport: Transport = "vsock",
+        announce: Callable[[str], None] = _log.info,
+    ) -> None:
+        self._announce = announce
+        self.importable: frozenset[str] | None = STANDARD if settings.image == DEFAULT_IMAGE else None
+        longest = limits.wall_seconds + limits.upstream_seconds + _AFTER_AGE_SECONDS
+        self._build = Build(
+            image=settings.image,
+            memory_mb=max(settings.memory_mb, limits.memory_mb + _BESIDE_PROGRAM_MB),
+            cpus=settings.cpus,
+            disk_mb=settings.disk_mb,
+            life_seconds=settings.age_seconds + longest,  # its boot counts too, and is within the minute
+            transport=transport,
+        )
+        self._run = Run(runtime.home())
+        self._quotas = Quotas()
+        self.boot_seconds = 0.0
+        """How long the first microVM took."""
+        self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
+
+    async def start(self) -> None:
+        """Clean up what earlier runs left, get the image, and boot one microVM, which shows that it can be done."""
+        await anyio.to_thread.run_sync(_load_runtime)
+        self._run.open()
+        if count := await self._run.clean_leftovers():
+            _log.info("ended %d microVMs that an earlier run left", count)
+        if not await image.is_present(self._build.image):
+            await image.pull(self._build.image, self._announce)
+            self._announce("the sandbox image is there")
+        first = await self.pool.boot_one(self.pool.workspace)
+        self.boot_seconds = first.boot_seconds
+        self.pool.spare.append(first)
+
+    async def tend(self) -> None:
+        """Keep the pool filled; until cancelled."""
+        await self.pool.tend()
+
+    async def run(self, program: Program, door: HostApi) -> Outcome:
+        """Run one program in a fresh process of its session's microVM, or of another where that one has died."""
+        async with self._quotas.enforced(program) as quota:
+            outcome = await self._run_with(quota, program, door)
+        return quota.judged(outcome)
+
+    async def aclose(self) -> None:
+        """End every microVM and wait until they are gone."""
+        self._run.close(is_clean=await self.pool.aclose())
+
+    async def _boot(self, workspace: Path | None) -> Machine:
+        try:
+            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+        except BootFailed as error:
+            _log.info("tried once more: %s", error)
+            return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
+
+    async def _run_with(self, quota: Quota, program: Program, door: HostApi) -> Outcome:
+        for _ in range(_MAX_TRIES):
+            machine = await self.pool.take(program.session_id, program.workspace)
+            try:
+                return await self._run_in(machine, program, door, quota)
+            except WireBroken:
+                _log.warning("the microVM %s ended while nothing ran in it", machine.name)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.pool.give_back(machine, None if program.is_last else program.session_id)
+        raise SandboxUnavailable(
+            "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
+        )
+
+    async def _run_in(self, machine: Machine, program: Program, door: HostApi, quota: Quota) -> Outcome:
+        """Run a program in a machine.
+
+        Raises:
+            WireBroken: the machine was dead already, so nothing of the program has run.
+        """
+        limits, wire = program.limits, machine.wire
+        memory_mb = min(limits.memory_mb, self._build.memory_mb - _BESIDE_PROGRAM_MB)
+        ended = None
+        try:
+            await wire.begin(memory_mb, limits.workspace_mb)
+            channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
+            wire.on_over = lambda: quota.exceed_in_tmp(channel)
+            outcome = await quota.run(channel, machine.pid)
+            gone = wire.gone
+        finally:
+            wire.on_over = lambda: None
+            with anyio.CancelScope(shield=True):
+                ended = await machine.end_program()
+        if channel.is_gone:
+            return _with_reason(outcome, program, gone)
+        if ended is not None and ended.get("over") is True:
+            quota.note_over()
+        return outcome
+
+
+def _load_runtime() -> None:
+    """Load the SDK, off the event loop, and have it use this machine, whatever cloud the person uses otherwise."""
+    runtime.find()
+    from microsandbox import BackendKind, set_default_backend
+
+    set_default_backend(BackendKind.LOCAL)
+
+
+def _with_reason(outcome: Outcome, program: Program, gone: dict[str, object] | None) -> Outcome:
+    """The outcome of a program whose process ended under it, or whose microVM did."""
+    if gone is None:
+        words = "its microVM is gone"
+    elif gone.get("memory") is True:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
+    else:
+        words = f"its process ended with status {str(gone.get('status'))[:20]}"
+    return replace(outcome, error=ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}"))

@@ -1,0 +1,219 @@
+"""The image of the microVMs: whether it is on this machine, and how it gets there, from a registry or an archive.
+
+Neither way boots anything, so an image can be fetched ahead on a machine that can't. Pulling is left to `msb pull`: the
+SDK has it only as the first half of creating a VM. It tells its progress to a terminal alone, so it is given one; a bar
+that can't be read costs the person a line, nothing else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import runtime
+from codemode_server.sandbox.backends.microvm.pulling import Pulling, output
+from codemode_server.text import clean_line
+
+_LOOK_SECONDS = 60.0
+_LOAD_SECONDS = 900.0
+_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An image that is on this machine, whole."""
+
+    reference: str
+    digest: str
+    """Digest of the manifest for this machine, not of an index over several platforms."""
+    architecture: str
+    """`amd64`, `arm64`; empty if it is not known."""
+    size_bytes: int
+
+
+async def find(reference: str) -> Stored | None:
+    """The image, if all of it is here.
+
+    Raises:
+        SandboxUnavailable: microsandbox is not there, or can't tell.
+    """
+    if not runtime.home().is_dir():
+        return None  # asking would make the folder
+    done = await runtime.msb("image", "inspect", "--format", "json", reference, seconds=_LOOK_SECONDS)
+    if done.code != 0:
+        if "image not found" in done.stderr:
+            return None
+        raise _failure(f"the images in {runtime.home()} can't be read", done.stderr)
+    found = json.loads(done.stdout)
+    if not _is_whole(found):
+        return None
+    return Stored(reference, found["digest"], _architecture(found["digest"]), found["size_bytes"] or 0)
+
+
+async def is_present(reference: str) -> bool:
+    """Whether a microVM can be made of the image without a network."""
+    return await find(reference) is not None
+
+
+def _is_whole(image: dict[str, Any]) -> bool:
+    """Whether its files are there: the list of images doesn't notice when somebody empties the cache."""
+    cache, digest = runtime.home() / "cache", image["digest"].replace(":", "_")
+    names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
+    names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
+    return all((cache / name).is_file() for name in names)
+
+
+def _architecture(digest: str) -> str:
+    """What the image itself says; `msb` gives out what was asked for, whatever came."""
+    for path in (runtime.home() / "cache" / "manifests").glob("*.json"):
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept["manifest_digest"] == digest:
+                return str(json.loads(kept["raw_config_json"])["architecture"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return ""
+
+
+async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
+    """Have the image here, pulled from its registry if need be; `progress` gets a few words now and then.
+
+    A registry on this machine is spoken to over plain HTTP, any other over HTTPS only. Cancelled, it leaves what it has
+    for the next time.
+
+    Raises:
+        SandboxUnavailable: with the reason and what to do.
+    """
+    if (stored := await find(reference)) is not None:
+        return stored
+    insecure = ["--insecure"] if is_on_this_machine(reference) else []
+    found = await anyio.to_thread.run_sync(runtime.find)
+    pulling = Pulling(progress)
+    try:
+        code, text = await output([str(found.msb), "pull", *insecure, reference], runtime.environment(), pulling.feed)
+    except TimeoutError:
+        raise SandboxUnavailable(
+            f"the registry {_registry(reference)} has sent nothing for some minutes", "try again later", passing=True
+        ) from None
+    if code != 0:
+        raise _pull_failure(reference, text)
+    return await _checked(reference, reference)
+
+
+async def load_archive(path: Path, reference: str) -> Stored:
+    """Take the image from an archive (of `docker save`, or an OCI layout) and let it stand for `reference`.
+
+    microsandbox compares no digest here: whoever gives the archive vouches for it. `Stored.digest` is what came.
+
+    Raises:
+        SandboxUnavailable: with the reason and what to do.
+    """
+    try:
+        with path.open("rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+    except OSError as error:
+        raise SandboxUnavailable(f"the archive {path} can't be read: {error.strerror}", passing=True) from error
+    if is_compressed:
+        raise SandboxUnavailable(f"the archive {path} is compressed", f"run: gunzip {path}", passing=True)
+    done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
+    if done.code != 0:
+        if (failure := _full_disk(done.stderr)) is not None:
+            raise failure
+        raise SandboxUnavailable(
+            f"{path} is no archive of an image: {_error_in(done.stderr)}",
+            f"make one with: docker save --output {path.name} {reference.partition('@')[0]}",
+            passing=True,
+        )
+    return await _checked(reference, str(path))
+
+
+async def _checked(reference: str, source: str) -> Stored:
+    stored = await find(reference)
+    if stored is None:
+        raise SandboxUnavailable(
+            f"the image {reference} is not there after all", "run: codemode-server setup", passing=True
+        )
+    machine = _MACHINES.get(platform.machine().lower(), platform.machine())
+    if stored.architecture and stored.architecture != machine:
+        await runtime.msb("image", "remove", reference, seconds=_LOOK_SECONDS)
+        raise SandboxUnavailable(
+            f"{source} is an image for {stored.architecture}, and this machine is {machine}",
+            f"take one for {machine}",
+            passing=True,
+        )
+    return stored
+
+
+def is_on_this_machine(reference: str) -> bool:
+    """Whether the registry of a reference is on this machine, where nobody in between can read or change anything."""
+    host = _registry(reference).rpartition(":")[0] or _registry(reference)
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _registry(reference: str) -> str:
+    first, slash, _ = reference.partition("/")
+    return first if slash and (first == "localhost" or "." in first or ":" in first) else "docker.io"
+
+
+def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
+    """Why `msb pull` failed, by what it printed last."""
+    if (failure := _full_disk(text)) is not None:
+        return failure
+    error, registry = _error_in(text), _registry(reference)
+    lower = error.lower()
+
+    def is_about(*words: str) -> bool:
+        return any(word in lower for word in words)
+
+    if is_about("error sending request"):
+        reason = f"the registry {registry} can't be reached"
+        remedy = (
+            "once there is a network, run: codemode-server setup; without one: codemode-server setup --archive FILE"
+        )
+    elif is_about("rate limit", "toomanyrequests", "too many requests", "code: 429"):
+        reason = f"the registry {registry} lets nobody pull more from here for now"
+        remedy = f"wait, or log in: {runtime.command()} registry login {registry}"
+    elif is_about("not authorized", "denied", "authentication required", "unauthorized"):
+        reason = f"the registry {registry} does not give out the image {reference}"
+        remedy = f"correct sandbox.image, or log in if it is private: {runtime.command()} registry login {registry}"
+    elif is_about("unknown", "not known", "not found", "code: 404", "invalid image reference"):
+        reason, remedy = f"there is no image {reference}", "correct sandbox.image in upstream.yaml"
+    elif is_about("invalid digest"):
+        reason, remedy = (
+            f"what the registry {registry} sent is not what it promised",
+            "run again: codemode-server setup",
+        )
+    else:
+        reason, remedy = f"the image {reference} can't be pulled: {error}", "run again: codemode-server setup"
+    return SandboxUnavailable(reason, remedy, passing=True)
+
+
+def _full_disk(text: str) -> SandboxUnavailable | None:
+    if "No space left on device" not in text and "disk is full" not in text:
+        return None
+    folder = runtime.home()
+    return SandboxUnavailable(
+        f"the disk that holds {folder} is full: {runtime.free_mb(folder)} MB are free",
+        "free some, or set MSB_HOME in the environment to a folder on another disk",
+        passing=True,
+    )
+
+
+def _failure(what: str, text: str) -> SandboxUnavailable:
+    return _full_disk(text) or SandboxUnavailable(f"{what}: {_error_in(text)}", passing=True)
+
+
+def _error_in(text: str) -> str:
+    """What `msb` says went wrong; parts of it are the registry's words."""
+    return clean_line(text.rpartition("error: ")[2], 300)

@@ -1,0 +1,362 @@
+"""One microVM: booted with a runner that waits for a program, used for one program after the other, killed.
+
+What it has of the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules,
+read-only; and one vsock route to a socket that is gone once the keeper has connected. No network, no environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketStream
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm.wire import Bytes, Wire, WireBroken
+
+if TYPE_CHECKING:
+    from microsandbox import ExecHandle, Sandbox
+
+_log = logging.getLogger(__name__)
+
+GUEST = Path(__file__).resolve().parents[2] / "guest"
+USER = 65_534
+"""The programs' user in the guest."""
+_PORT = 5_000
+_BOOT_SECONDS = 90.0
+_END_SECONDS = 10.0
+_KILL_SECONDS = 10.0
+_MODULES = "/opt/codemode"
+_START = f"import sys; sys.path.insert(0, {_MODULES!r}); from codemode_guest import supervisor; supervisor.main()"
+_MIN_PYTHON = (3, 11)
+_OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
+Transport = Literal["vsock", "stdio"]
+
+
+class BootFailed(SandboxUnavailable):
+    """Raised when the runtime could not boot a microVM. That can be chance, and is worth a second try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """How microVMs are made; the settings of the same names."""
+
+    image: str
+    memory_mb: int
+    cpus: int
+    disk_mb: int
+    life_seconds: float
+    """After so long the runtime itself ends it, whatever else fails."""
+    transport: Transport = "vsock"
+
+
+class Machine:
+    """A booted microVM. `is_alive` until something says otherwise."""
+
+    def __init__(self, name: str, box: Sandbox, wire: Wire, errors: _Errors, workspace: Path | None) -> None:
+        self.name = name
+        self.wire = wire
+        self.workspace = workspace
+        self.born_at = self.used_at = time.monotonic()
+        self.boot_seconds = 0.0
+        self.pid: int | None = None
+        """Id of the host process that runs the microVM, if it is known."""
+        self._box = box
+        self._errors = errors
+        self._is_killed = False
+        self.is_gone = False
+
+    @classmethod
+    async def boot(cls, build: Build, name: str, folder: Path, workspace: Path | None) -> Machine:
+        """Boot one and wait until its runner is there. `folder` is for its socket, and private.
+
+        Raises:
+            SandboxUnavailable: it can't be booted, or its image is of no use; with what to do.
+        """
+        began = time.monotonic()
+        box: Sandbox | None = None
+        try:
+            with anyio.fail_after(_BOOT_SECONDS):
+                async with _Doorway(folder / f"{name[-6:]}.sock") as doorway:
+                    box = await _create(build, name, doorway.path, workspace)
+                    stream, errors = await _start_keeper(box, build, doorway)
+                wire = Wire(stream)
+                machine = cls(name, box, wire, errors, workspace)
+                await machine._meet(build)
+                machine.pid = await anyio.to_thread.run_sync(_pid_of, name)
+                machine.boot_seconds = time.monotonic() - began
+                return machine
+        except TimeoutError:
+            await destroy(name, box)
+            raise SandboxUnavailable(
+                f"a microVM of {build.image!r} did not come up within {_BOOT_SECONDS:g} seconds",
+                "`codemode-server doctor` looks for the reason",
+            ) from None
+        except BaseException:
+            await destroy(name, box)
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._is_killed and not self.wire.is_broken
+
+    async def end_program(self) -> dict[str, Any] | None:
+        """End what runs and clean up; the keeper's word, or None where this machine is of no further use."""
+        try:
+            with anyio.fail_after(_END_SECONDS):
+                ended = await self.wire.end()
+                if ended.get("clean") is True:
+                    await self.wire.hear("ready")
+        except (WireBroken, TimeoutError):
+            self.wire.is_broken = True
+            return None
+        self.wire.is_broken = self.wire.is_broken or ended.get("clean") is not True
+        self.used_at = time.monotonic()
+        return ended
+
+    async def kill(self, within_s: float = _KILL_SECONDS) -> None:
+        """End it now, so that nothing of it is left, here or in the runtime's books (`is_gone`)."""
+        if self._is_killed:
+            return
+        self._is_killed = True
+        with anyio.CancelScope(shield=True):
+            await self.wire.aclose()
+            self.is_gone = await destroy(self.name, self._box, within_s)
+
+    async def last_words(self) -> str:
+        """What the keeper said on stderr, in a line."""
+        return await self._errors.text()
+
+    async def _meet(self, build: Build) -> None:
+        try:
+            ready = await self.wire.hear("ready")
+        except WireBroken:
+            words = await self.last_words()
+            if "No module named" in words:
+                words = f"its Python lacks parts of the standard library ({words})"
+            reason = f"the runner did not start in the image {build.image!r}: {words}"
+            raise SandboxUnavailable(reason, _OTHER_IMAGE) from None
+        version = str(ready.get("python", ""))
+        if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < _MIN_PYTHON:
+            raise SandboxUnavailable(
+                f"the image {build.image!r} has Python {version[:20]}, and 3.11 is the least", _OTHER_IMAGE
+            )
+
+
+class _Doorway:
+    """The host's socket that the keeper connects to, once; nothing listens there afterwards."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def __aenter__(self) -> _Doorway:
+        self._listener = await anyio.create_unix_listener(self.path, mode=0o600)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._listener.aclose()
+        self.path.unlink(missing_ok=True)
+
+    async def accept(self) -> SocketStream:
+        return await self._listener.accept()
+
+
+class _Errors:
+    """What the keeper writes to stderr, and how its process ended."""
+
+    def __init__(self, handle: ExecHandle) -> None:
+        self._handle = handle
+        self._text = b""
+        self.has_ended = False
+
+    async def take_one(self) -> bytes | None:
+        """Wait for one event; bytes of stdout, or None when there will be no more."""
+        from microsandbox.errors import MicrosandboxError
+
+        try:
+            event = await self._handle.recv()
+        except MicrosandboxError as error:
+            self._text += f"\n{_reason(error)}".encode()
+            event = None
+        if event is None:
+            self.has_ended = True
+            return None
+        kind = str(event.event_type)
+        if kind == "stderr" and event.data:
+            self._text = (self._text + bytes(event.data))[-4_000:]
+        elif kind in ("exited", "failed"):
+            self.has_ended = True
+            if kind == "failed":
+                self._text += str(getattr(event, "data", None) or "").encode()
+            return None
+        return bytes(event.data) if kind == "stdout" and event.data else b""
+
+    async def text(self) -> str:
+        with anyio.move_on_after(2):
+            while not self.has_ended:
+                await self.take_one()
+        lines = [line for line in self._text.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1].strip()[:500] if lines else "it said nothing"
+
+
+class _StdioStream:
+    """The keeper's stdin and stdout, where vsock can't be had."""
+
+    def __init__(self, sink: Any, events: _Errors) -> None:
+        self._sink = sink
+        self._events = events
+        self._is_lost = False
+
+    async def send(self, item: bytes) -> None:
+        try:
+            await self._sink.write(item)
+        except Exception as error:
+            raise anyio.BrokenResourceError from error
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        while not self._is_lost:
+            self._is_lost = True  # an event that is cancelled on its way is gone, and the stream with it
+            chunk = await self._events.take_one()
+            self._is_lost = chunk is None
+            if chunk:
+                return chunk
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        with contextlib.suppress(Exception):
+            await self._sink.close()
+
+
+async def _create(build: Build, name: str, socket: Path, workspace: Path | None) -> Sandbox:
+    from microsandbox import (
+        HostPermissions,
+        Image,
+        Network,
+        PullPolicy,
+        RootDisk,
+        Sandbox,
+        SecurityProfile,
+        StatVirtualization,
+        Volume,
+    )
+    from microsandbox.errors import ImageNotFoundError, MicrosandboxError
+
+    bind: dict[str, Any] = {"nosuid": True, "nodev": True, "stat_virtualization": StatVirtualization.RELAXED}
+    volumes = {
+        f"{_MODULES}/codemode_guest": Volume.bind(str(GUEST), readonly=True, uid=0, gid=0, **bind),
+        "/tmp": Volume.tmpfs(size_mib=build.disk_mb, nosuid=True, nodev=True),  # noqa: S108 - the guest's
+    }
+    if workspace is not None:
+        private: dict[str, Any] = {"uid": USER, "gid": USER, "host_permissions": HostPermissions.PRIVATE}
+        volumes["/workspace"] = Volume.bind(str(workspace), **private, **bind)
+    try:
+        return await Sandbox.create(
+            name,
+            image=Image.oci(build.image, root_disk=RootDisk.tmpfs(32)),
+            memory=build.memory_mb,
+            cpus=build.cpus,
+            network=Network.none(),
+            security=SecurityProfile.RESTRICTED,
+            vsock={str(socket): _PORT} if build.transport == "vsock" else None,
+            volumes=volumes,
+            ephemeral=True,
+            max_duration=build.life_seconds,
+            pull_policy=PullPolicy.NEVER,
+            labels={"made-by": "codemode-server"},
+            hostname="sandbox",
+        )
+    except ImageNotFoundError as error:
+        remedy = "`codemode-server setup` gets it"
+        raise SandboxUnavailable(f"the image {build.image!r} is not on this machine", remedy, passing=True) from error
+    except MicrosandboxError as error:
+        reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
+        raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
+
+
+async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[Bytes, _Errors]:
+    """Start the keeper; gives the stream to it, and what tells of its end."""
+    from microsandbox import Stdin
+    from microsandbox.errors import MicrosandboxError
+
+    settings = json.dumps({"transport": build.transport, "port": _PORT})
+    try:
+        handle = await box.exec_stream(
+            "python3",
+            ["-I", "-B", "-X", "utf8", "-c", _START, settings],
+            user="0",
+            cwd="/",
+            stdin=Stdin.pipe() if build.transport == "stdio" else Stdin.null(),
+        )
+    except MicrosandboxError as error:
+        raise _no_python(build, _reason(error)) from error
+    errors = _Errors(handle)
+    if build.transport == "stdio":
+        return _StdioStream(handle.take_stdin(), errors), errors
+    return await _first(doorway, errors, build), errors
+
+
+async def _first(doorway: _Doorway, errors: _Errors, build: Build) -> SocketStream:
+    """The keeper's connection, unless it ends before."""
+    found: list[SocketStream] = []
+
+    async def accept() -> None:
+        found.append(await doorway.accept())
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(accept)
+        while not errors.has_ended:
+            await errors.take_one()
+        tasks.cancel_scope.cancel()
+    if found:
+        return found[0]
+    raise _no_python(build, await errors.text())
+
+
+def _no_python(build: Build, words: str) -> SandboxUnavailable:
+    if "not found" in words.lower() or "no such file" in words.lower() or "ENOENT" in words:
+        words = "it has no python3"
+    return SandboxUnavailable(f"no runner can be started in the image {build.image!r}: {words}", _OTHER_IMAGE)
+
+
+async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECONDS) -> bool:
+    """Kill a machine by its name, whatever state it is in, and strike it from the runtime's books; False if it can't
+    be done in time. The runtime ends every machine with the process that booted it, so then only its name is left."""
+    from microsandbox import Sandbox
+    from microsandbox.errors import MicrosandboxError, SandboxNotFoundError
+
+    with anyio.move_on_after(within_s, shield=True):
+        try:
+            target = box if box is not None else await Sandbox.get(name)
+            await target.kill(timeout=within_s)
+            await Sandbox.remove(name)
+        except SandboxNotFoundError:
+            return True
+        except MicrosandboxError as error:
+            _log.info("the microVM %s could not be struck off: %s", name, _reason(error))
+            return False
+        return True
+    return False
+
+
+def _pid_of(name: str) -> int | None:
+    """The runtime does not tell; where there is a /proc, the command line does."""
+    own = Path("/proc/self/task").glob("*/children")
+    for pid in {pid for children in own for pid in children.read_text().split()}:
+        with contextlib.suppress(OSError):
+            if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return int(pid)
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """The runtime's own words, in a line."""
+    return " ".join(str(error).split())[:500] or type(error).__name__

@@ -1,0 +1,134 @@
+"""Watches `msb pull`: gives it the terminal without which it is silent, and makes a few words of its bars.
+
+layer 1/3  ━━━━━━╌╌╌╌╌╌  12.50 MiB/19.08 MiB  downloading
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import anyio
+
+from codemode_server.processes.child_process import start_process
+from codemode_server.text import clean
+
+_STALLED_SECONDS = 180.0
+_EVERY_SECONDS = 1.0
+_SCREEN = (200, 400)  # lines, columns: room for every layer's bar
+_UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_BAR = re.compile(r"layer (\d+)/(\d+)\s+[━╸╌\s]*([\d.]+) (B|[KMG]iB)/([\d.]+) (B|[KMG]iB)\s+(\w+)")
+_KEPT = 16_384
+
+
+class Pulling:
+    """The state of a pull, as far as its bars tell; tells `progress` at most once a second, and nothing twice."""
+
+    def __init__(self, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._told = ""
+        self._told_at = float("-inf")
+        self._layers: dict[str, tuple[float, float]] = {}
+        self._number = 0
+        self._bars: dict[str, tuple[str, ...]] = {}
+
+    def feed(self, text: str) -> bool:
+        """Take in what is on the screen; gives whether anything has moved since."""
+        before = dict(self._bars)
+        for bar in _BAR.findall(text):
+            layer, number, done, done_unit, total, total_unit, state = bar
+            self._bars[layer] = bar
+            size = float(total) * _UNITS[total_unit]
+            if size > 1:  # 1 B stands for a layer of which nothing is known yet
+                got = float(done) * _UNITS[done_unit] if state == "downloading" else size
+                self._layers[layer] = (got, size)
+            self._number = int(number)
+        self._tell()
+        return self._bars != before
+
+    @property
+    def line(self) -> str:
+        got, size = (sum(column) for column in zip(*self._layers.values(), strict=True)) if self._layers else (0, 0)
+        if not size:
+            return "pulling the sandbox image"
+        if len(self._layers) < self._number:
+            return f"pulling the sandbox image: {got / 1e6:.0f} MB"
+        if got >= size:
+            return "unpacking the sandbox image"
+        return f"pulling the sandbox image: {got / 1e6:.0f} of {size / 1e6:.0f} MB"
+
+    def _tell(self) -> None:
+        now, line = self._clock(), self.line
+        if line != self._told and now >= self._told_at + _EVERY_SECONDS:
+            self._told, self._told_at = line, now
+            self._progress(line)
+
+
+async def output(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    moved: Callable[[str], bool],
+    stalled_seconds: float = _STALLED_SECONDS,
+) -> tuple[int, str]:
+    """Run a command that writes to a terminal; gives its exit code and the end of what it wrote there.
+
+    `moved` sees the last of the screen after each piece, and says whether there was progress.
+
+    Raises:
+        TimeoutError: there was none for `stalled_seconds`.
+    """
+    ours, theirs = _terminal()
+    try:
+        try:
+            process = await start_process(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=theirs,
+                env={**environment, "TERM": "xterm"},
+                start_new_session=False,
+            )
+        finally:
+            os.close(theirs)
+        async with process:
+            text = ""
+            try:
+                with anyio.fail_after(stalled_seconds) as patience:
+                    while piece := await _read(ours):
+                        text = (text + piece.decode(errors="replace"))[-_KEPT:]
+                        if moved(clean(text)):
+                            patience.deadline = anyio.current_time() + stalled_seconds
+                    return await process.wait(), clean(text)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                raise
+    finally:
+        os.close(ours)
+
+
+def _terminal() -> tuple[int, int]:
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_SCREEN, 0, 0))
+    os.set_blocking(ours, False)
+    return ours, theirs
+
+
+async def _read(terminal: int) -> bytes:
+    """The next piece, or nothing at its end, which Linux tells by an error."""
+    while True:
+        try:
+            return os.read(terminal, 65_536)
+        except BlockingIOError:
+            await anyio.wait_readable(terminal)
+        except OSError:
+            return b""

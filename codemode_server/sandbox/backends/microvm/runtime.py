@@ -1,0 +1,245 @@
+"""Where the runtime of microsandbox is, and what this machine lacks to boot microVMs with it.
+
+What is wrong is asked of `msb doctor` (processor, `/dev/kvm`) and looked up here (the folder MSB_HOME, its file system,
+its disk); either way it comes back as a `Problem`, in words for the person and with what mends it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.domain.errors import SandboxUnavailable
+
+_DOCTOR_SECONDS = 60.0
+"""Far more than the 10 ms it takes; an emulated machine with a cold disk is slow."""
+_FREE_MB = 128
+"""For what VMs write beside the image; a pull that needs more says so itself."""
+_SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
+"""The longest socket that microsandbox makes under MSB_HOME."""
+_SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why no microVM can be had."""
+
+    reason: str
+    remedy: str = ""
+    """What to do or to run."""
+    passing: bool = False
+    """A matter of the moment (no network, disk full): never remembered."""
+    part: Literal["runtime", "processor", "device"] = "runtime"
+    """What it is about; `device` is the way to the processor's virtualization."""
+
+    @classmethod
+    def of(cls, error: SandboxUnavailable) -> Problem:
+        return cls(error.reason, error.remedy, error.passing)
+
+    @property
+    def error(self) -> SandboxUnavailable:
+        return SandboxUnavailable(self.reason, self.remedy, passing=self.passing)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The runtime that the SDK would use."""
+
+    version: str
+    msb: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run of `msb` ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def version() -> str | None:
+    """The version of the package `microsandbox`, or None where it is not installed; imports nothing of it."""
+    if importlib.util.find_spec("microsandbox") is None:
+        return None
+    return importlib.metadata.version("microsandbox")
+
+
+def home() -> Path:
+    """The folder that microsandbox keeps images and running VMs in."""
+    told = os.environ.get("MSB_HOME")
+    return Path(told).absolute() if told else Path.home() / ".microsandbox"
+
+
+def find() -> Runtime:
+    """The runtime, without installing or downloading anything; imports the SDK.
+
+    Raises:
+        SandboxUnavailable: it is not there, or only in part.
+    """
+    installed = version()
+    if installed is None:
+        raise not_installed(sys.platform, platform.machine()).error
+    try:
+        from microsandbox import MicrosandboxError
+        from microsandbox.setup import resolve_runtime
+    except ImportError as error:
+        raise SandboxUnavailable(
+            f"the package 'microsandbox' can't be loaded: {error}", "install codemode-server again"
+        ) from error
+    try:
+        return Runtime(installed, Path(resolve_runtime().msb_path))
+    except MicrosandboxError as error:
+        problem = home_problem() or Problem(
+            f"the runtime of microsandbox is not complete: {error}",
+            f"take away what is left of another installation in {home()}/bin and {home()}/lib, "
+            "and MSB_PATH from the environment; the package brings its own",
+        )
+        raise problem.error from error
+
+
+def command() -> str:
+    """How the person calls `msb`: the package puts it beside Python."""
+    beside = Path(sys.executable).with_name("msb")
+    return str(beside) if beside.exists() else "msb"
+
+
+def environment() -> dict[str, str]:
+    """What `msb` is run with: VMs are on this machine, whatever profile of a cloud the person has chosen elsewhere."""
+    return {**os.environ, "MSB_BACKEND": "local"}
+
+
+async def msb(*arguments: str, seconds: float) -> Finished:
+    """Run `msb`; it is killed when this is cancelled or takes too long.
+
+    Raises:
+        SandboxUnavailable: it can't be run, or has not ended in time.
+    """
+    found = await anyio.to_thread.run_sync(find)
+    try:
+        with anyio.fail_after(seconds):
+            done = await anyio.run_process(
+                [str(found.msb), *arguments], stdin=subprocess.DEVNULL, check=False, env=environment()
+            )
+    except TimeoutError:
+        raise SandboxUnavailable(
+            f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", passing=True
+        ) from None
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"{found.msb} can't be run: {error.strerror}", "install codemode-server again"
+        ) from error
+    return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+async def doctor() -> Problem | None:
+    """The first thing that keeps this machine from booting microVMs, found without booting one."""
+    return await virtualization() or await anyio.to_thread.run_sync(home_problem)
+
+
+async def virtualization() -> Problem | None:
+    """What is wrong with the runtime, the processor or the way to it, by `msb doctor`."""
+    try:
+        done = await msb("doctor", seconds=_DOCTOR_SECONDS)
+    except SandboxUnavailable as error:
+        return Problem.of(error)
+    return None if done.code == 0 else read_doctor(done.stderr + done.stdout)
+
+
+_FAILED = re.compile(r"^\s*✗\s+(CPU virt|KVM device|KVM access)\b", re.MULTILINE)
+_ADVICE = re.compile(r"^\s*→\s+(.*\S)", re.MULTILINE)
+_ERROR = re.compile(r"^error: (.*\S)", re.MULTILINE)
+
+
+def read_doctor(report: str) -> Problem:
+    """A report of `msb doctor` that ended badly, in our words where it is a known case."""
+    advice = _ADVICE.findall(report)
+    commands = [line for line in advice if line.startswith("sudo ")]
+    failed = _FAILED.search(report)
+    match failed and failed[1]:
+        case "CPU virt":
+            return Problem(
+                "this machine's processor offers no virtualization",
+                "switch on VT-x or AMD-V in its firmware; if it is a virtual machine itself, nested virtualization on "
+                "its host",
+                part="processor",
+            )
+        case "KVM device":
+            module = next((line for line in commands if "modprobe" in line), "sudo modprobe kvm_intel || kvm_amd")
+            return Problem(
+                "there is no /dev/kvm", f"{module}; a container has to be started with --device /dev/kvm", part="device"
+            )
+        case "KVM access":
+            group = next((line for line in commands if "usermod" in line), "sudo usermod -aG kvm $USER")
+            return Problem("this user may not open /dev/kvm", f"{group}, then log in again", part="device")
+    if sys.platform == "darwin":
+        return Problem(_told(report), "microVMs need a Mac with Apple silicon, not a virtual machine on one")
+    return Problem(_told(report), "; ".join(advice) or "msb doctor tells more")
+
+
+def _told(report: str) -> str:
+    found = _ERROR.search(report)
+    lines = report.split("\n")
+    return found[1] if found else next((line.strip() for line in reversed(lines) if line.strip()), "msb doctor failed")
+
+
+def home_problem() -> Problem | None:
+    """What is wrong with MSB_HOME; makes no folder."""
+    folder = home()
+    elsewhere = "set MSB_HOME in the environment to a short path"
+    if len(os.fsencode(folder)) + len(_SOCKET_TAIL) >= _SOCKET_BYTES:
+        longest = _SOCKET_BYTES - len(_SOCKET_TAIL) - 1
+        return Problem(
+            f"the path {folder} (MSB_HOME) is too long for the sockets in it", f"{elsewhere}, {longest} bytes at most"
+        )
+    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".codemode-") as probe:
+            if sys.platform == "linux":
+                try:
+                    os.setxattr(probe.fileno(), "user.codemode", b"1")
+                except OSError:
+                    return Problem(
+                        f"the file system of {folder} (MSB_HOME) has no extended attributes",
+                        f"{elsewhere} on ext4, xfs or btrfs",
+                    )
+    except OSError as error:
+        return Problem(
+            f"the folder {folder} (MSB_HOME) can't be written: {error.strerror}", f"{elsewhere} that you may write"
+        )
+    if (free := free_mb(place)) < _FREE_MB:
+        return Problem(
+            f"{free} MB are free where {folder} (MSB_HOME) is, and microVMs need {_FREE_MB}",
+            "free some, or set MSB_HOME in the environment to a folder on another disk",
+            passing=True,
+        )
+    return None
+
+
+def free_mb(folder: Path) -> int:
+    """Room on the disk of a folder, or of the nearest one above that is there, MiB."""
+    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return shutil.disk_usage(place).free // 2**20
+
+
+def not_installed(system: str, machine: str) -> Problem:
+    """Why the package is not there, on a platform as `sys.platform` and `platform.machine()` call it."""
+    if system == "darwin" and machine != "arm64":
+        return Problem("microVMs need a Mac with Apple silicon")
+    if (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")):
+        return Problem("the package 'microsandbox' is not installed", "install codemode-server again")
+    name = {"win32": "Windows", "linux": "Linux"}.get(system, system)
+    return Problem(f"there are no microVMs of microsandbox for {name} on {machine}")

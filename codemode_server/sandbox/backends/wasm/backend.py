@@ -1,0 +1,251 @@
+"""The wasm backend: a pool of worker processes behind the contract, one program to a fresh instance.
+
+A worker whose program came to its end by itself makes a fresh instance for the next one; after anything else (a limit,
+a trap, a broken frame, a cancellation) its process is killed. Replacements are started without waiting for them: a
+process makes itself ready while the host goes on. So the pool needs no task of its own, and `start`, `run` and `aclose`
+may be called from different tasks of one event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+
+from codemode_server import temporary
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.executions import IsolationLevel
+from codemode_server.sandbox.backends.wasm import build, component
+from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Worker
+from codemode_server.sandbox.channel import Channel, out_of_memory
+from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.importable import IN_WASM
+from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
+
+_log = logging.getLogger(__name__)
+_MAX_LEFT = 4
+"""Full scratch folders that wait to be removed; the answers of further programs wait for them."""
+
+
+class WasmBackend:
+    """CPython as WebAssembly in worker processes; works wherever wasmtime does."""
+
+    name = "wasm"
+    level = IsolationLevel.WASM
+    importable: frozenset[str] | None = IN_WASM
+
+    def __init__(
+        self,
+        *,
+        warm: int = 1,
+        cache: Path | None = None,
+        guest: Path = build.COMPONENT,
+        announce: Callable[[str], None] = _log.info,
+    ) -> None:
+        self._warm = warm
+        self._cache = cache or component.cache_folder()
+        self._guest = guest
+        self._announce = announce
+        self._native: Path | None = None
+        self._starting = anyio.Lock()
+        self._idle: list[Worker] = []
+        self._all: set[Worker] = set()
+        self._closed = False
+        self._rebuilt = False
+        self._quotas = Quotas()
+        self._left: list[Path] = []
+        """Scratch folders that programs left full, to be removed by `tend`."""
+        self._is_any_left = anyio.Event()
+        self._is_tended = False
+        self._removing = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def start(self) -> None:
+        """Compile the component if this machine has not yet, and start the warm workers."""
+        await self._native_code()
+        await self._fill()
+        for worker in list(self._idle):
+            try:
+                await self._until_ready(worker)
+            except BadNativeCode:
+                await self._discard(worker)
+                await self._fill()
+
+    async def tend(self) -> None:
+        """Remove what programs left in their scratch folders, which can take long; their answers do not wait for it."""
+        self._is_tended = True
+        try:
+            while True:
+                await self._is_any_left.wait()
+                self._is_any_left = anyio.Event()
+                await self._remove_left()
+        finally:
+            self._is_tended = False
+
+    async def run(self, program: Program, door: HostApi) -> Outcome:
+        """Run one program in a fresh instance."""
+        scratch = _make_scratch()
+        try:
+            async with self._quotas.enforced(program, scratch) as quota:
+                outcome = await self._run_with(quota, program, door, scratch)
+            return quota.judged(outcome)
+        finally:
+            try:
+                os.rmdir(scratch)  # noqa: PTH106 - at once, since most programs leave it empty
+            except OSError:
+                self._left.append(scratch)
+                self._is_any_left.set()
+                if not self._is_tended or len(self._left) > _MAX_LEFT:
+                    await self._remove_left()
+
+    async def aclose(self) -> None:
+        """Kill all workers and wait until they are gone."""
+        self._closed = True
+        self._idle.clear()
+        for worker in list(self._all):
+            await self._discard(worker)
+        await self._remove_left()
+
+    async def _remove_left(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._removing:
+                while self._left:
+                    await anyio.to_thread.run_sync(temporary.remove, self._left[0])
+                    del self._left[0]
+
+    @property
+    def worker_pids(self) -> frozenset[int]:
+        """The processes that are there now."""
+        return frozenset(worker.pid for worker in self._all)
+
+    async def _run_with(self, quota: Quota, program: Program, door: HostApi, scratch: Path) -> Outcome:
+        """Run a program in a worker, which is killed or waits for the next program afterwards."""
+        folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
+        if program.workspace is not None:
+            folders["/workspace"] = program.workspace
+        worker = await self._take(program.limits, folders)
+        reusable = False
+        try:
+            outcome, clean = await self._run_in(worker, program, door, quota)
+            reusable = clean and await worker.is_reusable()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._give_back(worker, reusable=reusable)
+        return outcome
+
+    async def _run_in(self, worker: Worker, program: Program, door: HostApi, quota: Quota) -> tuple[Outcome, bool]:
+        channel = Channel(worker.reader, worker.stream, program, door)
+        outcome = await quota.run(channel, worker.pid)
+        if channel.is_gone:
+            outcome = await _with_last_words(outcome, program, worker)
+        return outcome, channel.is_clean and ended_itself(outcome)
+
+    async def _take(self, limits: Limits, folders: dict[str, Path]) -> Worker:
+        """A worker that waits for this program's first frame; one that died while idle is passed over."""
+        while True:
+            worker, was_idle = await self._next()
+            try:
+                await self._until_ready(worker)
+                # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
+                await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
+            except (SandboxUnavailable, BadNativeCode) as error:
+                await self._discard(worker)
+                if isinstance(error, SandboxUnavailable) and not was_idle:
+                    raise
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._discard(worker)
+                raise
+            else:
+                return worker
+
+    async def _next(self) -> tuple[Worker, bool]:
+        """A worker, and whether it was idle before."""
+        if self._idle:
+            return self._idle.pop(), True
+        return await self._start_worker(), False
+
+    async def _until_ready(self, worker: Worker) -> None:
+        """Wait for a worker; what could not be loaded is compiled again, but not over and over."""
+        try:
+            await worker.ready()
+        except BadNativeCode as error:
+            if self._rebuilt:
+                raise SandboxUnavailable(f"the sandbox's native code does not load: {error}") from error
+            _log.warning("the sandbox's native code did not load and is compiled again: %s", error)
+            self._rebuilt = True
+            if self._native is not None:
+                component.discard(self._native)
+                self._native = None
+            raise
+
+    async def _give_back(self, worker: Worker, *, reusable: bool) -> None:
+        if reusable and len(self._idle) < self._warm and not self._closed:
+            self._idle.append(worker)
+            return
+        await self._discard(worker)
+        try:
+            await self._fill()
+        except SandboxUnavailable as error:
+            _log.warning("a sandbox could not be replaced: %s", error)
+
+    async def _fill(self) -> None:
+        while len(self._idle) < self._warm and not self._closed:
+            self._idle.insert(0, await self._start_worker())
+
+    async def _start_worker(self) -> Worker:
+        if self._closed:
+            raise SandboxUnavailable("the sandbox is closed")
+        worker = await Worker.start(await self._native_code())
+        self._all.add(worker)
+        return worker
+
+    async def _discard(self, worker: Worker) -> None:
+        if worker in self._idle:
+            self._idle.remove(worker)
+        await worker.kill()
+        self._all.discard(worker)
+
+    async def _native_code(self) -> Path:
+        async with self._starting:
+            if self._native is None:
+                self._native = await anyio.to_thread.run_sync(self._find_native_code, abandon_on_cancel=True)
+            return self._native
+
+    def _find_native_code(self) -> Path:
+        return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
+
+
+def _make_scratch() -> Path:
+    """The folder that one program sees as /tmp."""
+    try:
+        return temporary.make("tmp")
+    except OSError as error:
+        reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
+        remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
+        raise SandboxUnavailable(reason, remedy, passing=True) from error
+
+
+async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:
+    """The outcome of a program whose worker ended by itself, with the reason."""
+    words = await worker.last_words()
+    if worker.ran_out_of_memory:
+        return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
+    error = ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}")
+    return replace(outcome, error=error)

@@ -1,0 +1,186 @@
+"""Finds the component and has it compiled to this machine's native code, once; runs nothing stale or foreign.
+
+Native code depends on the component, on wasmtime and on the processor, so it is made at first use and kept in the
+user's cache folder: the folder 0700, the file 0600 with its digest beside it. Code that somebody else owns or could
+have written is not loaded; code that doesn't match its digest is made again. Two products at once wait for one another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.private_files import NotPrivate, is_own, private_folder
+from codemode_server.processes import file_lock
+from codemode_server.sandbox import processor
+from codemode_server.sandbox.backends.wasm import build
+
+WORKER = Path(__file__).resolve().with_name("worker.py")
+_COMPILE_SECONDS = 600.0
+_UNUSED_SECONDS = 30 * 86_400.0
+_MAX_FILES = 10
+_IN_USE_SECONDS = 86_400.0
+"""Of more than `_MAX_FILES`, those used within a day stay as well: products that run may start workers from them."""
+
+
+def cache_folder() -> Path:
+    """Where native code is kept unless told otherwise."""
+    return Path(platformdirs.user_cache_dir("codemode-server")) / "wasm"
+
+
+def wasmtime_folder() -> Path:
+    """The folder that the worker finds wasmtime in."""
+    spec = importlib.util.find_spec("wasmtime")
+    if spec is None or spec.origin is None:
+        raise SandboxUnavailable("the package 'wasmtime' is not installed; install codemode-server again")
+    return Path(spec.origin).parent.parent
+
+
+def checked_component(component: Path = build.COMPONENT) -> Path:
+    """The component, if it is there and made from the sources beside it.
+
+    Raises:
+        SandboxUnavailable: it is missing or stale, with the command that makes it.
+    """
+    if not component.is_file():
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make component")
+    stamp = build.read_stamp(component)
+    if stamp.get("sources") != build.sources_digest():
+        raise SandboxUnavailable(
+            f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make component"
+        )
+    if stamp.get("component") != hashlib.sha256(component.read_bytes()).hexdigest():
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make component")
+    return component
+
+
+def native_code(component: Path, folder: Path, announce: Callable[[str], None]) -> Path:
+    """The component's native code for this machine, compiled now if need be; blocks for as long as that takes.
+
+    Raises:
+        SandboxUnavailable: it can't be compiled or kept here.
+    """
+    _make_private(folder)
+    target = folder / f"{_key(component)}.cwasm"
+    with file_lock.held(folder / "compile.lock") as lock:
+        if not _is_sound(target):
+            announce("compiling the sandbox for this machine, once: takes 10 to 60 seconds")
+            began = time.monotonic()
+            _compile(component, target, lock)
+            announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
+        with contextlib.suppress(OSError):
+            os.utime(_digest_path(target))
+            _forget_unused(folder, target)
+    return target
+
+
+def is_compiled(component: Path, folder: Path) -> bool:
+    """Whether this machine has the component's native code already."""
+    return _is_sound(folder / f"{_key(component)}.cwasm")
+
+
+def discard(native: Path) -> None:
+    """Forget native code that did not load."""
+    native.unlink(missing_ok=True)
+
+
+def _key(component: Path) -> str:
+    wasmtime = importlib.metadata.version("wasmtime")
+    parts = [
+        _digest(component),
+        _digest(WORKER),
+        wasmtime,
+        sys.platform,
+        platform.machine(),
+        platform.processor(),
+        processor.features(),
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        private_folder(folder, "$XDG_CACHE_HOME")
+    except NotPrivate as error:
+        raise SandboxUnavailable(f"the cache folder {error}") from error
+    except OSError as error:
+        raise SandboxUnavailable(f"the cache folder '{folder}' can't be used: {error.strerror}") from error
+
+
+def _is_sound(target: Path) -> bool:
+    """Whether native code is there, ours alone to write, and as it was made."""
+    try:
+        status = target.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        if not is_own(status) or status.st_mode & 0o077:
+            return False
+        return _digest_path(target).read_text(encoding="ascii").strip() == _digest(target)
+    except (OSError, ValueError):
+        return False
+
+
+def _compile(component: Path, target: Path, lock: int) -> None:
+    """Have it compiled by a process that goes on, and keeps the lock, should this one be ended meanwhile."""
+    for unfinished in target.parent.glob("compiling-*"):
+        with contextlib.suppress(OSError):  # what an older version left may be a folder
+            unfinished.unlink()
+    command = [sys.executable, "-I", "-B", str(WORKER), "compile", str(wasmtime_folder()), str(component), str(target)]
+    try:
+        run = subprocess.run(  # noqa: S603 - our own file and arguments
+            command,
+            env=worker_environment(),
+            check=False,
+            capture_output=True,
+            timeout=_COMPILE_SECONDS,
+            start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else (lock,),
+        )
+    except subprocess.TimeoutExpired:
+        raise SandboxUnavailable(f"compiling the sandbox took longer than {_COMPILE_SECONDS:g} seconds") from None
+    if run.returncode != 0 or not _is_sound(target):
+        reason = run.stderr.decode(errors="replace").strip()[-500:]
+        raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
+
+
+def _forget_unused(folder: Path, used: Path) -> None:
+    """Remove the native code of other versions and processors that was not used for long; it has 50 MB each."""
+    newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
+    for number, path in enumerate(newest_first):
+        longest = _UNUSED_SECONDS if number < _MAX_FILES else _IN_USE_SECONDS
+        if path != used and _used_at(path) < time.time() - longest:
+            path.unlink()
+            _digest_path(path).unlink(missing_ok=True)
+
+
+def _used_at(native: Path) -> float:
+    """When it was used last: each use touches its digest."""
+    digest = _digest_path(native)
+    return (digest if digest.exists() else native).lstat().st_mtime
+
+
+def worker_environment() -> dict[str, str]:
+    """An empty environment, or as near to it as Windows lets a process start."""
+    return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if sys.platform == "win32" and "SYSTEMROOT" in os.environ else {}
+
+
+def _digest_path(target: Path) -> Path:
+    return target.with_name(target.name + ".sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,140 @@
+"""One worker process, from its start to its end: its frames, its settings for a program, its last words."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import sys
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteSendStream, Process
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.processes.child_process import start_process
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.backends.wasm import component
+
+_START_SECONDS = 60.0
+_END_SECONDS = 2.0
+_EXIT_BAD_NATIVE_CODE = 3
+_EXIT_OUT_OF_MEMORY = 5
+_MAX_LAST_WORDS = 2_000
+
+
+class BadNativeCode(Exception):
+    """Raised when the worker could not load the native code: it has to be made again."""
+
+
+class Worker:
+    """A process that runs one program at a time, each in a fresh instance."""
+
+    def __init__(self, process: Process) -> None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise SandboxUnavailable("the sandbox's worker process has no pipes")
+        self._process = process
+        self.stream: ByteSendStream = process.stdin
+        self.reader = frames.FrameReader(process.stdout)
+        self._errors = process.stderr
+        self._is_ready = False
+
+    @classmethod
+    async def start(cls, native_code: Path) -> Worker:
+        """Start a process; it makes itself ready while others go on."""
+        command = [sys.executable, "-I", "-B", str(component.WORKER), "serve"]
+        try:
+            process = await start_process(
+                [*command, str(component.wasmtime_folder()), str(native_code)],
+                env=component.worker_environment(),
+                cwd=native_code.parent,
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandbox's worker process can't be started: {error.strerror}") from error
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether it ended by itself since the program's memory was full."""
+        return self._process.returncode == _EXIT_OUT_OF_MEMORY
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ready(self) -> None:
+        """Wait until it can take a program.
+
+        Raises:
+            BadNativeCode: it could not load its code.
+            SandboxUnavailable: it did not come up.
+        """
+        if self._is_ready:
+            return
+        try:
+            with anyio.fail_after(_START_SECONDS):
+                await self._read_own_word()
+        except (TimeoutError, frames.ProtocolError):
+            raise SandboxUnavailable("the sandbox's worker process did not become ready") from None
+        except anyio.EndOfStream:
+            words = await self.last_words()
+            if self._process.returncode == _EXIT_BAD_NATIVE_CODE:
+                raise BadNativeCode(words) from None
+            raise SandboxUnavailable(f"the sandbox's worker process ended at its start: {words}") from None
+        self._is_ready = True
+
+    async def prepare(self, *, memory_mb: int, file_mb: int, folders: dict[str, Path]) -> None:
+        """Tell it about the program that follows, and hear that it has begun.
+
+        Raises:
+            SandboxUnavailable: it was dead already, so nothing of the program has run.
+        """
+        self._is_ready = False
+        settings = {
+            "memory_bytes": memory_mb * 2**20,
+            "file_bytes": file_mb * 2**20,
+            "folders": {guest: str(host) for guest, host in folders.items()},
+        }
+        try:
+            await self.stream.send(struct.pack(">I", 0) + frames.encode(settings))
+            with anyio.fail_after(_START_SECONDS):
+                await self._read_own_word()
+        except (TimeoutError, frames.ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+            raise SandboxUnavailable("the sandbox's worker process ended while it was idle") from None
+
+    async def is_reusable(self) -> bool:
+        """Whether, after a program's `done`, its instance is gone and nothing more was said."""
+        try:
+            with anyio.fail_after(_END_SECONDS):
+                await self._read_own_word()
+        except (TimeoutError, frames.ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+            return False
+        self._is_ready = True
+        return self.reader.is_empty
+
+    async def _read_own_word(self) -> None:
+        if await self.reader.read(0):
+            raise frames.ProtocolError("a frame after the last")
+
+    async def last_words(self) -> str:
+        """Why it ended by itself, in its own words."""
+        text = b""
+        with anyio.move_on_after(_END_SECONDS):
+            await self._process.wait()
+            try:
+                while len(text) < _MAX_LAST_WORDS:
+                    text += await self._errors.receive(_MAX_LAST_WORDS)
+            except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                pass
+        return text.decode("utf-8", "replace").strip()[:_MAX_LAST_WORDS] or f"exit status {self._process.returncode}"
+
+    async def kill(self) -> None:
+        """End it now, and wait until it is gone."""
+        with anyio.CancelScope(shield=True):
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):  # gone already
+                    self._process.kill()
+            await self._process.aclose()

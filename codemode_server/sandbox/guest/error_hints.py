@@ -1,0 +1,157 @@
+"""The one likely mend of a failed program, told from what its failing line worked on: the keys that were there …
+
+It is only looked at (see `failing_place`). Where nothing certain can be said, nothing is.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from itertools import islice
+from typing import Any
+
+from .advice import module_for_tool, tool_for_module
+from .calls import PendingCall
+from .error_place import Place, plain
+from .files import File
+from .hints import of_name, of_path, of_the_sandbox
+from .result_samples import UNKNOWN
+from .stubs import Stub
+from .value_descriptions import nearest_key, shape, way_into_dict, way_into_text, ways_into_list
+
+_MAX_HINT = 500
+
+
+def mend(error: BaseException) -> str:
+    """What would most likely mend it, in a sentence; empty where that can't be told."""
+    try:
+        return _mend(error)[:_MAX_HINT]
+    except Exception:  # noqa: BLE001 - values of the program may do anything when they are looked at
+        return ""
+
+
+def _mend(error: BaseException) -> str:
+    message = str(error)
+    if isinstance(error, NameError):
+        return of_name(error, Place(error).names())
+    if hint := of_the_sandbox(error):
+        return hint
+    if type(error).__module__ == "sqlite3" and "unable to open" in message:
+        return of_path(_file_of_uri(Place(error).argument("database")))
+    if isinstance(error, KeyError) and error.args:
+        return _of_key(error.args[0], Place(error))
+    if isinstance(error, AttributeError):
+        return _of_attribute(getattr(error, "name", None), getattr(error, "obj", UNKNOWN), Place(error))
+    if isinstance(error, IndexError):
+        value = Place(error).subscripted()
+        return f"it is {shape(value)}" if value is not UNKNOWN else ""
+    if isinstance(error, json.JSONDecodeError):
+        return _of_json(error.doc)
+    return _of_type(message, Place(error)) if isinstance(error, TypeError) else ""
+
+
+def _of_key(key: Any, place: Place) -> str:
+    value = place.subscripted(lacking=key)
+    if isinstance(value, dict) and key not in value:
+        odd = next(
+            (it for it in islice(value, 500) if isinstance(it, str) and it != key and it.strip("\ufeff\r") == key), ""
+        )
+        if odd:
+            why = (
+                "its text has CRLF line ends: use splitlines()"
+                if "\r" in odd
+                else "its text begins with a byte order mark"
+            )
+            return f"the key is {odd!r}; {why}"
+        near = nearest_key(key, value)
+        return f"{place.text or 'it'} is {shape(value)}{f'; did you mean {near!r}?' if near else ''}"
+    return ""
+
+
+def _of_attribute(name: str | None, value: Any, place: Place) -> str:
+    if value is UNKNOWN or name is None or name.startswith("__"):
+        return ""
+    if isinstance(value, PendingCall):
+        value = plain(value)
+    if isinstance(value, types.CoroutineType):
+        return "await it first"
+    if isinstance(value, Stub):
+        how = f"it is the tool servers.{value._server}.{value._name}, to be called: {value._name}(…)"
+        return tool_for_module(value._server, value._name) or how
+    if isinstance(value, dict):
+        if name in value:
+            return f'results are plain dicts: write ["{name}"] for .{name}'
+        if name in ("files", "text"):
+            what = "file" if name == "files" else "text"
+            return f"no {what} came beside it; it is {shape(value)}: read these with [...]"
+        near = nearest_key(name, value)
+        return f"it is {shape(value)}{f': write [{near!r}]' if near else '; its keys are read with [...]'}"
+    if isinstance(value, str) and name in ("text", "content"):
+        return f"{place.text or 'it'} is {shape(value)}; use it as it is"
+    if isinstance(value, str):
+        methods = [method for method in dir("") if not method.startswith("_")]
+        return _of_text(value, place, is_text_meant=nearest_key(name, methods) is not None)
+    if isinstance(value, (list, tuple)):
+        return _of_list(value, name, place)
+    return f"{place.text or 'it'} is {shape(value)}" if isinstance(value, File) or value is None else ""
+
+
+def _of_list(value: Any, key: Any, place: Place) -> str:
+    return f"{place.text or 'it'} is {shape(value)}; {ways_into_list(place.text, value, key)}"
+
+
+def _of_text(value: str, place: Place, *, is_text_meant: bool = False) -> str:
+    """For a text that was used like a dict; it may come from a loop over a text or a dict in place of a list."""
+    source = place.looped_over()
+    looped = place.value(source) if source is not None else UNKNOWN
+    if source is not None and isinstance(looped, str) and len(value) == 1:
+        way = way_into_text(place.written(source), looped)
+        return f"{place.text} is a character of {shape(looped)}{f'; {way}' if way else ''}"
+    if source is not None and isinstance(looped, dict) and value in looped:
+        way = way_into_dict(place.written(source), looped)
+        return f"{place.text} is a key of {shape(looped)}{f'; {way}' if way else ''}"
+    way = "" if is_text_meant else way_into_text(place.text, value)
+    return f"{place.text or 'it'} is {shape(value)}{f'; {way}' if way else ''}"
+
+
+def _of_json(text: Any) -> str:
+    if not isinstance(text, str):
+        return ""
+    if not text.strip():
+        return "the text is empty"
+    return f"results of tools are parsed already; this is {shape(text)}, which is no JSON"
+
+
+def _of_type(message: str, place: Place) -> str:
+    if "coroutine" in message and "await" not in message:
+        return "a coroutine has no value before it is awaited: write await before the call"
+    if message == "'module' object is not callable":
+        server, tool = place.called_tool()
+        return module_for_tool(server, tool) if server else ""
+    if message.startswith(("int() argument", "float() argument")):
+        return _of_number(place.argument(""))
+    value = place.subscripted()
+    if value is UNKNOWN:
+        return ""
+    name = place.text or "it"
+    if message.startswith(("list indices", "tuple indices")) and isinstance(value, (list, tuple)):
+        return _of_list(value, place.key(), place)
+    if message.startswith("string indices") and isinstance(value, str):
+        return _of_text(value, place)
+    return f"{name} is {shape(value)}" if "not subscriptable" in message else ""
+
+
+def _of_number(value: Any) -> str:
+    """For rows where a number was due, as of `SELECT count(*)`."""
+    if not isinstance(value, (list, dict)):
+        return ""
+    row = value[0] if isinstance(value, list) and len(value) == 1 else None
+    way = f"; take [0][{next(iter(row))!r}] of it" if isinstance(row, dict) and len(row) == 1 else ""
+    return f"it is {shape(value)}{way}"
+
+
+def _file_of_uri(database: Any) -> Any:
+    """The path in a URI as SQLite takes it; anything else as it is."""
+    if isinstance(database, str) and database.startswith("file:"):
+        return database.removeprefix("file:").removeprefix("//").partition("?")[0]
+    return database

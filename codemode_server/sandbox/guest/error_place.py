@@ -1,0 +1,183 @@
+"""Where in the program an exception came from, and what stood there.
+
+It is only looked at: names and subscripts of plain dicts and lists are followed, nothing of the program is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from .calls import PendingCall
+from .files import Blocks, Fields
+from .modules import PROGRAM_FILES
+from .result_samples import SEEN, UNKNOWN
+from .value_descriptions import MAX_ITEMS
+
+_MAX_NAME = 40
+_GUEST = __file__.rpartition("/")[0]
+_LOOPS: tuple[type[ast.For | ast.AsyncFor], ...] = (ast.For, ast.AsyncFor)
+_COMPREHENSIONS: tuple[type[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp], ...] = (
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+def plain(value: Any) -> Any:
+    """A call that has its answer is that answer."""
+    if type(value) is PendingCall:
+        future = value._future
+        return future.result() if future.done() and future.exception() is None else UNKNOWN
+    return value
+
+
+class Place:
+    """Where in the program it failed, and what stood there."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._frame: types.FrameType | None = None
+        self._position: tuple[int | None, ...] = ()
+        self._tree = ast.Module(body=[], type_ignores=[])
+        trace, last = error.__traceback__, None
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if file in PROGRAM_FILES:
+                last = trace
+            elif not file.startswith(_GUEST):
+                last = None  # raised within a library: what the program's line worked on says little
+            trace = trace.tb_next
+        if last is None:
+            return
+        self._frame = last.tb_frame
+        self._position = next(islice(self._frame.f_code.co_positions(), last.tb_lasti // 2, None), ())
+        self._tree = ast.parse("".join(linecache.getlines(self._frame.f_code.co_filename)))
+
+    @property
+    def text(self) -> str:
+        """What is subscripted or asked for an attribute, as it is written; empty where that is long."""
+        node = self._node()
+        return self.written(node.value) if node is not None else ""
+
+    def written(self, node: ast.expr) -> str:
+        """An expression as it is written; empty where that is long."""
+        text = ast.unparse(node)
+        return text if len(text) <= _MAX_NAME else ""
+
+    def subscripted(self, lacking: Any = UNKNOWN) -> Any:
+        """The object whose item was asked for."""
+        node = self._node()
+        return self.value(node.value, lacking) if node is not None else UNKNOWN
+
+    def key(self) -> Any:
+        node = self._node()
+        return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN
+
+    def argument(self, name: str) -> Any:
+        """The first argument of the call that failed, or the one of that name."""
+        call = next((node for node in self._nodes() if isinstance(node, ast.Call)), None)
+        if call is None:
+            return UNKNOWN
+        named = [keyword.value for keyword in call.keywords if keyword.arg == name]
+        return self.value([*call.args, *named][0]) if call.args or named else UNKNOWN
+
+    def called_tool(self) -> tuple[str, str]:
+        """Server and name of the tool that is imported under the name that was called; empty where none is."""
+        called = next((node.func for node in self._nodes() if isinstance(node, ast.Call)), None)
+        if not isinstance(called, ast.Name):
+            return "", ""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.ImportFrom) and any(it.name == called.id and not it.asname for it in node.names):
+                root, _, server = (node.module or "").partition(".")
+                if root == "servers":
+                    return server, called.id
+        return "", ""
+
+    def names(self) -> list[str]:
+        """The names that were defined there."""
+        if self._frame is None:
+            return []
+        names = [*self._frame.f_locals, *self._frame.f_globals]
+        return [name for name in names if isinstance(name, str) and not name.startswith("__")]
+
+    def looped_over(self) -> ast.expr | None:
+        """What a loop or comprehension goes over, if its variable is what was subscripted or asked."""
+        node = self._node()
+        if node is None or not isinstance(node.value, ast.Name):
+            return None
+        for part in (*self._around(node), *self._enclosing(node, _LOOPS)):
+            if isinstance(part.target, ast.Name) and part.target.id == node.value.id:
+                return part.iter
+        return None
+
+    def _node(self) -> ast.Subscript | ast.Attribute | None:
+        return next((node for node in self._nodes() if isinstance(node, (ast.Subscript, ast.Attribute))), None)
+
+    def _nodes(self) -> Iterator[ast.expr]:
+        """The expressions that are written exactly where it failed."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.expr) and _position(node) == self._position:
+                yield node
+
+    def value(self, node: ast.expr, lacking: Any = UNKNOWN) -> Any:
+        """What an expression stands for, as far as it can be told without running any of it."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Await):
+            return self.value(node.value, lacking)
+        if isinstance(node, ast.Name):
+            return self._named(node, lacking)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values":
+            held = self.value(node.func.value)
+            return [plain(item) for item in dict.values(held)] if type(held) in (dict, Fields) else UNKNOWN
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            return SEEN.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, UNKNOWN)
+        if isinstance(node, ast.Subscript):
+            base, key = self.value(node.value), self.value(node.slice)
+            if type(base) in (dict, list, tuple, Fields, Blocks) and isinstance(key, (str, int)):
+                try:
+                    return plain(base[key])
+                except (LookupError, TypeError):
+                    return UNKNOWN
+        return UNKNOWN
+
+    def _named(self, node: ast.Name, lacking: Any) -> Any:
+        if self._frame is None:
+            return UNKNOWN
+        if self._frame.f_code.co_name[0] != "<" or self._frame.f_code.co_name == "<module>":
+            # The variable of a comprehension that runs within its function is none of the function's.
+            for part in self._around(node):
+                if isinstance(part.target, ast.Name) and part.target.id == node.id:
+                    return _some_item(self.value(part.iter), lacking)
+        for names in (self._frame.f_locals, self._frame.f_globals):
+            if node.id in names:
+                return plain(names[node.id])
+        return UNKNOWN
+
+    def _around(self, inner: ast.AST) -> Iterator[ast.comprehension]:
+        for node in self._enclosing(inner, _COMPREHENSIONS):
+            yield from node.generators
+
+    def _enclosing(self, inner: ast.AST, kinds: tuple[type[_Node], ...]) -> Iterator[_Node]:
+        for node in ast.walk(self._tree):
+            if isinstance(node, kinds) and any(part is inner for part in ast.walk(node)):
+                yield node
+
+
+def _some_item(items: Any, lacking: Any) -> Any:
+    """An item of a list, one that lacks the key if there is such a one; of a text or a dict the first that it gives."""
+    if type(items) in (str, dict, Fields) and items:
+        return next(iter(items))
+    if type(items) not in (list, tuple):
+        return UNKNOWN
+    return next((it for it in islice(items, MAX_ITEMS) if not (isinstance(it, dict) and lacking in it)), UNKNOWN)
+
+
+def _position(node: ast.expr) -> tuple[int | None, ...]:
+    return (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)

@@ -1,0 +1,59 @@
+"""What all connections of a pool share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from codemode_server.redaction import Redactor
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from codemode_server.upstreams.cache import ListingCache
+from codemode_server.upstreams.orphan_reaper import Reaper
+
+_ENVELOPE_BYTES = 4 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Timeouts and pauses in seconds. The defaults are for real servers; tests shorten them."""
+
+    probe_s: float = 3.0
+    """How long the newer protocol's probe is waited for before the handshake is sent as well."""
+    connect_s: float = 90.0
+    """From the start to the list of tools. `npx` and `uvx` download on their first run; no call waits for it."""
+    list_s: float = 60.0
+    call_wait_s: float = 30.0
+    """How long a call waits for a server that is starting."""
+    nudge_every_s: float = 5.0
+    """A call to a server that is down makes it reconnect at once, but not more often than this."""
+    backoff_first_s: float = 1.0
+    backoff_most_s: float = 60.0
+    healthy_s: float = 30.0
+    """A connection that lasted this long resets the pause before the next attempt to `backoff_first_s`."""
+    slot_s: float = 1.5
+    """How long a starting server keeps others from starting."""
+    subscribe_s: float = 1.0
+    """How long the first listing waits for the stream of changes to open, so that no change falls between the two."""
+    debounce_s: float = 0.1
+    """Pause after a change notification: a server that changes its tools often sends many."""
+
+
+@dataclass(slots=True)
+class ConnectionDeps:
+    """What a connection needs of its pool."""
+
+    cache: ListingCache
+    reaper: Reaper
+    on_change: Callable[[], None]
+    redactor: Callable[[], Redactor] = Redactor
+    timings: Timings = field(default_factory=Timings)
+    call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES
+    """`limits.call_bytes`."""
+    slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
+    """Limits how many processes start at the same moment."""
+
+    def message_bytes(self) -> int:
+        """Longest message that is taken: a list of tools may be larger than a result."""
+        return max(self.call_bytes(), MAX_MESSAGE_BYTES) + _ENVELOPE_BYTES

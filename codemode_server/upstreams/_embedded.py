@@ -1,0 +1,148 @@
+"""Finds files that an upstream put into a value as base64, so that the model is shown a summary in their place. Pure.
+
+A string is taken for a file only if something says so: it is a `data:` URI, the object around it names an encoding or a
+media type (`{"type": "image", "data": …, "mimeType": …}`), or its first bytes are the signature of a file format.
+Hashes, tokens, keys and cursors are base64 as well, and stay what they are.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.sandbox.guest.encoded import DATA_URI_START, MIN_CHARACTERS
+
+_MAX_FILES = 1_000
+_MEDIA_TYPE = re.compile(r"[a-z0-9][\w.+-]{0,80}/[\w.+-]{1,80}", re.IGNORECASE)
+_TYPE_KEYS = ("mimeType", "mime_type", "media_type", "mediaType", "contentType", "content_type")
+_NAME_KEYS = ("filename", "fileName", "file_name", "name", "title")
+_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/jwt", "application/x-pem")
+_BYTES_KEYS = ("data", "blob", "bytes", "base64")
+_ENCODED_KEYS = (*_BYTES_KEYS, "content", "body", "contents")
+_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"%PDF-": "application/pdf",
+    b"PK\x03\x04": "application/zip",
+    b"SQLite format 3\0": "application/vnd.sqlite3",
+    b"OggS": "audio/ogg",
+    b"fLaC": "audio/flac",
+    b"ID3": "audio/mpeg",
+}
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+
+def embedded_files(value: JsonValue) -> list[dict[str, Any]]:
+    """File blocks, as `Reply` has them, with `at`, the path to the string in `value`, in place of `data`."""
+    found: list[dict[str, Any]] = []
+    for path, text, around in _long_strings(value):
+        if (file := _file(path, text, around)) is not None:
+            found.append(file)
+            if len(found) == _MAX_FILES:
+                break
+    return found
+
+
+def _long_strings(value: JsonValue) -> Iterator[tuple[list[str | int], str, dict[str, Any]]]:
+    """Each long string with its path and the object that it is a field of, in the order of the value."""
+    waiting: list[tuple[_Place | None, Any, dict[str, Any]]] = [(None, value, {})]
+    while waiting:
+        place, inner, around = waiting.pop()
+        if isinstance(inner, str):
+            if len(inner) >= MIN_CHARACTERS:
+                yield _path(place), inner, around
+        elif isinstance(inner, dict):
+            waiting += [(_Place(place, key), item, inner) for key, item in reversed(inner.items()) if _may_hold(item)]
+        elif isinstance(inner, list):
+            last = len(inner) - 1
+            waiting += [
+                (_Place(place, last - index), item, {}) for index, item in enumerate(reversed(inner)) if _may_hold(item)
+            ]
+
+
+class _Place(NamedTuple):
+    """The last step of a path, and the path before it: whole paths of many values nested deep would take gigabytes."""
+
+    before: _Place | None
+    step: str | int
+
+
+def _path(place: _Place | None) -> list[str | int]:
+    steps: list[str | int] = []
+    while place is not None:
+        steps.append(place.step)
+        place = place.before
+    return steps[::-1]
+
+
+def _may_hold(item: Any) -> bool:
+    return isinstance(item, dict | list) or (isinstance(item, str) and len(item) >= MIN_CHARACTERS)
+
+
+def _file(path: list[str | int], text: str, around: dict[str, Any]) -> dict[str, Any] | None:
+    uri = DATA_URI_START.match(text[:400])
+    encoded = text[uri.end() :] if uri else text
+    media_type = (uri["type"] or "text/plain") if uri else _media_type(str(path[-1]) if path else "", encoded, around)
+    if media_type is None or not _is_base64(encoded):
+        return None
+    location = around.get("uri")
+    uri_of_file = location if isinstance(location, str) and DATA_URI_START.match(location[:400]) is None else None
+    name = next((around[key] for key in _NAME_KEYS if isinstance(around.get(key), str)), None)
+    name = name or (uri_of_file or "").rstrip("/").rpartition("/")[2] or None
+    if name is not None and len(name) >= MIN_CHARACTERS:
+        name = None
+    return {"type": "file", "mime_type": media_type or None, "name": name, "uri": uri_of_file, "at": path}
+
+
+def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
+    """The media type of a string that is declared to be a file, empty if not known; None if nothing declares it."""
+    said = next((around[name] for name in _TYPE_KEYS if isinstance(around.get(name), str)), "")
+    said = said.partition(";")[0].strip().lower()
+    said = said if _MEDIA_TYPE.fullmatch(said) else ""
+    is_media = around.get("type") in ("image", "audio") or (said and not said.startswith(_TEXT_TYPES))
+    is_declared = (
+        (key in _ENCODED_KEYS and around.get("encoding") == "base64")
+        or (key == "data" and around.get("type") == "base64")
+        or (key == "blob" and (said or isinstance(around.get("uri"), str)))
+        or (key in _BYTES_KEYS and is_media)
+    )
+    if is_declared:
+        return said or _signature(text)
+    return _signature(text) or None
+
+
+def _signature(text: str) -> str:
+    """The media type that the first bytes tell, or nothing."""
+    try:
+        head = binascii.a2b_base64(_standard(text[:32]))
+    except (binascii.Error, ValueError):
+        return ""
+    if head[:4] == b"RIFF":
+        return _RIFF.get(head[8:12], "")
+    return next((kind for signature, kind in _SIGNATURES.items() if head.startswith(signature)), "")
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        plain = _standard(text)
+        binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _standard(text: str) -> bytes:
+    """Without line breaks, in the standard alphabet.
+
+    Raises:
+        ValueError: there is other text than ASCII in it.
+    """
+    plain = text.encode("ascii")
+    if any(mark in plain[:200] for mark in b"\r\n"):
+        plain = b"".join(plain.split())
+    return plain.replace(b"-", b"+").replace(b"_", b"/")

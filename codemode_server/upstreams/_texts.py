@@ -1,0 +1,211 @@
+"""A text that an upstream sent → the value that it plainly is, else the text itself. Pure.
+
+Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
+is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so), with
+dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`, `false` or
+`null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers, `00123`,
+`1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it can't be
+told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too much
+memory or time to read.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.json_size import MAX_VALUES, holds_too_many_values
+from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, is_nested_deeper, without_surrogates
+
+_REPR_CHARACTERS = 2 * 2**20
+"""Longest text that is read as Python: about a second's work."""
+_AST_CHARACTERS = 64 * 1024
+"""Longest text given to `ast`, which takes some 100 times the text in memory and holds the interpreter's lock."""
+_LONG_CHARACTERS = 2**20
+"""A longer text is stripped only if it begins like a value: with one emoji a copy takes four bytes a character."""
+_MAX_LINES = 100_000
+_REPR_TOKEN = re.compile(
+    r"""(?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<word>None|True|False)\b"""
+    r"""|(?P<object>(?:datetime\.)?(?:date|datetime|time|timedelta)\([^()']{0,200}\)"""
+    r"""|(?:Decimal|UUID)\('[^'()]{1,200}'\))"""
+    r"""|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<trailing_comma>,(?=\s*[\])}]))|(?P<mark>[\[\](){}:,]|\s+)"""
+)
+_AS_JSON = {"None": "null", "True": "true", "False": "false", "(": "[", ")": "]"}
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
+_FENCE = re.compile(r"```(?:json|JSON|jsonl|ndjson)?[ \t]*\r?\n")
+_VALUE_BEGINS = re.compile(r"\s*+[{\[(`]")
+_WORDS: dict[str, JsonValue] = {"true": True, "false": False, "null": None}
+_NO_VALUE = object()
+
+
+def parse_text(text: str) -> JsonValue:
+    """The value that `text` plainly is, by the rules in the module's docstring, else `text` itself."""
+    value = _parsed(text)
+    return text if value is _NO_VALUE else value
+
+
+def parse_texts(texts: list[str]) -> JsonValue:
+    """The value of several texts: a list if each one is a value (SDKs send a list as a block for each item), else one
+    text of all, by newlines."""
+    if len(texts) == 1:
+        return parse_text(texts[0])
+    values = [] if are_too_much(texts) else [_parsed(text) for text in texts]
+    return "\n".join(texts) if not values or any(value is _NO_VALUE for value in values) else values
+
+
+def are_too_much(texts: list[str]) -> bool:
+    """Whether several texts may hold more values altogether than are read; marks within strings count as well."""
+    return len(texts) > 1 and sum(text.count(mark) for text in texts for mark in ",:[{(") > MAX_VALUES
+
+
+def parse_document(text: str) -> JsonValue:
+    """Like `parse_text`, but only JSON objects and arrays: for a text that is said to be one, of whatever kind."""
+    value = _NO_VALUE if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text) else _parsed_json(text.strip())
+    return text if value is _NO_VALUE else value
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text):
+        return _NO_VALUE
+    stripped = text.strip()
+    if stripped in _WORDS:
+        return _WORDS[stripped]
+    if stripped[:1] in ("{", "[", "("):
+        value = _parsed_json(stripped)
+        return _parsed_repr(stripped) if value is _NO_VALUE else value
+    if fence := _FENCE.match(stripped):
+        return _parsed_fence(stripped[fence.end() :])
+    if _NUMBER.fullmatch(stripped):
+        number = float(stripped) if "." in stripped else int(stripped)
+        return number if str(number) == stripped else _NO_VALUE
+    return _NO_VALUE
+
+
+def _parsed_json(text: str) -> Any:
+    if text[:1] not in ("{", "["):
+        return _NO_VALUE
+    if _is_too_much(text):
+        return _NO_VALUE
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return _NO_VALUE
+    except ValueError:
+        return _parsed_lines(text)
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    return _NO_VALUE if is_nested_deeper(value, MAX_VALUE_DEPTH) else without_surrogates(value)
+
+
+def _is_too_much(text: str) -> bool:
+    """Whether reading it would make more objects than a message may have."""
+    return holds_too_many_values(text.encode("utf-8", "replace"))
+
+
+def _parsed_lines(text: str) -> Any:
+    """JSON Lines: two objects or more, each on a line of its own."""
+    if not 0 < text.count("\n") < _MAX_LINES:
+        return _NO_VALUE
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) < 2 or not all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines):
+        return _NO_VALUE
+    values = [_parsed_json(line.strip()) for line in lines]
+    return values if all(isinstance(value, dict) for value in values) else _NO_VALUE
+
+
+def _parsed_fence(rest: str) -> Any:
+    """The content of a Markdown fence, if nothing follows the fence."""
+    inner, closing, after = rest.partition("\n```")
+    return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
+
+
+def _parsed_repr(text: str) -> Any:
+    if text[-1:] not in (")", "]", "}") or len(text) > _REPR_CHARACTERS or _is_too_much(text):
+        return _NO_VALUE
+    try:
+        return without_surrogates(json.loads(_repr_as_json(text)))
+    except (ValueError, SyntaxError, RecursionError):
+        pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
+    if len(text) > _AST_CHARACTERS:
+        return _NO_VALUE
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return _NO_VALUE
+    return _as_json(value) if isinstance(value, list | tuple | set | dict) else _NO_VALUE
+
+
+def _repr_as_json(text: str) -> str:
+    """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not.
+
+    Raises:
+        ValueError: there is something else in it.
+    """
+    written: list[str] = []
+    place = 0
+    # Not finditer: it goes on past what does not match, and takes quadratic time over quotes that are never closed.
+    while token := _REPR_TOKEN.match(text, place):
+        place = token.end()
+        kind, found = token.lastgroup, token[0]
+        if kind == "string":
+            written.append(json.dumps(ast.literal_eval(found) if "\\" in found else found[1:-1]))
+        elif kind == "object":
+            written.append(json.dumps(_plain(found)))
+        elif kind != "trailing_comma":
+            written.append(_AS_JSON.get(found, found))
+    if place != len(text):
+        raise ValueError("not only lists, tuples and dicts of plain values")
+    return "".join(written)
+
+
+def _plain(written: str) -> str | float:
+    """The value for a constructor call such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`.
+
+    Raises:
+        ValueError: there is no such object.
+    """
+    name, _, rest = written.removeprefix("datetime.").partition("(")
+    inner = rest[:-1]
+    if name == "UUID":
+        return inner[1:-1]
+    try:
+        if name == "Decimal":
+            exact = Decimal(inner[1:-1])
+            number = float(exact)
+            return number if math.isfinite(number) and Decimal(repr(number)) == exact else inner[1:-1]
+        given = [_ARGUMENT.fullmatch(part.strip()) for part in inner.split(",") if part.strip()]
+        if not all(given):
+            raise ValueError("not a date or time as repr writes it")
+        positional = [int(it[2]) for it in given if it and it[2] and not it[1]]
+        named: dict[str, Any] = {it[1]: int(it[2]) if it[2] else UTC for it in given if it and it[1]}
+        made = _CLASSES[name](*positional, **named)
+    except (TypeError, OverflowError, ArithmeticError) as error:
+        raise ValueError(f"no {name}") from error
+    return str(made) if isinstance(made, timedelta) else str(made.isoformat())
+
+
+_ARGUMENT = re.compile(r"(?:([a-z]{1,20})=)?(?:(-?\d{1,15})|datetime\.timezone\.utc)")
+_CLASSES: dict[str, Callable[..., date | time | timedelta]] = {
+    "date": date,
+    "datetime": datetime,
+    "time": time,
+    "timedelta": timedelta,
+}
+
+
+def _as_json(value: Any) -> Any:
+    """A Python literal as JSON can hold it: tuples and sets as lists, keys and bytes as text."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return without_surrogates(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

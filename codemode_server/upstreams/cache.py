@@ -1,0 +1,121 @@
+"""The last run's listing of an upstream, so that its tools are known before it is connected: contract and JSON form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol
+
+from codemode_server.domain.tools import Effect, ToolDefinition
+from codemode_server.settings import ServerSettings
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CachedListing:
+    """One upstream as last listed. It has all tools: the settings' filter is applied later."""
+
+    tools: tuple[ToolDefinition, ...] = ()
+    description: str = ""
+    """The sentence in which the server says what it is for."""
+    protocol: str | None = None
+    """The protocol version that was negotiated."""
+    verdict: Literal["auto", "legacy"] = "auto"
+    """`legacy`: the newer protocol's probe killed the server or was never answered; go straight to the handshake."""
+    server_version: str | None = None
+    """The server's own version string. When it changes, the verdict is discarded."""
+    problems: tuple[str, ...] = ()
+    hidden: tuple[ToolDefinition, ...] | None = None
+    """Tools that it lists only to clients with features that we lack; None if not known yet."""
+    stored_at: float = 0.0
+    """Seconds since the epoch."""
+
+    @property
+    def all_tools(self) -> tuple[ToolDefinition, ...]:
+        """`tools` and the hidden ones, which can't be called; a tool that is listed by now is not hidden."""
+        names = {tool.name for tool in self.tools}
+        return (*self.tools, *(tool for tool in self.hidden or () if tool.name not in names))
+
+    def to_json(self) -> str:
+        # Not `asdict`, which copies every schema.
+        plain = {it.name: getattr(self, it.name) for it in fields(self)}
+        return json.dumps({"format": _FORMAT, **plain}, ensure_ascii=False, separators=(",", ":"), default=_fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> CachedListing | None:
+        """The listing that `to_json` wrote; None for anything else, such as another version's."""
+        try:
+            data = json.loads(text)
+            if data.pop("format") != _FORMAT:
+                return None
+            tools, hidden = _tools(data.pop("tools")), data.pop("hidden", None)
+            hidden = None if hidden is None else _tools(hidden)
+            listing = cls(tools=tools, hidden=hidden, **{**data, "problems": tuple(data["problems"])})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        return listing if _is_sound(listing) else None
+
+
+def _fields(tool: ToolDefinition) -> dict[str, Any]:
+    return {it.name: getattr(tool, it.name) for it in fields(tool)}
+
+
+def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
+    return tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data)
+
+
+def _is_sound(listing: CachedListing) -> bool:
+    """Whether all fields have their types; callers rely on it."""
+    texts = [listing.description, *listing.problems]
+    optional = [listing.protocol, listing.server_version]
+    for tool in (*listing.tools, *(listing.hidden or ())):
+        texts += [tool.name, tool.description, tool.needs]
+        optional.append(tool.title)
+        if not isinstance(tool.input_schema, dict) or not isinstance(tool.output_schema, dict | None):
+            return False
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(text, str | None) for text in optional)
+        and listing.verdict in ("auto", "legacy")
+    )
+
+
+class ListingCache(Protocol):
+    """Stores listings between runs. Neither method may raise, or hold the event loop for long."""
+
+    def get(self, name: str, fingerprint: str) -> CachedListing | None:
+        """The upstream's listing, if it was stored with the same fingerprint."""
+
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+        """Store `listing` in place of the upstream's last one."""
+
+
+@dataclass(slots=True)
+class MemoryListingCache:
+    """A `ListingCache` that lasts as long as the process."""
+
+    kept: dict[str, tuple[str, CachedListing]] = field(default_factory=dict)
+
+    def get(self, name: str, fingerprint: str) -> CachedListing | None:
+        stored, listing = self.kept.get(name, (None, None))
+        return listing if stored == fingerprint else None
+
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+        self.kept[name] = (fingerprint, listing)
+
+
+def fingerprint(settings: ServerSettings) -> str:
+    """Digest of the settings that a stored listing depends on: how the server is reached; only names of `env` and
+    `headers`."""
+    told: list[Any] = [
+        settings.command,
+        settings.args,
+        settings.cwd,
+        settings.url,
+        settings.transport,
+        sorted(settings.env),
+        sorted(settings.headers),
+    ]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

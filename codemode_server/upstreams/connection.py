@@ -1,0 +1,423 @@
+"""One upstream: its owner task connects it, lists its tools, lists them again when they change, and reconnects.
+
+The owner task enters and leaves all context managers, as anyio's scopes demand. Calls come from other tasks and share
+its `Link`; they influence the connection only by `_nudge` (reconnect now) and `Link.lost` (this link is dead).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
+
+from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
+from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._connection_deps import ConnectionDeps
+from codemode_server.upstreams._failures import (
+    SessionExpired,
+    call_error,
+    first_cause,
+    outcome_unknown,
+    why_not_connected,
+)
+from codemode_server.upstreams._hidden import find_hidden_tools
+from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools, select
+from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
+from codemode_server.upstreams._subscription import listen_for_changes
+from codemode_server.upstreams.cache import CachedListing, fingerprint
+from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.transports.http import HttpTransport, refusals
+from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+
+if TYPE_CHECKING:
+    from mcp.client.session import IncomingMessage
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_PER_LISTING = 20
+"""The pause between two listings of changed tools, as a multiple of the time that one took."""
+_LONGEST_PAUSE_S = 10.0
+_MAX_VERSION_CHARACTERS = 200
+T = TypeVar("T")
+
+
+class Connection:
+    """One upstream, from its cached listing on. `run` is its owner task."""
+
+    def __init__(self, name: str, settings: ServerSettings, surroundings: ConnectionDeps) -> None:
+        self.name = name
+        self._settings = settings
+        self._around = surroundings
+        self._timings = surroundings.timings
+        self._fingerprint = fingerprint(settings)
+        self._found = surroundings.cache.get(name, self._fingerprint) or CachedListing()
+        self._verdict: Literal["auto", "legacy"] = self._found.verdict
+        self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
+        self._error: str | None = None
+        self._protocol: str | None = None
+        self._link: Link | None = None
+        self._last_link: Link | None = None
+        """The link of the last request; over another link, the server has lost its state in memory."""
+        self._changed = anyio.Event()
+        self._nudge = anyio.Event()
+        self._nudged_at = -math.inf
+        self._relist = anyio.Event()
+        self._connected_at = math.inf
+        self._listing = self._build_listing()
+
+    @property
+    def listing(self) -> UpstreamListing:
+        """The upstream's current state, with its current tools or those of the last run."""
+        return self._listing
+
+    def declares_output(self, tool: str) -> bool:
+        """Whether the tool of this raw name has an output schema."""
+        return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the upstream is connected, or known to be unreachable or disabled."""
+        return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
+
+    def adjust(self, settings: ServerSettings) -> bool:
+        """Take settings that need no new connection (`timeout`, `tools`, `description`); False if these do."""
+        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "description")}
+        if self._settings.model_copy(update=taken) != settings:
+            return False
+        if self._settings != settings:
+            self._settings = settings
+            self._publish()
+        return True
+
+    def inherit_state_from(self, other: Connection) -> None:
+        """Take over call history from the connection this one replaces."""
+        self._last_link = other._last_link
+
+    @property
+    def _redactor(self) -> Redactor:
+        """The current one: a change of the configuration brings another."""
+        return self._around.redactor()
+
+    async def run(self) -> None:
+        """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
+        if not self._settings.enabled:
+            return
+        pause_s = self._timings.backoff_first_s
+        try:
+            while True:
+                self._connected_at = math.inf
+                try:
+                    await self._connect_and_serve()
+                except Exception as error:  # whatever an upstream does must not reach the others
+                    cause = first_cause(error)
+                    logger.info("upstream %r: %s", self.name, self._error or cause)
+                    logger.debug("upstream %r", self.name, exc_info=error)
+                self._link = self._protocol = None
+                self._set_state(UpstreamState.FAILED)
+                if anyio.current_time() - self._connected_at >= self._timings.healthy_s:
+                    pause_s = self._timings.backoff_first_s
+                with anyio.move_on_after(pause_s * random.uniform(0.7, 1.3)):  # noqa: S311 - spreads restarts
+                    await self._nudge.wait()
+                self._nudge = anyio.Event()
+                pause_s = min(pause_s * 2, self._timings.backoff_most_s)
+        finally:
+            self._link = self._protocol = None
+            self._set_state(UpstreamState.WAITING)
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        read: Callable[[dict[str, Any]], T],
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> T:
+        """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
+        Cancelling this cancels it at the server.
+
+        What the server reports meanwhile is written to `progress`.
+
+        Raises:
+            UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
+            CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
+                waiting for its start is not counted.
+            ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
+                `results` to see.)
+            ResultTooLarge: the answer has too many bytes or values.
+            ResultTooDeep: the answer is nested too deep.
+        """
+        params = {"name": tool, "arguments": arguments}
+        answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
+        return await answer.read(read)
+
+    async def read_resource(
+        self,
+        uri: str,
+        read: Callable[[dict[str, Any]], T],
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> T:
+        """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
+        what = f"the resource {self._redactor.head(uri, 200)!r}"
+        answer = await self._ask("resources/read", {"uri": uri}, what, timeout_s, progress)
+        return await answer.read(read)
+
+    async def _ask(
+        self,
+        method: str,
+        params: dict[str, Any],
+        what: str,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> Answer:
+        progress = progress or CallProgress()
+        for _ in range(2):
+            link = await self._ready_link()
+            if self._last_link not in (None, link):
+                progress.restart = "restarted" if self._settings.command is not None else "reconnected"
+            self._last_link = link
+            try:
+                return await self._send(link, method, params, what, timeout_s or self._settings.timeout, progress)
+            except SessionExpired:
+                link.lost.set()
+        raise UpstreamUnavailable(f"server {self.name!r} keeps forgetting its sessions; nothing was called")
+
+    async def _send(
+        self,
+        link: Link,
+        method: str,
+        params: dict[str, Any],
+        what: str,
+        timeout_s: float,
+        reported: CallProgress,
+    ) -> Answer:
+        from mcp.shared.exceptions import MCPError
+
+        refused: list[str] = []
+        token = refusals.set(refused)
+        try:
+            with anyio.move_on_after(timeout_s) as patience:
+
+                async def take(progress: float, total: float | None, message: str | None) -> None:
+                    now = anyio.current_time()
+                    reported.take(progress, total, message, now, self._redactor)
+                    patience.deadline = now + timeout_s
+
+                return await link.request(method, params, take)
+        except MCPError as error:
+            if is_end(error):
+                link.lost.set()
+            raise call_error(error, self.name, what, refused, self._redactor) from error
+        finally:
+            refusals.reset(token)
+        raise CallTimedOut(
+            f"server {self.name!r} neither answered nor reported progress for {timeout_s:g} s"
+            f" (servers.{self.name}.timeout in upstream.yaml); {outcome_unknown(what)}"
+        )
+
+    async def _ready_link(self) -> Link:
+        """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
+        with anyio.move_on_after(self._timings.call_wait_s):
+            while True:
+                if self._link is not None and not self._link.lost.is_set():
+                    return self._link
+                if self._state is UpstreamState.DISABLED:
+                    raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
+                if self._state is UpstreamState.FAILED:
+                    if anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
+                        raise UpstreamUnavailable(f"server {self.name!r} is not connected: {self._error}")
+                    self._nudged_at = anyio.current_time()
+                    self._nudge.set()
+                await self._changed.wait()
+        raise UpstreamUnavailable(
+            f"server {self.name!r} is still starting after {self._timings.call_wait_s:g} s; try again later"
+        )
+
+    async def _connect_and_serve(self) -> None:
+        """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
+        is_legacy = self._settings.protocol == "legacy" or self._verdict == "legacy"
+        try:
+            await self._serve_once(legacy=is_legacy)
+        except Exception as error:
+            if isinstance(first_cause(error), ProbeEndedConnection):
+                await self._serve_once(legacy=True)
+                return
+            if self._connected_at is math.inf:
+                # What was remembered, or assumed, did not work: the other way the next time.
+                is_unanswered = isinstance(first_cause(error), TimeoutError) and self._settings.command is not None
+                self._verdict = "legacy" if is_unanswered and not is_legacy else "auto"
+            raise
+
+    async def _serve_once(self, *, legacy: bool) -> None:
+        transport = self._transport()
+        is_started = anyio.Event()
+        refused: list[str] = []
+        refusals.set(refused)  # the owner's own context: nobody else's
+        try:
+            async with anyio.create_task_group() as slot:
+                if self._settings.command is not None:
+                    await slot.start(self._hold_slot, is_started)
+                self._set_state(UpstreamState.CONNECTING)
+                try:
+                    async with transport.open() as streams:
+                        link = Link(streams, self._on_message)
+                        async with link.session:
+                            await self._serve(link, is_started, legacy=legacy)
+                finally:
+                    is_started.set()
+            self._error = transport.why_ended() or "the connection ended"
+        except Exception as error:
+            self._error = why_not_connected(error, self._settings, transport, refused, self._redactor)
+            raise
+
+    async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(self._timings.connect_s):
+                handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
+                self._relist = anyio.Event()
+                if link.is_modern:
+                    subscribed = anyio.Event()
+                    tasks.start_soon(listen_for_changes, link, self.name, subscribed, self._on_change, self._timings)
+                    with anyio.move_on_after(self._timings.subscribe_s):
+                        await subscribed.wait()
+                    subscribed.set()
+                found = await self._list(link)
+            is_started.set()
+            await self._take(found, link, "legacy" if handshake_at_once else "auto")
+            self._link = link
+            self._protocol = link.session.protocol_version
+            self._error = None
+            self._connected_at = anyio.current_time()
+            self._set_state(UpstreamState.READY)
+            tasks.start_soon(self._keep_list_fresh, link)
+            if self._found.hidden is None:
+                tasks.start_soon(self._find_hidden_tools, link)
+            await link.lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _find_hidden_tools(self, link: Link) -> None:
+        """Look, once for each version of a server, for tools that it lists only to clients with more features."""
+        tools, probe_s = self._found.tools, self._timings.probe_s
+        try:
+            with anyio.fail_after(self._timings.connect_s):
+                hidden = await find_hidden_tools(link, tools, self._transport, self._list, probe_s=probe_s)
+        except Exception as error:  # the connection that makes the calls must not suffer from it
+            logger.debug("upstream %r: can't look for hidden tools: %s", self.name, first_cause(error), exc_info=error)
+            return
+        self._found = replace(self._found, hidden=hidden)
+        await self._around.cache.put(self.name, self._fingerprint, self._found)
+        self._publish()
+
+    def _transport(self) -> StdioTransport | HttpTransport:
+        settings = self._settings
+        if settings.url is not None:
+            most = self._around.message_bytes
+            return HttpTransport(settings.url, settings.transport, settings.headers, max_message_bytes=most)
+        launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
+        most, redactor = self._around.message_bytes, self._around.redactor
+        return StdioTransport(launch, self._around.reaper, max_message_bytes=most, redactor=redactor)
+
+    async def _hold_slot(
+        self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with self._around.slots:
+            task_status.started()
+            with anyio.move_on_after(self._timings.slot_s):
+                await is_started.wait()
+
+    async def _list(self, link: Link) -> ToolsFound:
+        redact = self._redactor.value
+        found = await list_tools(link.tools_page, refuse_schema=link.refuse_schema, redact=redact)
+        link.remember(found.tools)
+        return found
+
+    async def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
+        """Take over a new listing, and store it for the next run."""
+        server = link.session.server_info
+        redactor = self._redactor
+        version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
+        if self._found.verdict == "legacy" and self._found.server_version != version:
+            verdict = "auto"  # another version may have learnt the newer protocol
+        if self._settings.protocol == "legacy":
+            verdict = "auto"  # a setting, nothing that was found out
+        self._verdict = verdict
+        self._found = CachedListing(
+            tools=found.tools,
+            description=describe_server(getattr(server, "description", None), link.session.instructions, redactor),
+            protocol=link.session.protocol_version,
+            verdict=verdict,
+            server_version=version,
+            problems=found.problems,
+            hidden=self._found.hidden if self._found.server_version == version else None,
+            stored_at=time.time(),
+        )
+        await self._around.cache.put(self.name, self._fingerprint, self._found)
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        from mcp_types import ToolListChangedNotification
+
+        if isinstance(message, ToolListChangedNotification):
+            self._on_change()
+
+    def _on_change(self) -> None:
+        self._relist.set()
+
+    async def _keep_list_fresh(self, link: Link) -> None:
+        from mcp.shared.exceptions import MCPError
+
+        not_before = -math.inf
+        while True:
+            await self._relist.wait()
+            # A server that says so without end may not take all of our time.
+            await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
+            self._relist = anyio.Event()
+            started = anyio.current_time()
+            try:
+                with anyio.fail_after(self._timings.list_s):
+                    found = await self._list(link)
+            except (MCPError, TimeoutError) as error:
+                logger.info("upstream %r: its changed tools can't be listed: %s", self.name, error)
+                continue
+            before = self._found
+            if (found.tools, found.problems) != (before.tools, before.problems):
+                await self._take(found, link, self._verdict)
+                self._publish()
+            ended = anyio.current_time()
+            not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
+
+    def _set_state(self, state: UpstreamState) -> None:
+        self._state = state
+        self._publish()
+
+    def _publish(self) -> None:
+        listing = self._build_listing()
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+        if listing != self._listing:
+            self._listing = listing
+            self._around.on_change()
+
+    def _build_listing(self) -> UpstreamListing:
+        is_disabled = self._state is UpstreamState.DISABLED
+        return UpstreamListing(
+            name=self.name,
+            state=self._state,
+            tools=() if is_disabled else select(self._found.all_tools, self._settings.tools),
+            description=self._settings.description or self._found.description,
+            protocol=self._protocol,
+            error=self._error if self._state is UpstreamState.FAILED else None,
+            problems=() if is_disabled else self._found.problems,
+            last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
+        )

@@ -1,0 +1,202 @@
+"""All upstreams: starts, stops and restarts their connections, and routes calls to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
+from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.contract import Reply
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from codemode_server.upstreams.cache import ListingCache
+from codemode_server.upstreams.connection import Connection
+from codemode_server.upstreams.orphan_reaper import Reaper
+from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.results import checked, resource_reply, to_reply
+
+
+@dataclass(slots=True)
+class _Owner:
+    """A connection's running owner task."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class UpstreamPool:
+    """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
+
+    `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
+    `on_change` is called on the event loop after any change of `listings`; it has to be quick. `redactor`
+    is applied to the tools and descriptions of upstreams. `call_bytes` is `limits.call_bytes`.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerSettings],
+        cache: ListingCache,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        redactor: Callable[[], Redactor] = Redactor,
+        timings: Timings | None = None,
+        invalid: Mapping[str, str] | None = None,
+        call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
+    ) -> None:
+        self._on_change = on_change
+        self._reaper = Reaper()
+        self._around = ConnectionDeps(cache, self._reaper, self._changed, redactor, timings or Timings(), call_bytes)
+        self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
+        self._invalid = dict(invalid or {})
+        self._owners: dict[str, _Owner] = {}
+        self._tasks: TaskGroup | None = None
+        self._is_connecting = False
+        self._any_change = anyio.Event()
+        self._reconfiguring = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[UpstreamPool]:
+        """Runs the connections until this is left; then ends all of them at the same time."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                try:
+                    yield self
+                finally:
+                    self._tasks = None
+                    tasks.cancel_scope.cancel()
+        finally:
+            await self._reaper.aclose()
+
+    def connect(self) -> None:
+        """Start to connect every upstream, in the background. Called once the host has its handshake."""
+        self._is_connecting = True
+        for name in self._connections:
+            self._start(name)
+
+    def listings(self) -> tuple[UpstreamListing, ...]:
+        """Every upstream's state, in the order of the settings; one that is not ready has the tools of the last run."""
+        return (
+            *(connection.listing for connection in self._connections.values()),
+            *(UpstreamListing(name, UpstreamState.INVALID, error=why) for name, why in self._invalid.items()),
+        )
+
+    async def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> Reply:
+        """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
+
+        What the upstream reports meanwhile is written to `progress`.
+
+        Raises:
+            UnknownTool: no such server.
+            ToolFailed, ResultTooLarge, ResultTooDeep, CallTimedOut, UpstreamUnavailable: as their docstrings say.
+        """
+        connection = self._connection(server)
+        declares = connection.declares_output(tool)
+        read = partial(to_reply, declares_output=declares, redactor=self._around.redactor())
+        return await connection.call_tool(tool, arguments, read, timeout_s=timeout_s, progress=progress)
+
+    async def call_raw(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+    ) -> dict[str, Any]:
+        """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
+        connection = self._connection(server)
+        return await connection.call_tool(tool, arguments, checked, timeout_s=timeout_s, progress=progress)
+
+    async def read_resource(
+        self, server: str, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
+    ) -> Reply:
+        """Read a resource of a server by its raw name; raises as `call_tool` does."""
+        read = partial(resource_reply, uri, redactor=self._around.redactor())
+        return await self._connection(server).read_resource(uri, read, timeout_s=timeout_s, progress=progress)
+
+    def _connection(self, server: str) -> Connection:
+        connection = self._connections.get(server)
+        if connection is None and server in self._invalid:
+            raise UpstreamUnavailable(f"server {server!r} is off: {self._invalid[server]}")
+        if connection is None:
+            raise UnknownTool(f"no server {server!r}; there are {', '.join(map(repr, self._connections)) or 'none'}")
+        return connection
+
+    async def reconfigure(
+        self, servers: Mapping[str, ServerSettings], invalid: Mapping[str, str] | None = None
+    ) -> None:
+        """Apply new settings: stop removed servers, start new ones, restart those that are reached in another way now.
+
+        Returns when removed servers have stopped; new connections are made in the background.
+        """
+        async with self._reconfiguring:
+            before = self._connections
+            kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}
+            stopped = [name for name in before if name not in kept]
+            async with anyio.create_task_group() as stopping:
+                for name in stopped:
+                    stopping.start_soon(self._stop, name)
+            self._connections = {
+                name: kept.get(name) or Connection(name, settings, self._around) for name, settings in servers.items()
+            }
+            for name in before.keys() & self._connections.keys() - kept.keys():
+                self._connections[name].inherit_state_from(before[name])
+            self._invalid = dict(invalid or {})
+            if self._is_connecting:
+                for name in servers:
+                    self._start(name)
+        self._changed()
+
+    async def wait_settled(self, timeout_s: float) -> bool:
+        """Wait until every upstream is connected or has failed; False if that took too long."""
+        with anyio.move_on_after(timeout_s):
+            while not all(connection.is_settled for connection in self._connections.values()):
+                await self._any_change.wait()
+            return True
+        return False
+
+    @property
+    def is_expecting_tools(self) -> bool:
+        """Whether an upstream that was never listed is still connecting."""
+        return any(not it.is_settled and not it.listing.tools for it in self._connections.values())
+
+    def _start(self, name: str) -> None:
+        if self._tasks is not None and name not in self._owners:
+            self._owners[name] = _Owner()
+            self._tasks.start_soon(self._own, self._connections[name], self._owners[name], name=f"upstream {name}")
+
+    async def _own(self, connection: Connection, owner: _Owner) -> None:
+        try:
+            with owner.scope:
+                await connection.run()
+        finally:
+            owner.ended.set()
+
+    async def _stop(self, name: str) -> None:
+        owner = self._owners.pop(name, None)
+        if owner is not None:
+            owner.scope.cancel()
+            await owner.ended.wait()
+
+    def _changed(self) -> None:
+        changed, self._any_change = self._any_change, anyio.Event()
+        changed.set()
+        self._on_change()

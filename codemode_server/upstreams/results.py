@@ -1,0 +1,269 @@
+"""A tool's raw result → the plain value a program gets, or `ToolFailed`. Pure, and never surprised.
+
+In this order:
+
+* `structuredContent`, of which a lone `{"result": x}` is `x`: SDKs wrap what is no object so. JSON in such an x is
+  read, since tools that are declared to give a string often give that. Images and files that come with an object, and a
+  text that is not its copy (of a tool that declares no output: nothing says that the object is all), are `beside` it.
+* the text: `_texts` says what of it is read as a value. An embedded text that is all there is counts as one; it is
+  read as JSON where it is said to be JSON, or nothing is said.
+* a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
+  it has a URI and a type of its own. A text that is a JSON object or array is one in there too.
+
+Base64 stays in a value as its program expects it; the file that it is stands beside the value as well (`_embedded`), so
+that the model is shown a summary in its place.
+
+Blocks meant for a person (`annotations.audience`) are kept: what is shown to whom is the program's affair. Whoever
+needs the rest, `_meta` for instance, asks for the raw result.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
+from codemode_server.domain.ids import JsonValue
+from codemode_server.json_size import MAX_VALUES
+from codemode_server.redaction import NO_SECRETS, Redactor
+from codemode_server.sandbox.contract import Reply
+from codemode_server.upstreams._embedded import embedded_files
+from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, is_nested_deeper
+from codemode_server.upstreams._texts import are_too_much, parse_document, parse_text, parse_texts
+
+ERROR_CHARACTERS = 2_000
+"""An upstream's error text is cut after so many."""
+_PROTOCOL_FIELDS = frozenset({"_meta", "isError", "resultType", "content", "structuredContent"})
+
+
+def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The value in a `tools/call` result, as it came; `declares_output` says whether the tool has an output schema. The
+    text of an error is masked by `redactor`, since it is cut.
+
+    Raises:
+        ToolFailed: the result says that it is an error, or asks for something that is not there.
+        ResultTooDeep: the value is nested too deep.
+        ResultTooLarge: it is a list of too many values.
+    """
+    reply = _to_reply(result, declares_output, redactor)
+    _check_depth(reply.value)
+    return _with_embedded_files(reply)
+
+
+def resource_reply(uri: str, result: Any, *, redactor: Redactor = NO_SECRETS) -> Reply:
+    """The files in a `resources/read` result, as they came.
+
+    Raises:
+        ToolFailed: there are none.
+    """
+    contents = result.get("contents") if isinstance(result, dict) else None
+    parts = [it for it in contents if isinstance(it, dict)] if isinstance(contents, list) else []
+    files = [file for file in (_to_file({"uri": uri, **part}) for part in parts) if file is not None]
+    if not files:
+        raise ToolFailed(f"the resource {redactor.head(uri, 200)!r} came without contents")
+    return Reply(files, "blocks")
+
+
+def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
+    """The error's text if a raw result says that it is one, masked by `redactor`."""
+    if not isinstance(result, dict) or result.get("isError") is not True:
+        return None
+    return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
+
+
+def checked(result: dict[str, Any]) -> dict[str, Any]:
+    """A raw result that is handed on as it came.
+
+    Raises:
+        ResultTooDeep: it is nested too deep.
+    """
+    _check_depth(result)
+    return result
+
+
+def _check_depth(value: JsonValue) -> None:
+    if is_nested_deeper(value, MAX_VALUE_DEPTH):
+        raise ResultTooDeep(f"the tool's result is nested more than {MAX_VALUE_DEPTH} deep; ask for a part of it")
+
+
+def error_text(text: str, redactor: Redactor) -> str:
+    """An upstream's error text made fit to pass on: no secrets and no control characters, at most `ERROR_CHARACTERS` of
+    it."""
+    text = redactor.visible(redactor.head(text, ERROR_CHARACTERS * 4)).strip()
+    if len(text) <= ERROR_CHARACTERS:
+        return text
+    return f"{text[:ERROR_CHARACTERS].rstrip()}… (cut; the server's message goes on)"
+
+
+def _to_reply(result: Any, declares_output: bool, redactor: Redactor) -> Reply:
+    if not isinstance(result, dict):
+        return Reply(result)
+    failure = failure_of(result, redactor)
+    if failure is not None:
+        raise ToolFailed(failure)
+    if result.get("resultType") == "input_required":
+        raise ToolFailed("the tool asks for input from a person in the middle of a call, which is not supported yet")
+    content = result.get("content")
+    items = content if isinstance(content, list) else []
+    structured = result.get("structuredContent")
+    if structured is not None and not (structured == {} and items):
+        return _structured(structured, items, declares_output)
+    if not items:
+        rest = {key: value for key, value in result.items() if key not in _PROTOCOL_FIELDS}
+        return Reply(rest.get("toolResult", rest) if rest and not isinstance(content, list) else None)
+    texts = [text for text in map(_text_of, items) if text is not None]
+    if len(texts) == len(items):
+        if are_too_much(texts) and all(text.lstrip()[:1] in ("{", "[") for text in texts):
+            # As one text they would be no JSON, so a list would be another type from some length on.
+            raise ResultTooLarge(f"the tool's result holds more than {MAX_VALUES:,} values; ask for less of it")
+        return Reply(parse_texts(texts))
+    document = _document_of(items[0]) if len(items) == 1 else None
+    if document is not None:
+        return Reply(*document)
+    return Reply([_to_block(item, reads=not are_too_much(texts)) for item in items], "blocks")
+
+
+def _structured(structured: Any, items: list[Any], declares_output: bool) -> Reply:
+    _check_depth(structured)  # before anything is compared with it
+    value = structured
+    if isinstance(structured, dict) and set(structured) == {"result"}:
+        value = structured["result"]
+        if isinstance(value, str):
+            value = parse_document(value)
+    blocks = [_to_block(item) for item in items if _text_of(item) is None]
+    files = [block for block in blocks if block["type"] == "file"]
+    if not isinstance(value, dict):
+        return Reply([{"type": "json", "value": value}, *files], "blocks") if files else Reply(value)
+    beside: dict[str, Any] = {"files": files} if files else {}
+    text = "\n".join(text for text in map(_text_of, items) if text is not None)
+    if not declares_output and text.strip() and not _says_all(value, structured, text):
+        beside["text"] = text
+    return Reply([{"type": "json", "value": value, "beside": beside}], "blocks") if beside else Reply(value)
+
+
+def _with_embedded_files(reply: Reply) -> Reply:
+    """The same with the files that stand within its values as base64 named beside these."""
+    if reply.encoding == "json":
+        files = embedded_files(reply.value)
+        return Reply([{"type": "json", "value": reply.value, "beside": {"files": files}}], "blocks") if files else reply
+    for block in reply.value:
+        if block["type"] == "json" and (embedded := embedded_files(block["value"])):
+            beside = block.setdefault("beside", {})
+            beside["files"] = _merged(block["value"], beside.get("files", []), embedded)
+    return reply
+
+
+def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files that came beside a value and those within it; one that is both is sent to the program once."""
+    places = {_at(value, file["at"]): file["at"] for file in reversed(embedded)}
+    both = [places.get(file.get("data", "")) for file in files]
+    same = [
+        {key: item for key, item in file.items() if key != "data"} | {"at": place} if place is not None else file
+        for file, place in zip(files, both, strict=True)
+    ]
+    return [*same, *(file for file in embedded if file["at"] not in both)]
+
+
+def _at(value: Any, path: list[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:
+    """Whether the text adds nothing to the object: it is its JSON, or one of its strings."""
+    return parse_text(text) in (value, structured) or text.strip() in (it.strip() for it in _strings(value, 10))
+
+
+def _strings(value: JsonValue, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner, depth - 1)
+
+
+def _text_of(item: Any) -> str | None:
+    """The text of a text block."""
+    is_text = isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
+    return item["text"] if is_text else None
+
+
+def _document_of(item: Any) -> tuple[JsonValue] | None:
+    """The value of an embedded text, or None for anything else."""
+    resource = item.get("resource") if isinstance(item, dict) and item.get("type") == "resource" else None
+    if not isinstance(resource, dict) or not isinstance(resource.get("text"), str):
+        return None
+    text, kind = resource["text"], (_text_or_none(resource.get("mimeType")) or "").partition(";")[0].strip().lower()
+    if not kind:
+        return (parse_text(text),)
+    return (parse_document(text) if kind.endswith(("/json", "+json")) else text,)
+
+
+def _to_block(item: Any, *, reads: bool = True) -> dict[str, Any]:
+    """A content block as `Reply` has them; one that no rule knows as the JSON it is. `reads` texts that are JSON."""
+    unknown = {"type": "json", "value": item}
+    text = _text_of(item)
+    if text is not None:
+        value = parse_document(text) if reads else text
+        return {"type": "text", "text": text} if value is text else {"type": "json", "value": value}
+    if not isinstance(item, dict):
+        return unknown
+    kind, resource = item.get("type"), item.get("resource")
+    if kind in ("image", "audio") and isinstance(item.get("data"), str):
+        return _file(item) | {"data": _base64(item["data"])}
+    if kind == "resource" and isinstance(resource, dict):
+        return _to_file(resource) or unknown
+    if kind == "resource_link" and isinstance(item.get("uri"), str):
+        size, said = item.get("size"), _text_or_none(item.get("description")) or _text_or_none(item.get("title"))
+        return _file(item) | {
+            **({"size": size} if isinstance(size, int) and size >= 0 else {}),
+            **({"description": said} if said else {}),
+        }
+    return unknown
+
+
+def _to_file(contents: dict[str, Any]) -> dict[str, Any] | None:
+    """The contents of a resource, or None if there are none."""
+    if isinstance(contents.get("text"), str):
+        return _file(contents) | {"text": contents["text"]}
+    if isinstance(contents.get("blob"), str):
+        return _file(contents) | {"data": _base64(contents["blob"])}
+    return None
+
+
+def _base64(data: str) -> str:
+    try:
+        base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):  # not what it says it is: its text, then
+        return base64.b64encode(data.encode("utf-8", "replace")).decode()
+    return data
+
+
+def _file(fields: dict[str, Any]) -> dict[str, Any]:
+    uri = _text_or_none(fields.get("uri"))
+    name = _text_or_none(fields.get("name")) or ((uri or "").rstrip("/").rpartition("/")[2] or None)
+    return {"type": "file", "mime_type": _text_or_none(fields.get("mimeType")), "name": name, "uri": uri}
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _error_of(result: dict[str, Any]) -> str:
+    content = result.get("content")
+    blocks = map(_to_said, content if isinstance(content, list) else ())
+    texts = [text for text in blocks if text is not None]
+    if texts:
+        return "\n".join(texts)
+    structured = result.get("structuredContent")
+    return "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)
+
+
+def _to_said(item: Any) -> str | None:
+    """The text of an error's content block, or of the resource embedded in it."""
+    resource = item.get("resource") if isinstance(item, dict) else None
+    return _text_of(item) or (_text_or_none(resource.get("text")) if isinstance(resource, dict) else None)

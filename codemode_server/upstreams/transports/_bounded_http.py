@@ -1,0 +1,432 @@
+"""Bounds what an HTTP upstream may send, in decoded bytes, and takes large messages off mcp's hands.
+
+mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
+first. A message that is small goes on as it came. One that is large, or nested deeper than mcp can read, is parsed in a
+thread; mcp gets a token in its place, and `Restored` puts the message back behind mcp. One that is too large, or can't
+be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that holds no
+message is cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import httpx2
+
+from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
+from codemode_server.upstreams._messages import (
+    BoundedBytes,
+    Unread,
+    dropped,
+    encoded_again,
+    encoded_wrongly,
+    first_fields,
+    is_nested_deeper,
+    parse_line,
+    too_large,
+)
+from codemode_server.upstreams.transports._paced_network import PacedStream
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
+
+logger = logging.getLogger(__name__)
+
+_MAX_BODIES = 2
+"""Large bodies of one upstream that are received at once."""
+_MAX_WAITING = 2
+"""Large results of one upstream that wait for their caller, parsed."""
+_WAIT_S = 10.0
+_PIECE_BYTES = 64 * 2**10
+_MAX_LINES = 200
+"""Lines read before others have their turn: a millisecond's work."""
+_MAX_CODING_CHARACTERS = 50
+_MAX_FRUITLESS_BYTES = 256 * 2**10
+"""A header of gzip may be long; after it something comes out of each piece."""
+_MAX_FIELD_BYTES = 4 * 2**10
+"""Longest id and type of an event."""
+_MAX_MCP_DEPTH = 190
+"""Nesting of a message that mcp is left to read: pydantic refuses more than 200, in words that are of no use."""
+_STANDS_FOR = "codemode-server/large-result"
+
+
+class LargeResults:
+    """The large results of one connection, on their way past mcp. Each is taken once."""
+
+    def __init__(self) -> None:
+        self.receiving = anyio.Semaphore(_MAX_BODIES)
+        self._waiting: dict[str, dict[str, Any]] = {}
+        self._taken = anyio.Event()
+
+    async def put(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The small result that stands for this one. Waits while several wait to be taken; one that nobody takes for
+        long is dropped, since its caller has gone."""
+        with anyio.move_on_after(_WAIT_S):
+            while len(self._waiting) >= _MAX_WAITING:
+                await self._taken.wait()
+        while len(self._waiting) >= _MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        token = secrets.token_hex(16)
+        self._waiting[token] = result
+        return {_STANDS_FOR: token}
+
+    def take(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """The result that this one stands for, or the same; None if that was dropped."""
+        if not isinstance(result.get(_STANDS_FOR), str):
+            return result
+        found = self._waiting.pop(result[_STANDS_FOR], None)
+        if found is None:
+            return None
+        taken, self._taken = self._taken, anyio.Event()
+        taken.set()
+        return found
+
+
+class Restored:
+    """A stream of messages in which each large result is back in its place."""
+
+    def __init__(self, stream: Any, large: LargeResults) -> None:
+        self._stream = stream
+        self._large = large
+
+    @property
+    def last_context(self) -> Any:
+        return self._stream.last_context
+
+    async def receive(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self._stream.receive()
+        message = getattr(item, "message", None)
+        if isinstance(result := getattr(message, "result", None), dict):
+            found = self._large.take(result)
+            if found is None:
+                item.message = dropped(message.id)  # type: ignore[union-attr]
+            else:
+                message.result = found  # type: ignore[union-attr]
+        return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Restored:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Restored:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Bounds:
+    """What one connection takes. `bound` is a response hook of its client."""
+
+    def __init__(self, large: LargeResults, max_bytes: Callable[[], int], *, answers_in_posts: bool) -> None:
+        """`answers_in_posts`: a POST is answered by its response; of HTTP+SSE that says nothing."""
+        self._large = large
+        self._max_bytes = max_bytes
+        self._answers_in_posts = answers_in_posts
+
+    async def bound(self, response: httpx2.Response) -> None:
+        """Replace the body of a response by what is taken of it."""
+        # The bytes are decoded by a response of its own, so that what is counted is what takes memory.
+        sent = _Sent(response)
+        request_id = _id_of(response.request) if self._answers_in_posts else None
+        is_refused = _is_encoded_again(response)
+        if is_refused:
+            del sent.response.headers["content-encoding"]
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_stream = kind == "text/event-stream"
+        if is_refused:
+            pieces = _refused_encoding(is_stream, request_id)
+        elif is_stream:
+            pieces = _up_to_mistake(self._events(sent, request_id), sent, request_id, is_stream=True)
+        elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
+            pieces = _up_to_mistake(self._answer(sent, request_id), sent, request_id, is_stream=False)
+        else:
+            pieces = sent.beginning()
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
+        response.stream = _Body(pieces, sent.response.aclose)
+
+    async def _answer(self, sent: _Sent, request_id: int | str) -> AsyncGenerator[bytes]:
+        """A body that is one message."""
+        body = BoundedBytes(self._max_bytes())
+        async with aclosing(sent.pieces()) as pieces:
+            async for piece in pieces:
+                body.add(piece)
+                if body.size > LARGE_BYTES:
+                    break
+            if body.size <= LARGE_BYTES and not _is_deep(body.data):
+                yield bytes(body.data)
+                return
+            async with self._large.receiving:
+                async for piece in pieces:
+                    body.add(piece)
+                    if body.is_too_long:
+                        break
+                said = await self._passed_on(body, request_id)
+        yield said if said is not None else b"not a message"
+
+    async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
+        """A stream of events, each of which is a message."""
+        reader = _EventReader(self._max_bytes)
+        refused: BoundedBytes | None = None
+        async with aclosing(sent.few_lines()) as pieces:
+            async for piece in pieces:
+                for event in reader.read(piece):
+                    if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
+                        if event.data is refused:
+                            continue
+                        async with self._large.receiving:
+                            said = await self._passed_on(event.data, request_id)
+                        if said is None:
+                            logger.debug("an event of %d bytes holds no message and is left out", event.data.size)
+                            continue
+                        event.data = BoundedBytes(len(said))
+                        event.data.add(said)
+                    yield event.encoded()
+                # An event that is too long fails its call before its end, which may never come.
+                if (endless := reader.endless) is not None and endless is not refused:
+                    said = await self._passed_on(endless, request_id)
+                    if said is not None:
+                        refused = endless
+                        yield b"data: " + said + b"\n\n"
+                    if request_id is not None:
+                        return
+
+    async def _passed_on(self, body: BoundedBytes, request_id: int | str | None) -> bytes | None:
+        """What mcp gets of a large message; None if it is none."""
+        if body.is_too_long:
+            answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
+            return None if answers is None else _encoded(too_large(answers, body.most))
+        data, body.data = body.data, bytearray()
+        messages = await read_large(parse_line, data, body.most)
+        del data
+        if len(messages) != 1:
+            return None
+        if isinstance(result := getattr(messages[0], "result", None), dict):
+            return _encoded(messages[0].model_copy(update={"result": await self._large.put(result)}))
+        return _encoded(messages[0])
+
+
+@dataclass
+class _Event:
+    """A server-sent event."""
+
+    data: BoundedBytes
+    fields: dict[bytes, bytes] = field(default_factory=dict)
+    """`event`, `id` and `retry`."""
+
+    def encoded(self) -> bytes:
+        lines = [b"%s: %s" % one for one in self.fields.items()]
+        if self.data.size:
+            lines += [b"data: " + line for line in bytes(self.data.data).split(b"\n")]
+        return b"\n".join(lines) + b"\n\n"
+
+
+class _EventReader:
+    """Bytes of a stream → its events. Comments are left out."""
+
+    def __init__(self, max_bytes: Callable[[], int]) -> None:
+        self._max_bytes = max_bytes
+        self._line = BoundedBytes(max_bytes())
+        self._event = _Event(BoundedBytes(max_bytes()))
+        self._is_after_return = False
+
+    @property
+    def endless(self) -> BoundedBytes | None:
+        """The data that have come of an event, if they are too long by now."""
+        if self._event.data.is_too_long:
+            return self._event.data
+        if not self._line.is_too_long or not self._line.head.startswith(b"data:"):
+            return None
+        self._add_long(self._line)
+        return self._event.data
+
+    def read(self, piece: bytes) -> Iterator[_Event]:
+        if self._is_after_return and piece[:1] == b"\n":
+            piece = piece[1:]
+        self._is_after_return = piece[-1:] == b"\r"
+        for line in piece.splitlines(keepends=True):
+            content = line.rstrip(b"\r\n")
+            if len(content) == len(line):  # it goes on in the next piece
+                self._line.add(content)
+                return
+            if self._line.size:
+                self._line.add(content)
+                whole, self._line = self._line, BoundedBytes(self._max_bytes())
+                self._add_long(whole)
+            elif content:
+                self._add(content)
+            elif self._event.fields or self._event.data.size:
+                event, self._event = self._event, _Event(BoundedBytes(self._max_bytes()))
+                yield event
+
+    def _add(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            if self._event.data.size:
+                self._event.data.add(b"\n")
+            self._event.data.add(value)
+        elif name in (b"event", b"id", b"retry") and len(value) <= _MAX_FIELD_BYTES:
+            self._event.fields[name] = value
+
+    def _add_long(self, line: BoundedBytes) -> None:
+        """As `_add`, for a line that came in several pieces; without a copy where it is all of the data."""
+        if line.is_too_long:
+            if line.head.startswith(b"data:"):
+                before = self._event.data
+                line.head = before.head or bytes(before.data[:_MAX_FIELD_BYTES]) or line.head[5:]
+                self._event.data = line
+        elif line.data.startswith(b"data:") and not self._event.data.size:
+            del line.data[:5]
+            line.size = len(line.data)
+            self._event.data = line
+        elif not line.data.startswith(b":"):
+            self._add(bytes(line.data))
+
+
+class _Sent:
+    """A response as it is sent. The body is decoded at a pace: most of what comes out of it need not come from the
+    network."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        network = response.extensions.get("network_stream")
+        self._network = network if isinstance(network, PacedStream) else None
+        self._pace = self._network.pace if self._network else Pace()
+        self._fruitless_bytes = 0
+        """Of what came, since something was decoded."""
+        stream = cast("httpx2.AsyncByteStream", response.stream)
+        body = _Body(self._arriving(stream), stream.aclose)
+        self.response = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=body)
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        """The decoded body."""
+        async for decoded in self.response.aiter_bytes():
+            self._fruitless_bytes = 0
+            for start in range(0, len(decoded), _PIECE_BYTES):
+                yield decoded[start : start + _PIECE_BYTES]
+                await self._pace.rest()
+
+    async def few_lines(self) -> AsyncGenerator[bytes]:
+        """The decoded body in pieces of few lines."""
+        async with aclosing(self.pieces()) as pieces:
+            async for piece in pieces:
+                lines = piece.count(b"\n") + piece.count(b"\r")
+                step = len(piece) if lines <= _MAX_LINES else len(piece) * _MAX_LINES // lines
+                for start in range(0, len(piece), step):
+                    yield piece[start : start + step]
+                    await self._pace.rest()
+
+    async def beginning(self) -> AsyncGenerator[bytes]:
+        """A body that is no message: pages of proxies, mostly. What is long is cut off."""
+        left = LARGE_BYTES
+        with contextlib.suppress(httpx2.DecodingError):
+            async for piece in self.pieces():
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+
+    async def _arriving(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+        """What comes. Bytes after the end of what is compressed end it: zlib would collect them."""
+        async for piece in stream:
+            if self._network:
+                self._network.note_content(len(piece))
+            else:
+                self._pace.begin()
+            self._fruitless_bytes += len(piece)
+            yield piece
+            if self._fruitless_bytes > _MAX_FRUITLESS_BYTES:
+                return
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A body that was read from another response."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes], close: Callable[[], Awaitable[None]]) -> None:
+        """`close` closes what the pieces are read from."""
+        self._pieces = pieces
+        self._close = close
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+        await self._close()
+
+
+def _is_deep(data: bytearray) -> bool:
+    """Whether a small message is nested deeper than mcp can read."""
+    if data.count(b"[") + data.count(b"{") <= _MAX_MCP_DEPTH:
+        return False
+    try:
+        return is_nested_deeper(json.loads(data), _MAX_MCP_DEPTH)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+
+
+def _is_encoded_again(response: httpx2.Response) -> bool:
+    """Whether the body has several content codings. One makes at most a thousand bytes of each, with turns for others
+    between; several make much work of a few kilobytes, at one go if nothing comes out at the end."""
+    codings = response.headers.get_list("content-encoding", split_commas=True)
+    return sum(coding.strip().lower() not in ("", "identity") for coding in codings) > 1
+
+
+async def _refused_encoding(is_stream: bool, request_id: int | str | None) -> AsyncGenerator[bytes]:
+    """In place of a body that is not decoded."""
+    if request_id is not None:
+        yield _as_body(encoded_again(request_id), is_stream=is_stream)
+
+
+async def _up_to_mistake(
+    pieces: AsyncGenerator[bytes], sent: _Sent, request_id: int | str | None, *, is_stream: bool
+) -> AsyncGenerator[bytes]:
+    """`pieces`, and the error of their call where the body is not in the content coding that its header names."""
+    try:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+    except httpx2.DecodingError:
+        if request_id is None:
+            raise
+        coding = sent.response.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
+        yield _as_body(encoded_wrongly(request_id, coding), is_stream=is_stream)
+
+
+def _as_body(message: JSONRPCMessage, *, is_stream: bool) -> bytes:
+    """A message as a body, or as an event of one."""
+    return b"data: " + _encoded(message) + b"\n\n" if is_stream else _encoded(message)
+
+
+def _encoded(message: JSONRPCMessage) -> bytes:
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def _id_of(request: httpx2.Request) -> int | str | None:
+    """The id of the JSON-RPC request in a POST; None for a notification and other methods of HTTP."""
+    if request.method != "POST":
+        return None
+    fields = first_fields(request.content[:_MAX_FIELD_BYTES].decode("utf-8", "replace")) or {}
+    found = fields.get("id")
+    return found if isinstance(found, int | str) else None

@@ -1,0 +1,315 @@
+"""Runs an upstream as a child process, with JSON-RPC lines over its stdin and stdout, and ends it.
+
+Unlike `mcp.client.stdio` it reads lines of many MiB in linear time, puts the end of the child's stderr into error
+messages (never into our stderr), ignores other text on stdout, and ends the child within the 2 s that a host leaves us:
+stdin closed, 0.5 s, SIGTERM to the group, 0.5 s, SIGKILL. A line that is too long is thrown away as it comes, and fails
+the call that it answers; only if that call can't be told, it ends the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_sized
+from codemode_server.processes.child_process import start_process
+from codemode_server.redaction import Redactor
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, BoundedBytes, Unread, parse_line, too_large
+from codemode_server.upstreams.orphan_reaper import Reaper
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+    from pydantic import TypeAdapter
+
+logger = logging.getLogger(__name__)
+
+_MAX_DROPPED_BYTES = 256 * 2**20
+"""A line longer than this ends the connection: nothing else can come before its end."""
+STDERR_BYTES = 8 * 1024
+STDERR_LINES = 50
+EXIT_GRACE_S = 0.5
+"""From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
+_FLUSH_S = 0.1
+_REAP_S = 0.3
+_POLL_S = 0.01
+_WRITE_AHEAD = 256
+"""Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The command of a child process."""
+
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] | None = None
+    """Beside PATH, HOME, USER and the few others that mcp passes on."""
+    cwd: str | None = None
+
+
+class StdioTransport:
+    """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        reaper: Reaper,
+        *,
+        max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
+        redactor: Callable[[], Redactor] = Redactor,
+    ) -> None:
+        """`redactor` masks what is told of the child's stderr."""
+        self._launch = launch
+        self._redactor = redactor
+        self._reaper = reaper
+        self._max_message_bytes = max_message_bytes
+        self._refused: BoundedBytes | None = None
+        """The last line that was too long and whose call has failed."""
+        self._stderr = bytearray()
+        self._is_stderr_cut = False
+        self._is_stopping = False
+        self._left_by_itself = False
+        self._failure: str | None = None
+        self._returncode: int | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[TransportStreams]:
+        """Start the child; on leaving, end it and all of its process group.
+
+        Raises:
+            OSError: it can't be started.
+        """
+        from mcp.client.stdio import get_default_environment
+        from mcp.shared.message import SessionMessage
+
+        process = await start_process(
+            [self._launch.command, *self._launch.args],
+            env=get_default_environment() | dict(self._launch.env or {}),
+            cwd=self._launch.cwd,
+        )
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - pipes are what we asked for
+        # No await between here and the task group: a cancellation there would leave the child to the reaper.
+        self._reaper.watch(process.pid)
+        incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](_WRITE_AHEAD)
+        flushed = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read_stdout, process.stdout, incoming)
+            tasks.start_soon(self._read_stderr, process.stderr)
+            tasks.start_soon(self._write_stdin, process.stdin, outgoing, incoming, flushed)
+            try:
+                yield read_stream, write_stream
+            finally:
+                self._is_stopping = True
+                with anyio.CancelScope(shield=True):
+                    # The reader falls into its drain: a child stuck in a write would never read the end of its stdin.
+                    read_stream.close()
+                    write_stream.close()
+                    with anyio.move_on_after(_FLUSH_S):
+                        await flushed.wait()
+                    await self._stop(process)
+                    for stream in (read_stream, write_stream, incoming, outgoing):
+                        stream.close()
+                tasks.cancel_scope.cancel()
+
+    def why_ended(self) -> str | None:
+        """Why the child's connection ended, with the end of its stderr; None if we ended it."""
+        if self._failure is not None:
+            return self._failure
+        if not self._left_by_itself:
+            return None
+        code = self._returncode
+        if code is None:
+            said = "closed its stdout"
+        elif code < 0:
+            said = f"was ended by signal {_signal_name(-code)}"
+        else:
+            said = f"exited with code {code}"
+        return said + self.last_words()
+
+    def last_words(self) -> str:
+        """The end of what the child wrote on stderr, as a clause for a message; empty if it wrote nothing."""
+        redactor = self._redactor()
+        # Masked as a whole: half a secret, or a line of it, would not be recognised.
+        text = redactor.visible(redactor.tail(bytes(self._stderr), STDERR_BYTES, is_cut=self._is_stderr_cut)).strip()
+        return "; its stderr ends with:\n" + "\n".join(text.splitlines()[-STDERR_LINES:]) if text else ""
+
+    async def _read_stdout(
+        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+            async with incoming:
+                with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    await self._deliver_lines(stdout, incoming)
+                    if not self._is_stopping:
+                        self._left_by_itself = self._failure is None
+            async for _ in stdout:  # drained: a child must be able to flush and leave
+                pass
+
+    async def _deliver_lines(
+        self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        """Cut stdout into lines, in time linear in their length."""
+        line, pace = BoundedBytes(self._max_message_bytes()), Pace()
+        async for chunk in stdout:
+            pace.begin()
+            start = 0
+            while (end := chunk.find(b"\n", start)) >= 0:
+                line.add(chunk[start:end])
+                if not await self._deliver(line, incoming, is_whole=True):
+                    return
+                line, start = BoundedBytes(self._max_message_bytes()), end + 1
+                await pace.rest()
+            line.add(chunk[start:])
+            if line.is_too_long and not await self._deliver(line, incoming, is_whole=False):
+                return
+
+    async def _deliver(
+        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
+    ) -> bool:
+        """Pass on what a line says, or of one that is too long, as soon as it can be told, that it was not taken.
+        False if the connection has to end."""
+        from mcp.shared.message import SessionMessage
+
+        if line.is_too_long:
+            return await self._refuse(line, incoming, is_whole=is_whole)
+        if line.size == 0 or line.data.isspace():
+            return True
+        messages = (
+            await read_large(parse_line, line.data, line.most) if line.size > LARGE_BYTES else parse_line(line.data)
+        )
+        if not messages:
+            logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, bytes(line.data[:200]))
+        line.data = bytearray()
+        for message in messages:
+            await incoming.send(SessionMessage(message))
+        return True
+
+    async def _refuse(
+        self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool
+    ) -> bool:
+        from mcp.shared.message import SessionMessage
+
+        found = Unread.of(line.head, line.tail if is_whole else b"")
+        if found.answers is not None and line is not self._refused:
+            self._refused = line
+            await incoming.send(SessionMessage(too_large(found.answers, line.most)))
+        is_hopeful = found.is_known or (line.head.lstrip()[:1] == b"{" and not is_whole)
+        if is_hopeful and line.size <= _MAX_DROPPED_BYTES:
+            return True
+        self._failure = f"sent a message of more than {line.most / 2**20:g} MiB"
+        return False
+
+    async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+            async for chunk in stderr:
+                self._stderr += chunk
+                surplus = len(self._stderr) - self._redactor().tail_bytes(STDERR_BYTES)
+                if surplus > 0:
+                    del self._stderr[:surplus]
+                    self._is_stderr_cut = True
+
+    async def _write_stdin(
+        self,
+        stdin: ByteSendStream,
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
+        incoming: MemoryObjectSendStream[SessionMessage | Exception],
+        flushed: anyio.Event,
+    ) -> None:
+        try:
+            async with outgoing:
+                async for item in outgoing:
+                    params = getattr(item.message, "params", None)
+                    await stdin.send(await run_sized(is_large(params), _encode, item))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+            self._left_by_itself = self._left_by_itself or not self._is_stopping
+            incoming.close()  # the session learns of the end now, not at the timeout of each call
+        finally:
+            flushed.set()
+
+    async def _stop(self, process: Process) -> None:
+        """End the child and its group in the order of the MCP specification; every wait is bounded."""
+        await _close(process.stdin)
+        await _exits(process, EXIT_GRACE_S)
+        self._returncode = process.returncode
+        if _send(process.pid, signal.SIGTERM):
+            await _group_ends(process, EXIT_GRACE_S)
+            if _send(process.pid, signal.SIGKILL):
+                await _group_ends(process, _REAP_S)
+        if not _send(process.pid, 0):
+            self._reaper.forget(process.pid)
+        elif process.returncode is None:
+            logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._launch.command)
+        await _close(process.stdout)
+        await _close(process.stderr)
+        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection. There is no
+        # public way to it; anyio's Process wraps asyncio's, which has the transport.
+        transport = getattr(getattr(process, "_process", None), "_transport", None)
+        if transport is not None:
+            with contextlib.suppress(PermissionError):
+                transport.close()
+
+
+def _encode(item: SessionMessage) -> bytes:
+    try:
+        # `model_dump_json` makes a text of the bytes, which are wanted as they are.
+        return _writer(type(item.message)).dump_json(item.message, by_alias=True, exclude_unset=True) + b"\n"
+    except ValueError:  # lone surrogates, which only ASCII escapes can carry
+        return json.dumps(item.message.model_dump(by_alias=True, exclude_unset=True)).encode() + b"\n"
+
+
+@lru_cache(maxsize=8)
+def _writer(kind: type[Any]) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+async def _close(stream: AsyncResource | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await stream.aclose()
+
+
+async def _exits(process: Process, seconds: float) -> None:
+    """Wait for the leader. By its return code: `Process.wait` also waits for pipes that grandchildren hold open."""
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(_POLL_S)
+
+
+async def _group_ends(process: Process, seconds: float) -> None:
+    with anyio.move_on_after(seconds):
+        while process.returncode is None or _send(process.pid, 0):  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(_POLL_S)
+
+
+def _send(pgid: int, number: int) -> bool:
+    """Send a signal to a group; whether the group was there."""
+    try:
+        os.killpg(pgid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS says so of zombies
+        return True
+    return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

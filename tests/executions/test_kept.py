@@ -1,0 +1,145 @@
+"""What is kept for later programs: its owner's only, bounded, private, and gone with the product, however that ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
+
+ADA, BOB = Session("ada"), Session("bob")
+PASSING, OTHER = Session("p1", is_ephemeral=True), Session("p2", is_ephemeral=True)
+
+
+def store(
+    folder: Path, *, session: int = 1_000, everything: int = 2_500, clock: list[float] | None = None
+) -> ArtifactStore:
+    now = clock or [0.0]
+    return ArtifactStore(folder / "kept", lambda: session, lambda: everything, clock=lambda: now[0])
+
+
+def keep(kept: ArtifactStore, session: Session, name: str, size: int = 100) -> None:
+    kept.keep(session, Item(name, "text", size, "text/plain"), b"x" * size)
+
+
+def names(kept: ArtifactStore, session: Session) -> list[str]:
+    return [item.name for item in kept.items(session)]
+
+
+def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    keep(kept, ADA, "x1")
+    assert kept.read(ADA, "x1")[1] == b"x" * 100
+    assert names(kept, ADA) == ["x1"]
+    for stranger in (BOB, PASSING):
+        with pytest.raises(MetaToolError, match="no result"):
+            kept.read(stranger, "x1")
+        assert names(kept, stranger) == []
+
+
+def test_what_a_passing_session_keeps_is_had_by_its_name_but_never_listed(tmp_path: Path) -> None:
+    """Each of its requests is a session of its own; the name can't be guessed."""
+    kept = store(tmp_path)
+    keep(kept, PASSING, "x1")
+    assert kept.read(OTHER, "x1")[1] == b"x" * 100
+    assert names(kept, PASSING) == names(kept, OTHER) == []
+    with pytest.raises(MetaToolError):
+        kept.read(ADA, "x1")
+
+
+def test_what_a_passing_session_keeps_is_gone_after_an_hour(tmp_path: Path) -> None:
+    clock = [0.0]
+    kept = store(tmp_path, clock=clock)
+    keep(kept, PASSING, "x1")
+    keep(kept, ADA, "x2")
+    clock[0] = 3_601.0
+    with pytest.raises(MetaToolError):
+        kept.read(OTHER, "x1")
+    assert kept.read(ADA, "x2")
+
+
+def test_past_what_a_session_may_keep_its_oldest_goes_and_nobody_elses(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    keep(kept, BOB, "b1", 900)
+    for n in range(4):
+        keep(kept, ADA, f"a{n}", 400)
+    assert names(kept, ADA) == ["a2", "a3"]
+    assert names(kept, BOB) == ["b1"]
+
+
+def test_past_what_all_may_keep_the_oldest_of_all_goes(tmp_path: Path) -> None:
+    kept = store(tmp_path, everything=1_500)
+    keep(kept, BOB, "b1", 900)
+    keep(kept, ADA, "a1", 900)
+    assert names(kept, BOB) == []
+    assert names(kept, ADA) == ["a1"]
+
+
+def test_countless_small_things_are_bounded_by_their_number(tmp_path: Path) -> None:
+    kept = store(tmp_path, session=2**30, everything=2**30)
+    for n in range(1_010):
+        keep(kept, ADA, f"a{n}", 1)
+    assert len(names(kept, ADA)) == 1_000
+    assert len(list((tmp_path / "kept").rglob("*"))) <= 1_002
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [({"session": 99}, "limits.kept_mb"), ({"everything": 99}, "state.kept_mb"), ({"session": 0}, "is 0")],
+)
+def test_what_is_too_large_is_not_kept_and_why_is_said(tmp_path: Path, bounds: dict[str, Any], why: str) -> None:
+    with pytest.raises(NotStored, match=why):
+        keep(store(tmp_path, **bounds), ADA, "x1")
+
+
+def test_what_can_not_be_written_is_not_kept_and_why_is_said(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("in the way")
+    with pytest.raises(NotStored, match="could not be written"):
+        keep(store(tmp_path), ADA, "x1")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
+    keep(store(tmp_path), ADA, "x1")
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+def test_where_somebody_removed_its_folder_it_makes_another(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    keep(kept, ADA, "x1")
+    shutil.rmtree(tmp_path / "kept")
+    keep(kept, ADA, "x2")
+    assert kept.read(ADA, "x2")[1] == b"x" * 100
+
+
+def test_nothing_is_left_once_it_is_closed(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    keep(kept, ADA, "x1")
+    kept.close()
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_what_a_killed_product_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+    """A real process, killed as it is; it and the living one have the same folder."""
+    living = store(tmp_path)
+    keep(living, ADA, "x1")
+    code = (
+        "import os, sys, pathlib\nfrom tests.executions.test_kept import *\n"
+        "kept = store(pathlib.Path(sys.argv[1]))\nkeep(kept, ADA, 'x2')\nos.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
+    assert len(list((tmp_path / "kept").iterdir())) == 2, "control: it left something"
+    assert store(tmp_path).clean_leftovers() == 1
+    assert living.read(ADA, "x1")
+    assert len(list((tmp_path / "kept").iterdir())) == 1

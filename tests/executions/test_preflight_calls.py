@@ -1,0 +1,389 @@
+"""What is surely wrong with a program is found before anything of it runs, with its line and what is right."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.executions.preflight.findings import Findings
+from codemode_server.executions.preflight.reading import read
+
+from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
+
+LIST = "list_issues() {} It takes repo, [state], [labels], [limit]."
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("from servers.githb import list_issues", '1: no server "githb"; nearest: github'),
+        ("import servers.githb as gh", '1: no server "githb"; nearest: github'),
+        ("import servers\n\nservers.githb.list_issues('a')", '3: no server "githb"; nearest: github'),
+        ("from servers import githb", '1: no server "githb"; nearest: github'),
+        (
+            "from servers.github import (\n    list_issues,\n    crate_issue,\n)",
+            '3: no tool "crate_issue" in servers.github; nearest: create_issue, get_issue, list_issues',
+        ),
+        (
+            "from servers.github.lst_issues import lst_issues",
+            '1: no tool "lst_issues" in servers.github; nearest: list_issues, get_issue, create_issue',
+        ),
+        (
+            "from servers import google_drive as gd\ngd.get_docment('a')",
+            '2: no tool "get_docment" in servers.google_drive; nearest: get_document, get_sheet',
+        ),
+        (
+            "from codemode import call\ncall('google_drive', 'get_shet', {})",
+            '2: no tool "get_shet" in servers.google_drive; nearest: get_sheet, get_document',
+        ),
+        (
+            "import client\nclient.call_mcp_tool('mcp__google_drive__get_shet', {})",
+            '2: no tool "get_shet" in servers.google_drive; nearest: get_sheet, get_document',
+        ),
+    ],
+)
+async def test_a_server_or_tool_that_is_not_there_is_named_with_the_nearest(code: str, expected: str) -> None:
+    assert await errors(code) == [expected]
+
+
+TEXT_FILE = tool("read_text_file", {"path": TEXT, "tail": TEXT, "head": TEXT}, ["path"])
+ZONES = ("source_timezone", "time", "target_timezone")
+FILES = Catalog.build([listing("files", TEXT_FILE, tool("convert_time", dict.fromkeys(ZONES, TEXT), ZONES))])
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("read_text_file(file='a')", "has no argument 'file'. It takes path, [tail], [head]."),
+        (
+            "convert_time(from_timezone='a', time='b', to_timezone='c')",
+            "has no argument 'from_timezone'; did you mean 'source_timezone'? It takes",
+        ),
+        ("convert_time('a', 'b', to_timezone='c')", "has no argument 'to_timezone'; did you mean 'target_timezone'?"),
+        ("convert_time('a', 'b')", "is missing 'target_timezone'."),
+    ],
+)
+async def test_a_parameter_is_suggested_only_where_it_is_plainly_meant(call: str, expected: str) -> None:
+    (line,) = await errors(f"from servers.files import *\n{call}", FILES)
+    assert line.startswith(f"2: {call.partition('(')[0]}() {expected}")
+
+
+async def test_a_tool_that_is_called_like_a_function_of_the_module_of_its_name_is_told_from_it() -> None:
+    catalog = Catalog.build([listing("calc", tool("random", {"type": TEXT}, ["type"]))])
+    both = "to use both, write: import random; from servers.calc import random as calc_random"
+    head = "from servers.calc import random\n"
+    assert await errors(f"{head}random.random()", catalog) == [f"2: random is the tool of servers.calc here; {both}"]
+    assert await errors(f"{head}random()", catalog) == ["2: random() is missing 'type'. It takes type."]
+    assert await errors(f"{head}random.random(type='a')", catalog) == []
+    assert await errors(f"{head}import random\nrandom.random()", catalog) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["from servers.calc import hash; hash('x')", "from servers import calc; calc.hash('x')"]
+)
+async def test_a_tool_under_its_own_name_is_answered_with_the_name_of_its_function(line: str) -> None:
+    catalog = Catalog.build([listing("calc", tool("hash", {"text": TEXT}, ["text"]))])
+    assert await errors(line, catalog) == ["1: the function is hash_; write: from servers.calc import hash_"]
+    assert await errors("from servers.calc import hash\nhash.hash_('x')", catalog) == []
+
+
+async def test_map_says_where_errors_are_to_who_asks_for_them() -> None:
+    (line,) = await errors("from servers.github import get_issue\nget_issue.map([1], repo='a', return_exceptions=True)")
+    assert line.startswith("2: get_issue.map() has no return_exceptions, it collects errors itself")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (
+            "get_issue.map('some text')",
+            "2: get_issue.map() takes a list of items and makes a call for each, not a single",
+        ),
+        ("get_issue.map({'a': 1})", "2: get_issue.map() takes a list of items and makes a call for each, not a dict"),
+        ("get_issue.map(items=[1])", "2: get_issue.map() takes a list of items and makes a call for each; the list is"),
+        (
+            "get_issue.map([1], max_workers=2)",
+            "2: get_issue.map() has no argument 'max_workers'. It takes items, [conc",
+        ),
+    ],
+)
+async def test_map_is_refused_what_is_no_list_of_items(call: str, expected: str) -> None:
+    (line,) = await errors(f"from servers.github import get_issue\n{call}")
+    assert line.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        ("list_issues('a', labl=['x'])", "has no argument 'labl'; did you mean 'labels'?"),
+        ("list_issues({'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
+        ("list_issues(**{'repo': 'a', 'labl': ['x']})", "has no argument 'labl'; did you mean 'labels'?"),
+        ("list_issues(*rows, labl=['x'])", "has no argument 'labl'; did you mean 'labels'?"),
+        ("list_issues(state='open')", "is missing 'repo'."),
+        ("list_issues(...)", "is missing 'repo'."),
+        ("list_issues('a', 'open', [], 3, 4)", "takes 4 arguments, not 5."),
+        ("list_issues('a', repo='b')", "got argument 'repo' twice."),
+    ],
+)
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ("from servers.github import list_issues", "list_issues"),
+        ("from servers.github import list_issues as issues_of", "issues_of"),
+        ("from servers import github", "github.list_issues"),
+        ("import servers.github as gh", "gh.list_issues"),
+        ("import servers.github", "servers.github.list_issues"),
+        ("import servers.github.list_issues as li", "li.list_issues"),
+        ("from servers.github import *", "list_issues"),
+    ],
+)
+async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
+    head: str, name: str, call: str, wrong: str
+) -> None:
+    code = f"{head}\nrows = ['a']\n{call.replace('list_issues', name, 1)}"
+    assert await errors(code) == [f"3: {LIST.format(wrong)}"]
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        ("list_issues('a', limit='5')", "'limit' must be an integer, not \"5\""),
+        ("list_issues({'repo': 'a', 'limit': '5'})", "'limit' must be an integer, not \"5\""),
+        ("list_issues('a', 'opn')", '\'state\' must be one of "open", "closed", "all", not "opn"'),
+        ("list_issues(who, labels=['a', 5])", "'labels[1]' must be a string, not 5"),
+        ("list_issues(who, limit=None)", "'limit' must be an integer, not null"),
+    ],
+)
+async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
+    code = f"from servers.github import list_issues\ndef run(who):\n    return {call}\nrun('a')"
+    assert await errors(code) == [f"3: list_issues(): {wrong}. It takes repo, [state], [labels], [limit]."]
+
+
+@pytest.mark.parametrize("form", ["raw('a', labl=1)", "pages('a', labl=1)", "map(['a'], concurrency=2, labl=1)"])
+async def test_the_other_forms_of_a_tool_take_its_parameters_and_no_others(form: str) -> None:
+    code = f"from servers.github import list_issues\nlist_issues.{form}"
+    wrong = "has no argument 'labl'; did you mean 'labels'?"
+    said = LIST.format(wrong)
+    if form.startswith("map"):
+        said = said.replace("list_issues()", "list_issues.map()").replace(
+            "It takes ", "It takes items, [concurrency], "
+        )
+    assert await errors(code) == [f"2: {said}"]
+    assert await errors(code.replace("labl=1", "limit=1")) == []
+
+
+async def test_a_raw_name_is_as_good_as_the_python_name() -> None:
+    head = "from servers.github import create_issue\n"
+    for call in ("{'owner': 'a', 'title': 'b', 'auth-method': 'c'}", "'a', 'b', auth_method='c'"):
+        assert await errors(f"{head}create_issue({call})") == []
+    assert await errors(f"{head}create_issue('a', 'b', auth_methd='c')") == [
+        "2: create_issue() has no argument 'auth_methd'; did you mean 'auth_method'? "
+        "It takes owner, title, [auth_method]."
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "update({'a': 1})",
+        "update({'data': {'a': 1}})",
+        "update(data={})",
+        "echo({'any': 'thing'})",
+        "echo(any='thing')",
+        "boom()",
+        "boom({})",
+        "list_issues(x)",
+        "list_issues(*x)",
+        "list_issues(**x)",
+        "list_issues('a', **x)",
+        "list_issues({'repo': 'a', **x})",
+        "list_issues({key: 'a' for key in x})",
+        "list_issues('a', state=..., limit=5)",
+        "list_issues('a', labels=('x', 'y'))",
+        "list_issues.raw('a')",
+        "list_issues.map(['a', 'b'], state='open')",
+        "list_issues.pages(repo='a')",
+        "list_issues.pages()",
+        "list_issues.map([{'repo': 'a'}])",
+        "list_issues.raw(x)",
+    ],
+)
+async def test_every_way_of_calling_is_let_through(call: str) -> None:
+    code = f"from servers.github import *\ndef run(x):\n    return {call}\nrun('a')"
+    assert await errors(code) == []
+
+
+async def test_a_coroutine_that_nobody_awaits_is_found() -> None:
+    head = "from servers.github import boom\nasync def main():\n    return boom()\n"
+    assert await errors(f"{head}main()\nprint('done')") == [
+        "4: main() is async and nobody awaits it, so nothing of it runs; write: await main(…)"
+    ]
+    assert await errors(f"{head}main()['a']") == [
+        "4: main() is async, so this is a coroutine and not yet its value; write: (await main(…))"
+    ]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "main()",
+        "await main()",
+        "import asyncio\nasyncio.run(main())",
+        "if __name__ == '__main__':\n    main()",
+        "x = main()\nawait x",
+        "async def both():\n    await main()\nawait both()",
+        "main().close()\n1",
+    ],
+)
+async def test_a_coroutine_that_somebody_awaits_is_fine(end: str) -> None:
+    assert await errors(f"from servers.github import boom\nasync def main():\n    return boom()\n{end}") == []
+
+
+async def test_a_tool_that_is_used_without_an_import_is_found_with_the_import_to_write() -> None:
+    assert await errors("create_issue('a', 'b')") == [
+        "1: name 'create_issue' is not defined; write: from servers.github import create_issue"
+    ]
+    assert await errors("github.create_issue('a', 'b')") == [
+        "1: name 'github' is not defined; write: from servers import github"
+    ]
+
+
+async def test_a_misspelt_variable_of_a_program_with_tools_is_found_before_a_call_is_made() -> None:
+    code = "from servers.github import boom, create_issue\ntitle = 'x'\nboom()\ncreate_issue('a', titel)"
+    assert await errors(code) == ["4: name 'titel' is not defined; did you mean 'title'?"]
+
+
+async def test_a_program_without_tools_is_left_to_python() -> None:
+    assert await errors("x = 1\nprint(y)") == []
+
+
+async def test_a_tool_of_a_server_that_still_lists_is_doubtful_only() -> None:
+    for state, is_sure in ((UpstreamState.READY, True), (UpstreamState.CONNECTING, False)):
+        found = await checked(
+            "from servers.github import nope", Catalog.build([listing("github", *GITHUB, state=state)])
+        )
+        assert bool(found.errors) is is_sure
+        assert bool(found.warnings) is not is_sure
+
+
+async def test_findings_are_few_in_number_and_say_that_nothing_was_run() -> None:
+    code = "from servers.github import list_issues\n" + "list_issues()\n" * 20
+    found = await checked(code)
+    told = found.message.split("\n")
+    assert told[0] == "not run:"
+    assert told[1] == f"line 2: {LIST.format(chr(39).join(['is missing ', 'repo', '.']))}"
+    assert told[6:] == ["… 15 more"]
+
+
+def test_few_of_very_many_unknown_tools_are_compared_with_those_that_there_are() -> None:
+    """A hostile program of 7,400 characters is looked at on the event loop."""
+    tools = (tool(f"get_{number}_of_request_{number}", {}) for number in range(1_000))
+    many = Catalog.build([listing("many", *tools)])
+    reading = read(f"from servers.many import {', '.join(f'get_issue_x{number}' for number in range(500))}")
+    assert reading is not None
+    started = time.process_time()
+    found = Findings(reading, many).all()
+    assert time.process_time() - started < 2
+    assert len(found) == 50
+
+
+async def test_errors_are_warnings_where_that_is_asked_for_and_nothing_where_that_is() -> None:
+    code = "from servers.github import search_all"
+    told = await checked(code, strictness="warnings")
+    assert (told.errors, lines(told.warnings)) == ((), ['1: no tool "search_all" in servers.github; nearest: search'])
+    assert await checked(code, strictness="none") == type(told)()
+
+
+CAUGHT = [
+    "try:\n    {}\nexcept Exception as e:\n    print(e)",
+    "try:\n    {}\nexcept:\n    pass",
+    "try:\n    {}\nexcept (KeyError, TypeError):\n    pass",
+    "def attempt(f):\n    try:\n        return f()\n    except Exception as e:\n"
+    "        return str(e)\nattempt(lambda: {})",
+    "def one():\n    {}\ntry:\n    one()\nexcept Exception:\n    pass",
+    "def two():\n    {}\ndef one():\n    two()\ntry:\n    one()\nexcept Exception:\n    pass",
+    "def one():\n    {}\ndef attempt(f):\n    try:\n        f()\n    except Exception:\n        pass\nattempt(one)",
+    "from contextlib import suppress\nwith suppress(Exception):\n    {}",
+    "import asyncio\nasync def one():\n    {}\nasync def main():\n"
+    "    await asyncio.gather(one(), return_exceptions=True)\nasyncio.run(main())",
+    "import asyncio\nasync def one():\n    {}\nasync def main():\n    task = asyncio.create_task(one())\n"
+    "    try:\n        await task\n    except Exception:\n        pass\nasyncio.run(main())",
+    "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def run():\n        try:\n            return f()\n"
+    "        except Exception:\n            return None\n    return run\n@retry\ndef one():\n    {}\none()",
+    "if False:\n    {}",
+    "import servers.github\nif hasattr(servers.github, 'labl'):\n    {}",
+    "def never():\n    {}",
+    "import sys\nprint(1)\nsys.exit()\n{}",
+    "class C:\n    def __enter__(self): return self\n    def __exit__(self, *a): return True\nwith C():\n    {}",
+    "def f():\n    while True:\n        try:\n            {}\n        finally:\n            break\nf()",
+]
+
+
+@pytest.mark.parametrize("around", CAUGHT)
+async def test_a_failure_that_is_caught_or_never_reached_is_a_warning_at_most(around: str) -> None:
+    code = "from servers.github import list_issues\n" + around.format("list_issues('a', labl=1)")
+    assert all("labl" in line for line in await warnings(code))
+
+
+async def test_a_tool_that_is_asked_for_first_is_a_warning_at_most() -> None:
+    code = (
+        "from codemode import search_tools\nnames = [tool['name'] for tool in search_tools('issues')]\n"
+        "if 'close_issue' in names:\n    from servers.github import close_issue\n"
+    )
+    assert len(await warnings(code)) == 1
+
+
+async def test_the_error_of_tools_needs_no_import_from_a_server() -> None:
+    assert await errors("from servers.github import ToolError, boom") == ["1: ToolError is there without an import"]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "while True:\n    {}",
+        "try:\n    {}\nexcept KeyError:\n    pass",
+        "try:\n    pass\nexcept Exception:\n    {}",
+        "try:\n    {}\nfinally:\n    print(1)",
+        "def one():\n    {}\none()",
+        "if True:\n    {}",
+        "import asyncio\nasync def main():\n    await asyncio.gather({})\nasyncio.run(main())",
+        "def one():\n    {}\none()\ntry:\n    print(1)\nexcept Exception:\n    pass",
+        "with open('/tmp/x', 'w') as f:\n    {}",
+    ],
+)
+async def test_a_failure_that_nothing_catches_stops_the_program(around: str) -> None:
+    code = "from servers.github import list_issues\n" + around.format("list_issues('a', labl=1)")
+    (found,) = await errors(code)
+    assert "has no argument 'labl'" in found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from servers.github import list_issues\nlist_issues = print\nlist_issues('a', labl=1)",
+        "from servers.github import list_issues\ndef f(list_issues):\n    list_issues('a', labl=1)\nf(print)",
+        "from servers.github import list_issues\nfor list_issues in [print]:\n    list_issues('a', labl=1)",
+        "from servers.github import list_issues\ndel list_issues\n"
+        "try:\n    from x import list_issues\nexcept ImportError:\n    pass\n",
+        "import servers.github as gh\ngh.list_issues = print\ngh.list_issues('a', labl=1)",
+        "from servers.github import list_issues\nglobals()['list_issues'] = print\nlist_issues('a')",
+        "try:\n    from servers.github import nope\nexcept ImportError:\n"
+        "    from servers.github import list_issues as nope\nnope('a')",
+        "exec('x = 1')\nfrom servers.github import boom\nboom(x)",
+        "from math import *\nfrom servers.github import search\nsearch(str(pi))",
+        "from servers.github import boom\nx: Undefined = 1\ndef f(a: Nowhere) -> Neither: ...\nboom()",
+        "from servers.github import boom\ntype X = int\ndef f[T](a: T) -> T: return a\nboom()",
+        "from servers import ToolError, tool\nfrom servers.github import boom\nboom()",
+        "from servers.github.create_issue import create_issue, CreateIssueResult\ncreate_issue('a', 'b')",
+        "from servers.github import boom\nprint(__name__, __file__, ToolError, exit)\nboom()",
+        "from servers.github import boom\nmatch [1]:\n    case [x, *rest]: print(x, rest)\n"
+        "    case {'a': y, **more}: print(y, more)\nboom()",
+        "import skills.triage\nfrom skills.triage import triage\ntriage('a')",
+    ],
+)
+async def test_what_a_name_means_is_not_guessed(code: str) -> None:
+    assert (await checked(code)).errors == ()

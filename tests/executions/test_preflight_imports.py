@@ -1,0 +1,195 @@
+"""Imports that can't succeed are found before the first call; what may succeed, or is handled, runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.executions.skills import Skills
+from codemode_server.sandbox.importable import IN_WASM, STANDARD
+
+from .kit import OFFICE, checked, lines, listing, preflight, tool
+
+HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
+
+
+async def found(code: str, importable: frozenset[str] | None = IN_WASM) -> tuple[list[str], list[str]]:
+    async with preflight(OFFICE) as check:
+        result = await check.check(HEAD + code, importable)
+    return lines(result.errors), lines(result.warnings)
+
+
+FAILING = {
+    "import pandas as pd": "3: no module named 'pandas': only the standard library is available; csv, statistics",
+    "from numpy.linalg import norm": "3: no module named 'numpy.linalg': only the standard library is available; math",
+    "import json, requests": "3: no module named 'requests': programs have no network; call a tool instead",
+    "import helpers": "3: no module named 'helpers': only the standard library is available; search_tools finds "
+    'tools; for a module in /workspace, write sys.path.insert(0, "/workspace") before import helpers',
+    "import lzma": "3: no module named 'lzma'",
+    "from codemode import result": "3: no 'result' in codemode; did you mean 'results'?",
+    "import servers.gitlab": '3: no server "gitlab"',
+    "def main():\n    import pandas\nmain()": "4: no module named 'pandas'",
+    "import asyncio\nasync def main():\n    import pandas\nasyncio.run(main())": "5: no module named 'pandas'",
+    "async def main():\n    import pandas\nif __name__ == '__main__':\n    await main()": "4: no module named 'pandas'",
+    "try:\n    import pandas\nexcept KeyError:\n    pass": "4: no module named 'pandas'",
+    "import sys, os.path\nprint(sys.argv, os.path.sep)\nimport pandas": "5: no module named 'pandas'",
+    "from os import *\ndef main():\n    f = lambda: (yield)\n    import pandas\nmain()": "6: no module named",
+    "with open('/tmp/x', 'w') as f:\n    import pandas": "4: no module named 'pandas'",
+}
+
+
+@pytest.mark.parametrize("code", FAILING)
+async def test_an_import_that_fails_for_certain_stops_the_program(code: str) -> None:
+    errors, warnings = await found(code)
+    assert len(errors) == 1
+    assert errors[0].startswith(FAILING[code])
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    import pandas\nexcept ImportError:\n    pandas = None",
+        "try:\n    import pandas\nexcept ModuleNotFoundError:\n    import csv as pandas",
+        "try:\n    import pandas\nexcept Exception as error:\n    print(error)",
+        "import contextlib\nwith contextlib.suppress(ImportError):\n    import pandas",
+        "def frame():\n    import pandas\n    return pandas",
+        "def frame():\n    import pandas\ntry:\n    frame()\nexcept ImportError:\n    pass",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pandas",
+        "if False:\n    import pandas",
+        "import sys\nsys.path.insert(0, '/workspace')\nimport helpers",
+        "from sys import path\npath.append('/workspace')\nimport helpers",
+        "import sys, types\nsys.modules['helpers'] = types.ModuleType('helpers')\nimport helpers",
+        "import importlib.util\nimport helpers",
+        "from skills import triage\nimport helpers",
+        "import tzdata, zoneinfo, sqlite3, tomllib, xml.etree.ElementTree as ET, concurrent.futures, annotationlib",
+        "from codemode import *\nfrom codemode import show, results, File, ToolError, call, search_tools",
+        "from client import call_mcp_tool\nfrom tool_discovery import search_tools\nimport codemode, client, skills",
+        "import _thread, __main__, __future__",
+        "from contextlib import suppress as quiet\nwith quiet(Exception):\n    import pandas",
+        "import contextlib\nquiet = contextlib.suppress\nwith quiet(Exception):\n    import pandas",
+        "import sys\ngetattr(sys, 'path').insert(0, '/workspace')\nimport helpers",
+        "import sys\nvars(sys)['path'].insert(0, '/workspace')\nimport helpers",
+        "import sys\nsys.__dict__['path'].insert(0, '/workspace')\nimport helpers",
+        "import sys as system\nfinders = system.path\nimport helpers",
+        "import os\nos.sys.path.insert(0, '/workspace')\nimport helpers",
+        "import asyncio\nasync def load():\n    import pandas\n"
+        "await asyncio.gather(load(), **{'return_exceptions': True})",
+    ],
+)
+async def test_an_import_that_may_succeed_or_is_handled_is_not_spoken_of(code: str) -> None:
+    assert await found(code) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("if boom():\n    import pandas", 4),
+        ("for i in boom():\n    import pandas", 4),
+        ("def main():\n    if boom():\n        return\n    import pandas\nmain()", 6),
+        ("if not boom():\n    exit()\nimport pandas", 5),
+    ],
+)
+async def test_an_import_that_fails_where_it_may_not_be_reached_is_a_warning(code: str, line: int) -> None:
+    errors, warnings = await found(code)
+    assert errors == []
+    (warning,) = warnings
+    assert warning.startswith(f"{line}: no module named 'pandas': only the standard library is available; csv")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def rows():\n    import pandas\n    yield 1\nrows()",
+        "async def rows():\n    import pandas\n    yield 1\nrows()",
+        "def main():\n    import pandas\nmain = lambda: 1\nmain()",
+        "def load():\n    import pandas\nfor load in [lambda: 1]:\n    pass\nload()",
+        "def load():\n    import pandas\ndef main():\n    global load\n    load = lambda: 1\nmain()\nload()",
+        "def load():\n    import pandas\ndef run(load):\n    return load()\nrun(lambda: 1)",
+        "def getcwd():\n    import pandas\nfrom os import getcwd\ngetcwd()",
+        "def getcwd():\n    import pandas\nfrom os import *\ngetcwd()",
+        "def load():\n    import pandas\nglobals()['load'] = lambda: 1\nload()",
+    ],
+)
+async def test_an_import_in_a_function_whose_call_may_not_run_it_stops_nothing(code: str) -> None:
+    errors, _ = await found(code)
+    assert errors == []
+
+
+async def test_a_function_that_calls_itself_several_times_is_followed_once() -> None:
+    walk = "def walk(n):\n    import pandas\n    walk(1)\n    walk(2)\n    walk(3)\n"
+    errors, warnings = await found(f"import sys\n{walk}if len(sys.argv) > 9:\n    walk(0)")
+    assert errors == []
+    assert [line.partition(":")[0] for line in warnings] == ["5"]
+
+
+async def test_an_import_in_a_decorated_function_that_nothing_calls_is_not_spoken_of() -> None:
+    assert await found("@boom\ndef main():\n    import pandas\nx = lambda: main()") == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("from skills import triag", "3: there is no skill 'triag'; did you mean triage?"),
+        ("from skills.weekly import main", "3: there is no skill 'weekly'; there are: triage"),
+        ("import json, skills.weekly as weekly", "3: there is no skill 'weekly'; there are: triage"),
+        ("from skills import triage", ""),
+        ("from skills.triage import main, missing", ""),
+        ("import skills, skills.triage\nfrom skills import *\nfrom skills import __all__", ""),
+        ("try:\n    from skills import weekly\nexcept ImportError:\n    pass", ""),
+        ("import sys, json\nsys.modules['skills.weekly'] = json\nimport skills.weekly", ""),
+    ],
+)
+async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
+    tmp_path: Path, code: str, problem: str
+) -> None:
+    (tmp_path / "triage.py").write_text("def main(): ...")
+    async with preflight(OFFICE, skills=Skills(tmp_path)) as check:
+        result = await check.check(HEAD + code, IN_WASM)
+    assert lines(result.errors) == ([problem] if problem else [])
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("openpyxl", "only the standard library is available; servers.excel may do it"),
+        ("git", "only the standard library is available; servers.git may do it"),
+        ("psycopg2.extras", "only the standard library is available; servers.my_postgresql may do it"),
+        ("notion_client", "only the standard library is available; servers.notion may do it"),
+        ("boto3", "programs have no network; call a tool instead (search_tools finds it): from servers."),
+        ("pypdf", "only the standard library is available; search_tools finds tools"),
+        ("duckdb", "only the standard library is available; search_tools finds tools; for a module in /workspace."),
+        ("git_helpers", "only the standard library is available; search_tools finds tools; for a module in."),
+    ],
+)
+async def test_a_missing_package_is_told_with_the_server_that_may_do_the_same(module: str, advice: str) -> None:
+    names = ("excel", "git", "github", "my_postgresql", "notion")
+    async with preflight(Catalog.build([listing(name, tool("run", {})) for name in names])) as check:
+        (error,) = lines((await check.check(f"import {module}", IN_WASM)).errors)
+    told = f"1: no module named {module!r}: {advice}"
+    assert error.startswith(told[:-1]) if advice.endswith(".") else error == told
+
+
+async def test_where_the_modules_of_the_sandbox_are_not_known_nothing_is_missing() -> None:
+    assert await found("import pandas", None) == ([], [])
+    assert (await found("import lzma, ssl", STANDARD)) == ([], []), "a microVM has all of the standard library"
+    assert (await found("import pandas", STANDARD))[0] != []
+
+
+async def test_an_undefined_name_comes_with_the_import_that_defines_it() -> None:
+    code = "print(results, json.dumps(1), defaultdict(list), rows, code.strip())\nshow(boom())\nlist_issues('a')"
+    told = lines((await checked(HEAD + code)).errors)
+    fresh = "each program starts fresh, with no name of an earlier one"
+    for name, hint in {
+        "results": "write: from codemode import results",
+        "json": "write: import json",
+        "defaultdict": "write: from collections import defaultdict",
+        "rows": fresh,
+        "code": fresh,
+        "show": "write: from codemode import show",
+        "list_issues": "write: from servers.github import list_issues",
+    }.items():
+        assert any(f"name {name!r} is not defined; {hint}" in line for line in told), (name, told)

@@ -1,0 +1,110 @@
+"""The check of large programs leaves other programs their turn: one at a time, without the garbage collector, and not
+of programs that are too dense to be written by hand."""
+
+from __future__ import annotations
+
+import gc
+import logging
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from codemode_server.executions.preflight import preflight as module
+from codemode_server.executions.preflight.checker import Diagnostic, TypeChecker
+from codemode_server.executions.preflight.reading import MAX_CHARACTERS, MAX_NODES, read
+
+from .kit import lines, preflight
+
+WRONG = "from servers.github import get_issue\nget_issue('a', nummer=1)\n"
+LARGE = WRONG + "x = 1\n" * 500
+FOUND = "2: get_issue() has no argument 'nummer'; did you mean 'number'?"
+
+
+class Counting(TypeChecker):
+    """Counts the texts that wait for an answer at once; gives none before `gate` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = anyio.Event()
+        self.asked = anyio.Event()
+        self.at_once = self.most = 0
+
+    async def diagnostics(self, text: str) -> list[Diagnostic] | None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        self.asked.set()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        await self.gate.wait()
+        self.at_once -= 1
+        return []
+
+
+@pytest.mark.parametrize(("code", "most"), [(WRONG, 5), (LARGE, 1)], ids=["small, as the control", "large"])
+async def test_large_programs_are_checked_one_at_a_time(code: str, most: int) -> None:
+    checker = Counting()
+    async with preflight(checker=checker) as check, anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(check.check, code)
+        await checker.asked.wait()
+        await anyio.wait_all_tasks_blocked()
+        checker.gate.set()
+    assert checker.most == most
+
+
+async def test_a_large_program_that_waits_long_for_the_check_of_another_runs_unchecked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.05)
+    checker = Counting()
+    found: list[str] = []
+    async with preflight(checker=checker) as check, anyio.create_task_group() as tasks:
+
+        async def first() -> None:
+            found.extend(lines((await check.check(LARGE)).errors))
+
+        tasks.start_soon(first)
+        await checker.asked.wait()
+        with caplog.at_level(logging.WARNING):
+            assert (await check.check(LARGE)).errors == ()
+        assert "runs unchecked" in caplog.text
+        checker.gate.set()
+    assert found[0].startswith(FOUND)
+
+
+async def test_the_garbage_collector_goes_on_after_a_check() -> None:
+    checker = Counting()
+    checker.gate.set()
+    async with preflight(checker=checker) as check:
+        assert (await check.check(LARGE)).errors
+        assert gc.isenabled()
+        assert (await check.check(LARGE + "(")).errors == ()
+        assert gc.isenabled()
+
+
+def test_a_program_of_too_many_parts_is_not_checked() -> None:
+    many = {
+        "names": "x = [" + "a," * 30_000 + "]",
+        "lists": "x = [" + "[]," * 20_000 + "]",
+        "ands": "a" + " and a" * 10_500,
+    }
+    assert all(len(code) < MAX_CHARACTERS for code in many.values())
+    assert [name for name, code in many.items() if read(code) is not None] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from servers.plain import find\n" + "\n".join(f"x{n} = find(a={n})" for n in range(2_000)),
+        "for row in rows:\n" + "    if row['id'] in seen: total += int(row['n'])\n" * 850,
+        f"text = {'some words, and more of them; ' * 2_000!r}",
+        "numbers = [" + "12345, " * 9_000 + "]",
+    ],
+    ids=["calls", "statements", "a text", "numbers"],
+)
+def test_an_ordinary_program_of_40_kilobytes_or_more_is_checked(code: str) -> None:
+    assert 39_000 < len(code) < MAX_CHARACTERS
+    reading = read(code)
+    assert reading is not None
+    assert len(reading.nodes) <= MAX_NODES

@@ -1,0 +1,135 @@
+"""Whose program runs next: in order within a session, fairly between sessions, and within `limits.programs`."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.abc
+
+from codemode_server.domain.errors import LimitExceeded
+from codemode_server.domain.principals import Session
+from codemode_server.executions.scheduling import QueuePlace, Turns
+from codemode_server.settings import LimitSettings
+
+ONE, OTHER, THIRD = Session("one"), Session("other"), Session("third")
+
+
+class Programs:
+    """Programs that run until they are told to end."""
+
+    def __init__(self, programs: int, queue_seconds: float = 30) -> None:
+        self.limits = LimitSettings(programs=programs, queue_seconds=queue_seconds)
+        self.now = 0.0
+        self.turns = Turns(lambda: self.now)
+        self.running: list[str] = []
+        self.refused: list[str] = []
+        self.places: dict[str, QueuePlace] = {}
+        self._ends: dict[str, anyio.Event] = {}
+
+    async def run(self, name: str, session: Session) -> None:
+        self._ends[name] = anyio.Event()
+        try:
+            async with self.turns.turn(
+                session, self.limits, on_wait=lambda: None, on_place=lambda place: self.places.update({name: place})
+            ):
+                self.running.append(name)
+                await self._ends[name].wait()
+                self.running.remove(name)
+        except LimitExceeded:
+            self.refused.append(name)
+
+    async def end(self, name: str) -> None:
+        self._ends[name].set()
+        await anyio.wait_all_tasks_blocked()
+
+
+async def started(programs: Programs, tasks: anyio.abc.TaskGroup, session: Session, *names: str) -> None:
+    for name in names:
+        tasks.start_soon(programs.run, name, session)
+        await anyio.wait_all_tasks_blocked()
+
+
+async def test_one_session_alone_takes_all_places_and_then_waits_in_order() -> None:
+    programs = Programs(2)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, ONE, "a", "b", "c", "d")
+        assert programs.running == ["a", "b"]
+        assert (programs.places["c"], programs.places["d"]) == (QueuePlace(1, 2, 2), QueuePlace(2, 2, 2))
+        await programs.end("b")
+        assert programs.running == ["a", "c"]
+        assert programs.places["d"] == QueuePlace(1, 1, 2)
+        tasks.cancel_scope.cancel()
+
+
+async def test_whatever_one_session_sends_anothers_program_starts_at_once() -> None:
+    programs = Programs(4)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, OTHER, "before")
+        await programs.end("before")
+        await started(programs, tasks, ONE, *(f"a{n}" for n in range(50)))
+        assert programs.running == ["a0", "a1", "a2"]
+        await started(programs, tasks, OTHER, "b")
+        assert programs.running == ["a0", "a1", "a2", "b"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_of_those_that_wait_the_session_with_the_fewest_running_is_next() -> None:
+    programs = Programs(2)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, ONE, "a", "b", "c")
+        await started(programs, tasks, OTHER, "d")
+        assert programs.running == ["a", "b"]
+        await programs.end("a")
+        assert programs.running == ["b", "d"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_no_place_is_kept_for_a_session_that_has_long_been_idle_or_ended_with_its_request() -> None:
+    programs = Programs(2)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, OTHER, "before")
+        await started(programs, tasks, Session("passing", is_ephemeral=True), "passing")
+        await programs.end("before")
+        await programs.end("passing")
+        programs.now = 901
+        await started(programs, tasks, ONE, "a", "b")
+        assert programs.running == ["a", "b"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_with_one_place_sessions_take_turns() -> None:
+    programs = Programs(1)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, ONE, "a", "b")
+        await started(programs, tasks, OTHER, "c")
+        await programs.end("a")
+        assert programs.running == ["b"], "both have none running, and it came first"
+        await programs.end("b")
+        assert programs.running == ["c"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_program_that_waited_too_long_is_refused_and_leaves_the_queue() -> None:
+    programs = Programs(1, queue_seconds=0.05)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, ONE, "a", "b")
+        with anyio.fail_after(5):
+            while programs.refused != ["b"]:
+                await anyio.sleep(0.01)
+        await programs.end("a")
+        await started(programs, tasks, THIRD, "c")
+        assert programs.running == ["c"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_cancelled_program_leaves_its_place() -> None:
+    programs = Programs(1)
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as scope:
+            await started(programs, tasks, ONE, "a")
+            async with anyio.create_task_group() as others:
+                await started(programs, others, ONE, "b")
+                scope.cancel()
+        await programs.end("a")
+        await started(programs, tasks, OTHER, "c")
+        assert programs.running == ["c"]
+        tasks.cancel_scope.cancel()

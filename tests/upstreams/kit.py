@@ -1,0 +1,89 @@
+"""Pools over real child processes, for the tests of this folder. Every wait is bounded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.redaction import Redactor
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._connection_deps import Timings
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from codemode_server.upstreams.cache import MemoryListingCache
+from codemode_server.upstreams.pool import UpstreamPool
+
+SERVERS = Path(__file__).parent / "servers"
+QUICK = Timings(
+    probe_s=1.0,
+    connect_s=15.0,
+    list_s=10.0,
+    call_wait_s=10.0,
+    nudge_every_s=0.3,
+    backoff_first_s=0.05,
+    backoff_most_s=0.2,
+    debounce_s=0.02,
+)
+PATIENCE_S = 20.0
+
+
+@dataclass
+class Kit:
+    """What the tests of this folder say again and again."""
+
+    cache: MemoryListingCache = field(default_factory=MemoryListingCache)
+
+    def raw(self, kind: str, file: Path | None = None, **settings: Any) -> ServerSettings:
+        """A server of `servers/raw.py`."""
+        args = (str(SERVERS / "raw.py"), kind, *([str(file)] if file else []))
+        return ServerSettings(command=sys.executable, args=args, **settings)
+
+    def modern(self, log: Path | None = None, **settings: Any) -> ServerSettings:
+        """The server of `servers/modern.py`, over stdio."""
+        args = (str(SERVERS / "modern.py"), "stdio", "-", *([str(log)] if log else []))
+        return ServerSettings(command=sys.executable, args=args, **settings)
+
+    @asynccontextmanager
+    async def pool(
+        self,
+        servers: Mapping[str, ServerSettings],
+        *,
+        timings: Timings = QUICK,
+        on_change: Callable[[], None] = lambda: None,
+        settled: bool = True,
+        secrets: Iterable[str] = (),
+        call_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> AsyncGenerator[UpstreamPool]:
+        redactor = Redactor(secrets)
+        made = UpstreamPool(
+            servers, self.cache, on_change, timings=timings, redactor=lambda: redactor, call_bytes=lambda: call_bytes
+        )
+        async with made.open() as pool:
+            pool.connect()
+            if settled:
+                assert await pool.wait_settled(PATIENCE_S)
+            yield pool
+
+    def listing(self, pool: UpstreamPool, name: str) -> UpstreamListing:
+        return next(listing for listing in pool.listings() if listing.name == name)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while not is_so():
+                await anyio.sleep(0.01)
+
+    def is_ready(self, pool: UpstreamPool, name: str) -> bool:
+        return self.listing(pool, name).state is UpstreamState.READY
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process is no more. A zombie is gone: in a container there may be nobody to reap it."""
+    said = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return said.strip()[:1] in ("", "Z")

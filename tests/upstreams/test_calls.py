@@ -1,0 +1,203 @@
+"""Calls to one upstream: side by side, cut short, refused, lost, traced. Each with a real server behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from codemode_server.domain.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams.progress import CallProgress
+from tests.upstreams.kit import Kit
+
+BOTH_ERAS = pytest.mark.parametrize("protocol", ["auto", "legacy"])
+
+
+@BOTH_ERAS
+async def test_calls_overlap_on_one_connection(kit: Kit, protocol: str) -> None:
+    """`meet` returns only when a second call of it is there."""
+    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool, anyio.create_task_group() as tasks:
+        values: list[Any] = []
+
+        async def meet() -> None:
+            values.append((await pool.call_tool("s", "meet", {}, timeout_s=10)).value)
+
+        tasks.start_soon(meet)
+        tasks.start_soon(meet)
+    assert values == ["met", "met"]
+
+
+@BOTH_ERAS
+async def test_a_call_that_takes_too_long_ends_here_and_there(kit: Kit, tmp_path: Path, protocol: str) -> None:
+    log = tmp_path / "log"
+    async with kit.pool({"s": kit.modern(log, protocol=protocol)}) as pool:
+        with pytest.raises(CallTimedOut, match=r"neither answered nor reported progress for 0\.5 s .*not known"):
+            await pool.call_tool("s", "hang", {}, timeout_s=0.5)
+        await kit.until(lambda: log.exists() and log.read_text().split("\n")[:2] == ["hang started", "hang cancelled"])
+        assert (await pool.call_tool("s", "add", {"a": 1, "b": 1})).value == 2
+
+
+@BOTH_ERAS
+async def test_cancelling_our_task_cancels_the_call_at_the_server(kit: Kit, tmp_path: Path, protocol: str) -> None:
+    log = tmp_path / "log"
+    async with kit.pool({"s": kit.modern(log, protocol=protocol)}) as pool, anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.call_tool, "s", "hang", {})
+        await kit.until(log.exists)
+        tasks.cancel_scope.cancel()
+    await kit.until(lambda: "hang cancelled" in log.read_text())
+
+
+async def test_a_call_without_answer_uses_the_servers_timeout_and_says_where_it_is_set(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("never", timeout=0.3)}) as pool:
+        with pytest.raises(CallTimedOut, match=r"servers\.s\.timeout"):
+            await pool.call_tool("s", "a", {})
+
+
+@BOTH_ERAS
+async def test_progress_is_passed_on(kit: Kit, protocol: str) -> None:
+    progress = CallProgress()
+    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
+        assert (await pool.call_tool("s", "steps", {}, progress=progress)).value == "ok"
+        await kit.until(lambda: progress.fraction == 1)
+    assert progress.message == "done"
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    ("report", "fraction"),
+    [
+        ('"progress":1,"total":4', 0.25),
+        (f'"progress":{HUGE}', None),
+        (f'"progress":1,"total":{HUGE}', None),
+        (f'"progress":-{HUGE},"total":{HUGE}', None),
+        ('"progress":NaN,"total":4', None),
+        ('"progress":1,"total":-Infinity', None),
+        ('"progress":1,"total":0', None),
+        ('"progress":-1,"total":4', 0.0),
+        ('"progress":5,"total":4', 1.0),
+        ('"progress":1e308,"total":5e-324', 1.0),
+    ],
+)
+async def test_no_number_of_a_progress_report_ends_the_connection(
+    kit: Kit, caplog: pytest.LogCaptureFixture, report: str, fraction: float | None
+) -> None:
+    """mcp makes a float of it in its read loop, which an integer of 401 digits ends."""
+    progress = CallProgress()
+    async with kit.pool({"s": kit.raw("reporting", protocol="legacy")}) as pool:
+        first = (await pool.call_tool("s", "a", {"reports": [report]}, progress=progress)).value
+        shown = progress.fraction
+        after = '"progress":1,"total":2'
+        second = (await pool.call_tool("s", "a", {"reports": [report, after]}, progress=progress)).value
+    assert first == second, "it is the same process still"
+    assert shown == fraction
+    assert progress.fraction == 0.5, "the next report counts"
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
+@BOTH_ERAS
+async def test_each_progress_report_extends_the_timeout(kit: Kit, protocol: str) -> None:
+    async with kit.pool({"s": kit.modern(protocol=protocol, timeout=1)}) as pool:
+        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
+        with pytest.raises(CallTimedOut, match=r"servers\.s\.timeout"):  # control: as long, without a report
+            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})
+
+
+@BOTH_ERAS
+async def test_the_servers_error_reaches_the_caller_cleaned(kit: Kit, protocol: str) -> None:
+    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
+        with pytest.raises(ToolFailed, match="the red thing broke"):
+            await pool.call_tool("s", "fails", {})
+        with pytest.raises(ToolFailed, match="nonesuch"):
+            await pool.call_tool("s", "nonesuch", {})
+
+
+async def test_a_protocol_error_is_the_tools_failure_cleaned_and_bounded(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("refusing")}) as pool:
+        with pytest.raises(ToolFailed, match=r"^no way x+… ") as raised:
+            await pool.call_tool("s", "a", {})
+        assert len(str(raised.value)) < 2_100
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("promising", "ok"),
+        ("odd_content", [{"type": "json", "value": {"type": "weird", "x": 1}}]),
+        ("no_content", {"foo": 1}),
+        ("null_result", None),
+    ],
+)
+async def test_a_result_off_the_schema_is_still_a_result(kit: Kit, kind: str, value: Any) -> None:
+    """mcp raises for each: no structuredContent despite an outputSchema, an unknown content type, no content."""
+    async with kit.pool({"s": kit.raw(kind)}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == value
+
+
+async def test_only_the_call_itself_is_sent(kit: Kit, tmp_path: Path) -> None:
+    """mcp's first call of a tool with an outputSchema lists all tools again in between."""
+    log = tmp_path / "log"
+    async with kit.pool({"s": kit.raw("promising", log)}) as pool:
+        await pool.call_tool("s", "a", {})
+    assert log.read_text().split()[-3:] == ["notifications/initialized", "tools/list", "tools/call"]
+
+
+async def test_a_server_lost_in_a_call_is_reported_restarted_and_used_again(kit: Kit, tmp_path: Path) -> None:
+    async with kit.pool({"s": kit.raw("crash", tmp_path / "crashed")}) as pool:
+        with pytest.raises(UpstreamUnavailable, match=r"ended during the call; whether tool 'a' acted is not known"):
+            await pool.call_tool("s", "a", {})
+        assert (await pool.call_tool("s", "a", {})).value == "back"
+
+
+async def test_what_is_not_there_is_refused_with_the_reason(kit: Kit) -> None:
+    servers = {"gone": kit.raw("exits"), "off": kit.raw("plain", enabled=False)}
+    async with kit.pool(servers) as pool:
+        with pytest.raises(UpstreamUnavailable, match=r"(?s)'gone' is not connected: exited with code 2.*no API key"):
+            await pool.call_tool("gone", "a", {})
+        with pytest.raises(UpstreamUnavailable, match=r"disabled in upstream\.yaml"):
+            await pool.call_tool("off", "a", {})
+        with pytest.raises(UnknownTool, match="'gone', 'off'"):
+            await pool.call_tool("nobody", "a", {})
+
+
+async def test_a_call_to_a_failed_server_tries_it_again_at_once(kit: Kit, tmp_path: Path) -> None:
+    """The person has just mended it; the pause before the next try may be a minute."""
+    from dataclasses import replace
+
+    from tests.upstreams.kit import QUICK
+
+    program = tmp_path / "server"
+    timings = replace(QUICK, backoff_first_s=60, backoff_most_s=60)
+    async with kit.pool({"s": ServerSettings(command=str(program))}, timings=timings) as pool:
+        assert kit.listing(pool, "s").error == f"can't be started: there is no program {str(program)!r}"
+        mended = kit.raw("plain")
+        program.write_text(f"#!/bin/sh\nexec {mended.command} {' '.join(mended.args)}\n")
+        program.chmod(0o755)
+        assert (await pool.call_tool("s", "a", {})).value == "ok"
+
+
+@BOTH_ERAS
+async def test_the_trace_goes_on_in_the_server(kit: Kit, protocol: str) -> None:
+    """W3C trace context in `_meta` (SEP-414), from whatever span is current in the caller."""
+    tracer = TracerProvider().get_tracer("test")
+    async with kit.pool({"s": kit.modern(protocol=protocol)}) as pool:
+        with tracer.start_as_current_span("call") as span:
+            told = (await pool.call_tool("s", "trace", {})).value
+        assert f"{span.get_span_context().trace_id:032x}" in told["traceparent"]
+
+
+@BOTH_ERAS
+async def test_changed_tools_are_listed_again_and_told_of(kit: Kit, protocol: str) -> None:
+    changes: list[int] = []
+    async with kit.pool({"s": kit.modern(protocol=protocol)}, on_change=lambda: changes.append(1)) as pool:
+        before = len(changes)
+        await pool.call_tool("s", "grow", {})
+        await kit.until(lambda: "grown" in [tool.name for tool in kit.listing(pool, "s").tools])
+        assert len(changes) > before
+        assert (await pool.call_tool("s", "grown", {})).value == "here"
+    assert "grown" in [tool.name for tool in kit.cache.kept["s"][1].tools]

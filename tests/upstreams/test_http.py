@@ -1,0 +1,197 @@
+"""Upstreams behind an address, over loopback for real: both transports, both eras, refusals, restarts, redirects."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.settings import ServerSettings
+from tests.upstreams.kit import SERVERS, Kit
+
+KINDS: tuple[tuple[Literal["http", "sse"], Literal["auto", "legacy"]], ...] = (
+    ("http", "auto"),
+    ("http", "legacy"),
+    ("sse", "auto"),
+    ("sse", "legacy"),
+)
+EACH = pytest.mark.parametrize(("transport", "protocol"), KINDS)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def serving(
+    kit: Kit, transport: str, port: int, log: Path | None = None
+) -> AsyncGenerator[subprocess.Popen[bytes]]:
+    arguments = [sys.executable, str(SERVERS / "modern.py"), transport, str(port), *([str(log)] if log else [])]
+    server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        await kit.until(answers)
+        yield server
+    finally:
+        server.kill()
+        server.wait()
+
+
+def address(transport: str, port: int) -> str:
+    return f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@EACH
+async def test_tools_are_listed_called_and_cancelled(
+    kit: Kit, tmp_path: Path, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
+) -> None:
+    log, port = tmp_path / "log", free_port()
+    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol)
+    async with serving(kit, transport, port, log), kit.pool({"s": settings}) as pool:
+        assert kit.listing(pool, "s").protocol == ("2026-07-28" if protocol == "auto" else "2025-11-25")
+        assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
+        with pytest.raises(CallTimedOut):
+            await pool.call_tool("s", "hang", {}, timeout_s=0.3)
+        await kit.until(lambda: "hang cancelled" in log.read_text())
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_results_over_http_may_be_large(kit: Kit, protocol: Literal["auto", "legacy"]) -> None:
+    """mcp's default for an event is 1 MiB."""
+    port = free_port()
+    settings = ServerSettings(url=address("http", port), protocol=protocol)
+    async with serving(kit, "http", port), kit.pool({"s": settings}) as pool:
+        assert len((await pool.call_tool("s", "blob", {"mib": 3})).value) == 3 * 2**20
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_changed_tools_are_noticed_over_http(kit: Kit, protocol: Literal["auto", "legacy"]) -> None:
+    port = free_port()
+    settings = ServerSettings(url=address("http", port), protocol=protocol)
+    async with serving(kit, "http", port), kit.pool({"s": settings}) as pool:
+        await pool.call_tool("s", "grow", {})
+        await kit.until(lambda: "grown" in [tool.name for tool in kit.listing(pool, "s").tools])
+
+
+@EACH
+async def test_a_server_that_comes_back_is_used_again(
+    kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
+) -> None:
+    """Its sessions are gone; the call it refused for that was not carried out, and is repeated."""
+    port = free_port()
+    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol)
+    async with serving(kit, transport, port) as first, kit.pool({"s": settings}) as pool:
+        assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
+        first.kill()
+        first.wait()
+        async with serving(kit, transport, port):
+            if transport == "sse":
+                await kit.until(lambda: kit.is_ready(pool, "s"))
+            assert (await pool.call_tool("s", "add", {"a": 2, "b": 2})).value == 4
+
+
+async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:
+    url = f"http://user:hunter2@127.0.0.1:{free_port()}/mcp?key=hunter2"
+    async with kit.pool({"s": ServerSettings(url=url)}) as pool:
+        listing = kit.listing(pool, "s")
+        assert listing.state is UpstreamState.FAILED
+        assert listing.error is not None
+        assert "can't be reached" in listing.error
+        assert "hunter2" not in listing.error
+        with pytest.raises(UpstreamUnavailable, match="can't be reached"):
+            await pool.call_tool("s", "add", {})
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    """Answers every request with the server's `answer`, and keeps what it got."""
+
+    def do_POST(self) -> None:
+        server: Any = self.server
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        server.got.append(self.headers.get("authorization"))
+        self.send_response(server.answer[0])
+        for name, value in server.answer[1].items():
+            self.send_header(name, value)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_GET = do_POST
+    do_DELETE = do_POST
+
+    def log_message(self, *_args: Any) -> None:
+        return
+
+
+@contextmanager
+def recording(status: int, headers: dict[str, str] | None = None) -> Generator[tuple[int, list[str | None]]]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Recorder)
+    server.got, server.answer = [], (status, headers or {})
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port, server.got
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"Authorization": "Bearer right-here"}, "it refuses the Authorization header of its entry in upstream.yaml"),
+        ({}, "it needs a token, as an Authorization header in its entry in upstream.yaml"),
+    ],
+)
+async def test_a_refusal_is_told_with_its_status_and_what_the_person_can_do(
+    kit: Kit, transport: Literal["http", "sse"], headers: dict[str, str], said: str
+) -> None:
+    with recording(401) as (port, got):
+        settings = ServerSettings(url=f"http://127.0.0.1:{port}/mcp", transport=transport, headers=headers)
+        async with kit.pool({"s": settings}) as pool:
+            error = kit.listing(pool, "s").error
+            assert error == f"http://127.0.0.1:{port}/mcp answered with HTTP 401 Unauthorized: " + said
+        assert got[0] == headers.get("Authorization")
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_authorization_never_follows_a_redirect_to_another_host(
+    kit: Kit, transport: Literal["http", "sse"]
+) -> None:
+    with recording(200) as (elsewhere, got), recording(307, {"location": f"http://127.0.0.1:{elsewhere}/mcp"}) as here:
+        settings = ServerSettings(
+            url=f"http://127.0.0.1:{here[0]}/mcp", transport=transport, headers={"Authorization": "Bearer right-here"}
+        )
+        async with kit.pool({"s": settings}) as pool:
+            assert kit.listing(pool, "s").state is UpstreamState.FAILED
+        assert here[1][0] == "Bearer right-here"  # positive control: it was sent where it belongs
+        assert got == []
+
+
+@EACH
+async def test_each_progress_report_extends_the_timeout(
+    kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
+) -> None:
+    port = free_port()
+    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol, timeout=1)
+    async with serving(kit, transport, port), kit.pool({"s": settings}) as pool:
+        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
+        with pytest.raises(CallTimedOut):  # control: as long, without a report
+            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})

@@ -1,0 +1,109 @@
+"""Nothing of ours outlives us, in whatever way we end. A child process stands for us; its upstream ignores EOF and
+SIGTERM, and has a child that does so too."""
+
+# ruff: noqa: ASYNC221 - children without an event loop's machinery are what is wanted here
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codemode_server.upstreams.orphan_reaper import Reaper
+from codemode_server.upstreams.orphan_reaper_main import is_left, start_time
+from tests.upstreams.kit import Kit, is_gone
+
+PRODUCT = Path(__file__).with_name("reaper_child.py")
+ROOT = PRODUCT.parents[2]
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGKILL, its group", "close"])
+async def test_nothing_outlives_the_product(kit: Kit, tmp_path: Path, end: str) -> None:
+    """Hosts end a server with SIGTERM and SIGKILL, 2 s after its stdin."""
+    file = tmp_path / "pids"
+    arguments = [sys.executable, str(PRODUCT), str(file), *(["close"] if end == "close" else [])]
+    product = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert product.stdout is not None
+        pids = [int(product.stdout.readline()), *map(int, file.read_text().split())]
+        assert len(pids) == 3
+        if end != "close":
+            assert not any(is_gone(pid) for pid in pids)
+            if end == "SIGKILL, its group":
+                os.killpg(product.pid, signal.SIGKILL)
+            else:
+                product.send_signal(getattr(signal, end))
+        await kit.until(lambda: all(is_gone(pid) for pid in pids))
+    finally:
+        product.kill()
+        product.wait()
+        if product.stdout is not None:
+            product.stdout.close()
+
+
+async def test_a_reaper_that_was_killed_is_replaced_and_knows_all_groups(kit: Kit) -> None:
+    reaper = Reaper()
+    sleepers = [subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True) for _ in range(2)]
+    try:
+        reaper.watch(sleepers[0].pid)
+        first = reaper.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await kit.until(lambda: is_gone(first))
+        reaper.watch(sleepers[1].pid)
+        assert reaper.pid not in (None, first)
+    finally:
+        await reaper.aclose()  # both are still watched: as if we had died
+    assert [sleeper.wait(10) for sleeper in sleepers] == [-signal.SIGTERM, -signal.SIGTERM]
+
+
+SLEEP = "import time; time.sleep(600)"
+
+
+async def test_a_forgotten_group_is_left_alone() -> None:
+    reaper = Reaper()
+    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        reaper.watch(sleeper.pid)
+        pid = reaper.pid
+        reaper.forget(sleeper.pid)
+        await reaper.aclose()
+        assert pid is not None
+        assert is_gone(pid)
+        assert sleeper.poll() is None
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_a_later_process_of_the_same_id_is_not_taken_for_ours() -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        assert is_left(sleeper.pid, start_time(sleeper.pid))
+        assert not is_left(sleeper.pid, "1")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert start_time(sleeper.pid) == ""
+
+
+async def test_the_reaper_is_small() -> None:
+    """There is one for the whole product, all the time."""
+    reaper = Reaper()
+    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        reaper.watch(sleeper.pid)
+        rss = subprocess.run(["ps", "-o", "rss=", "-p", str(reaper.pid)], capture_output=True, check=True).stdout
+        assert int(rss) < 16 * 1024
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        reaper.forget(sleeper.pid)
+        await reaper.aclose()

@@ -1,0 +1,327 @@
+"""From a raw result to a program's value: what is parsed, what stays a text, what is a block. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
+from codemode_server.sandbox.contract import Reply
+from codemode_server.upstreams._texts import parse_text
+from codemode_server.upstreams.results import resource_reply, to_reply
+
+
+def texts(*blocks: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text} for text in blocks]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("8", 8),
+        ("-1.5", -1.5),
+        ("true", True),
+        ("null", None),
+        ('{"a": [1]}', {"a": [1]}),
+        (" [1, 2]\n", [1, 2]),
+        ("[{'a': 1, 'b': None}]", [{"a": 1, "b": None}]),
+        ("[(42,)]", [[42]]),
+        ("(1, 'x')", [1, "x"]),
+        ("{1: b'x'}", {"1": "b'x'"}),
+        ("{}", {}),
+    ],
+)
+def test_a_text_that_plainly_is_a_value_becomes_it(text: str, value: Any) -> None:
+    """Servers without structuredContent answer in JSON (calc) or Python's repr (sqlite, duckdb)."""
+    assert parse_text(text) == value
+    assert type(parse_text(text)) is type(value)
+
+
+def test_a_large_result_has_the_same_shape_as_a_small_one() -> None:
+    """Ten thousand rows as a database server's `repr`: past what `ast` is given, and still rows."""
+    rows = [{"id": n, "name": f"O'Neill {n}", "note": None, "pair": (n, True)} for n in range(10_000)]
+    assert parse_text(repr(rows)) == [{**row, "pair": list(row["pair"])} for row in rows]  # type: ignore[arg-type]
+
+
+def test_what_databases_hold_beside_plain_values_is_read_from_repr_too() -> None:
+    """mcp-server-duckdb answers so; without this a column of dates would make a text of all rows."""
+    moment = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    rows = [(moment.date(), moment, moment.time(), timedelta(hours=30), Decimal("1.50"), UUID(int=5), Decimal(1) / 3)]
+    assert parse_text(repr(rows)) == [
+        [
+            "2026-01-02",
+            "2026-01-02T03:04:00+00:00",
+            "03:04:00",
+            "1 day, 6:00:00",
+            1.5,
+            "00000000-0000-0000-0000-000000000005",
+            "0.3333333333333333333333333333",
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "00123",
+        "[datetime.date(2026, 13, 1)]",
+        "[datetime.date(2026, 1, 1, x=3)]",
+        "[datetime.datetime(2026, 1, 1, tzinfo=<UTC>)]",
+        "[Decimal('abc')]",
+        "[datetime.date(" + "1, " * 100_000,
+        "1.10",
+        "1e5",
+        "+49",
+        "-0",
+        "1_000",
+        "NaN",
+        "٣",
+        '"quoted"',
+        "True",
+        "[link](http://x)",
+        "(see above)",
+        "[not json",
+        "{x}",
+        "",
+        "9" * 50,
+        "[" * 100_000,
+        "(" * 100_000 + ")",
+        "{'a': __import__('os')}",
+        "[" + "1, " * 100_000 + "x]",
+    ],
+)
+def test_a_text_that_would_lose_something_stays_a_text(text: str) -> None:
+    """An id like 00123, a version like 1.10 or a hash like 1e5 must come back as the server wrote it."""
+    assert parse_text(text) is text
+
+
+def test_structured_content_wins_over_its_copy_in_text() -> None:
+    assert to_reply({**texts('{"a": 1}'), "structuredContent": {"a": 2}}) == Reply({"a": 2})
+
+
+def test_a_lone_result_key_is_unwrapped() -> None:
+    """SDKs wrap what is no object in `{"result": …}`."""
+    assert to_reply({"structuredContent": {"result": [1, 2]}}) == Reply([1, 2])
+    assert to_reply({"structuredContent": {"result": 1, "more": 2}}) == Reply({"result": 1, "more": 2})
+    assert to_reply({"content": [], "structuredContent": {"result": None}}) == Reply(None)
+    assert to_reply({"content": [], "structuredContent": [1, 2]}) == Reply([1, 2])
+
+
+def test_several_texts_are_a_list_if_each_is_a_value_else_one_text() -> None:
+    """SDKs send a returned list as a block for each item."""
+    assert to_reply(texts('{"a": 1}', '{"a": 2}')) == Reply([{"a": 1}, {"a": 2}])
+    assert to_reply(texts("1", "two")) == Reply("1\ntwo")
+
+
+def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
+    def listed(rows: int) -> dict[str, Any]:
+        return texts(*(json.dumps({"id": row, "x": [1, 2, 3]}) for row in range(rows)))
+
+    assert len(to_reply(listed(50_000)).value) == 50_000, "control"
+    with pytest.raises(ResultTooLarge, match="more than 500,000 values; ask for less of it"):
+        to_reply(listed(100_000))
+    assert isinstance(to_reply(texts(*[": , : ," * 100_000] * 2)).value, str), "what is no JSON stays a text"
+
+
+def test_nothing_is_none() -> None:
+    assert to_reply({"content": []}) == Reply(None)
+    assert to_reply({}) == Reply(None)
+
+
+def test_a_result_off_the_schema_is_handed_over_as_it_is() -> None:
+    assert to_reply({"foo": 1, "_meta": {}}) == Reply({"foo": 1})
+    assert to_reply({"toolResult": [1]}) == Reply([1])
+    assert to_reply("what") == Reply("what")
+    assert to_reply({"content": "no list"}) == Reply(None)
+    assert to_reply({"content": [3, {"type": "weird"}]}) == Reply(
+        [{"type": "json", "value": 3}, {"type": "json", "value": {"type": "weird"}}], "blocks"
+    )
+
+
+def test_files_come_as_blocks_beside_the_texts() -> None:
+    result = {
+        "content": [
+            {"type": "text", "text": "a picture"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "file:///d/x.bin", "blob": "aGk=", "mimeType": "a/b"}},
+            {"type": "resource", "resource": {"uri": "file:///d/x.txt", "text": "inside"}},
+            {"type": "resource_link", "uri": "https://h/y.pdf", "name": "Y"},
+        ]
+    }
+    assert to_reply(result) == Reply(
+        [
+            {"type": "text", "text": "a picture"},
+            {"type": "file", "data": "aGk=", "mime_type": "image/png", "name": None, "uri": None},
+            {"type": "file", "data": "aGk=", "mime_type": "a/b", "name": "x.bin", "uri": "file:///d/x.bin"},
+            {"type": "file", "text": "inside", "mime_type": None, "name": "x.txt", "uri": "file:///d/x.txt"},
+            {"type": "file", "mime_type": None, "name": "Y", "uri": "https://h/y.pdf"},
+        ],
+        "blocks",
+    )
+
+
+def test_a_file_beside_structured_content_is_not_lost() -> None:
+    """The value is the object that the output schema declares; what came with it stands beside it."""
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    file = {"type": "file", "data": "aGk=", "mime_type": "image/png", "name": None, "uri": None}
+    reply = to_reply({"structuredContent": {"width": 3}, "content": [image]})
+    assert reply == Reply([{"type": "json", "value": {"width": 3}, "beside": {"files": [file]}}], "blocks")
+    listed = to_reply({"structuredContent": {"result": [1]}, "content": [image]})
+    assert listed == Reply([{"type": "json", "value": [1]}, file], "blocks")
+
+
+def test_data_that_is_no_base64_is_made_so() -> None:
+    """The guest decodes it, and must not fail over a server's mistake."""
+    reply = to_reply({"content": [{"type": "image", "data": "not base64!"}]})
+    assert reply.value[0]["data"] == "bm90IGJhc2U2NCE="
+
+
+def test_an_error_carries_the_servers_words_cleaned_and_bounded() -> None:
+    with pytest.raises(ToolFailed, match=r"^red one\ntwo$"):
+        to_reply({"isError": True, **texts("\x1b[31mred\x1b[0m one", "two")})
+    with pytest.raises(ToolFailed) as raised:
+        to_reply({"isError": True, **texts("x" * 100_000)})
+    assert len(str(raised.value)) < 2_100
+    with pytest.raises(ToolFailed, match='"why"'):
+        to_reply({"isError": True, "content": [], "structuredContent": {"why": 1}})
+    with pytest.raises(ToolFailed, match="did not say"):
+        to_reply({"isError": True})
+
+
+def test_a_request_for_input_is_an_error_that_says_so() -> None:
+    """2026-07-28 servers ask in their result; there is nobody to ask yet."""
+    with pytest.raises(ToolFailed, match="input from a person"):
+        to_reply({"resultType": "input_required", "inputRequests": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": "é"}\r\n\r\n{"b": [1]}', [{"a": "é"}, {"b": [1]}]),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ("```\n[1, 2]\n```\n", [1, 2]),
+    ],
+)
+def test_json_lines_and_fenced_json_are_read(text: str, value: Any) -> None:
+    assert parse_text(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}\nNext cursor: abc',
+        'Found 2 rows:\n[{"a": 1}]',
+        '{"a": 1}\n{"a": 2',
+        '```json\n{"a": 1}\n```\nSee above.',
+        "```python\n[1, 2]\n```",
+        "```\nplain\n```",
+        '```json\n{"a": 1}',
+    ],
+)
+def test_json_with_something_beside_it_stays_a_text(text: str) -> None:
+    """What stands beside it (a cursor, a count) would be lost."""
+    assert parse_text(text) is text
+
+
+def test_json_in_a_string_that_is_declared_is_read() -> None:
+    """Tools that are declared to give a string often give JSON in it; what is no object or array stays as it is."""
+    assert to_reply({"structuredContent": {"result": '[{"a": 1}]'}}) == Reply([{"a": 1}])
+    assert to_reply({"structuredContent": {"result": "00123"}}) == Reply("00123")
+    assert to_reply({"structuredContent": {"result": "8"}}) == Reply("8")
+    assert to_reply({"structuredContent": {"content": "[1]"}}) == Reply({"content": "[1]"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("application/json", "[1]", [1]),
+        ("application/vnd.api+json; charset=utf-8", '{"a": 1}', {"a": 1}),
+        ("text/plain", "[1]", "[1]"),
+        (None, "[1]", [1]),
+    ],
+)
+def test_an_embedded_text_alone_is_the_text_and_read_if_it_is_json(kind: str | None, text: str, value: Any) -> None:
+    resource = {"uri": "file:///x", "text": text, **({"mimeType": kind} if kind else {})}
+    assert to_reply({"content": [{"type": "resource", "resource": resource}]}) == Reply(value)
+
+
+def test_an_embedded_text_beside_others_keeps_its_uri() -> None:
+    """GitHub's server says where a file is from in a text before it; joined, the file would be spoilt."""
+    resource = {"type": "resource", "resource": {"uri": "repo://a/b.py", "text": "x = 1", "mimeType": "text/x-python"}}
+    reply = to_reply({"content": [{"type": "text", "text": "downloaded (SHA: 1)"}, resource]})
+    assert reply.value[1] == {
+        "type": "file",
+        "text": "x = 1",
+        "mime_type": "text/x-python",
+        "name": "b.py",
+        "uri": "repo://a/b.py",
+    }
+
+
+def test_json_text_beside_a_file_is_read() -> None:
+    content = [{"type": "text", "text": '{"width": 3}'}, {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}]
+    assert to_reply({"content": content}).value[0] == {"type": "json", "value": {"width": 3}}
+
+
+def test_a_link_says_what_is_known_of_it() -> None:
+    link = {"type": "resource_link", "uri": "demo://1", "name": "One", "size": 5, "description": "the first"}
+    (file,) = to_reply({"content": [link]}).value
+    assert (file["size"], file["description"], "data" in file, "text" in file) == (5, "the first", False, False)
+    assert "size" not in to_reply({"content": [link | {"size": "big"}]}).value[0]
+
+
+def test_a_text_that_says_more_than_an_undeclared_object_stands_beside_it() -> None:
+    """Some servers put a summary for a view there, and what was asked for in the text."""
+    result = {**texts("line 1\nline 2"), "structuredContent": {"path": "a.txt"}}
+    beside = Reply([{"type": "json", "value": {"path": "a.txt"}, "beside": {"text": "line 1\nline 2"}}], "blocks")
+    assert to_reply(result, declares_output=False) == beside
+    assert to_reply(result) == Reply({"path": "a.txt"}), "a declared object is all there is"
+
+
+def test_a_text_that_says_the_same_is_left_out() -> None:
+    for text in ('{"a": "b", "c": 1}', '{"c": 1,"a": "b"}', "b", " b\n"):
+        result = {**texts(text), "structuredContent": {"a": "b", "c": 1}}
+        assert to_reply(result, declares_output=False) == Reply({"a": "b", "c": 1})
+
+
+def test_an_empty_object_hides_no_text() -> None:
+    assert to_reply({**texts("here"), "structuredContent": {}}) == Reply("here")
+    assert to_reply({"content": [], "structuredContent": {}}) == Reply({})
+
+
+def test_blocks_for_a_person_are_kept() -> None:
+    block = {"type": "text", "text": "for you", "annotations": {"audience": ["user"]}}
+    assert to_reply({"content": [block]}) == Reply("for you")
+
+
+def test_a_resource_is_files_or_a_failure() -> None:
+    contents = [{"uri": "d://a", "text": "x", "mimeType": "text/plain"}, {"blob": "aGk="}, {"uri": "d://c"}, 3]
+    reply = resource_reply("d://", {"contents": contents})
+    assert reply == Reply(
+        [
+            {"type": "file", "text": "x", "mime_type": "text/plain", "name": "a", "uri": "d://a"},
+            {"type": "file", "data": "aGk=", "mime_type": None, "name": "d:", "uri": "d://"},
+        ],
+        "blocks",
+    )
+    nothings: list[Any] = [{"contents": []}, {}, {"contents": "x"}, [1]]
+    for nothing in nothings:
+        with pytest.raises(ToolFailed, match="without contents"):
+            resource_reply("d://", nothing)
+
+
+@pytest.mark.parametrize("declares_output", [True, False])
+@pytest.mark.parametrize("levels", [300, 900])
+def test_what_is_nested_beyond_reason_is_a_failure_wherever_it_stands(levels: int, declares_output: bool) -> None:
+    """Comparing, writing or walking it would break whoever does it later."""
+    text = '{"a":' * levels + "1" + "}" * levels
+    deep = json.loads(text)
+    for result in ({**texts(text), "structuredContent": deep}, texts(text), {"structuredContent": {"result": text}}):
+        with pytest.raises(ResultTooDeep, match="nested more than 200 deep; ask for a part"):
+            to_reply(result, declares_output=declares_output)

@@ -1,0 +1,237 @@
+"""Our stdio transport against real processes: noise, size, stderr, and an end in under two seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.domain.errors import ResultTooLarge
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._messages import parse_line
+from codemode_server.upstreams.orphan_reaper import Reaper
+from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.transports import stdio
+from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+from tests.upstreams.kit import SERVERS, Kit, is_gone
+
+
+async def test_noise_on_stdout_is_passed_over(kit: Kit) -> None:
+    """@azure/mcp prints plain text, @twilio-alpha/mcp a JSON-RPC request of a method of its own."""
+    async with kit.pool({"s": kit.raw("noisy")}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == "ok"
+
+
+async def test_much_on_stderr_blocks_nobody(kit: Kit) -> None:
+    """1.2 MB before the first answer: far more than a pipe holds."""
+    async with kit.pool({"s": kit.raw("shouting")}) as pool:
+        assert kit.is_ready(pool, "s")
+
+
+async def test_nothing_of_an_upstream_reaches_our_own_output(kit: Kit, capfd: pytest.CaptureFixture[str]) -> None:
+    """stdout belongs to the host's protocol, and stderr to the host's log."""
+    async with kit.pool({"s": kit.raw("shouting"), "n": kit.raw("noisy"), "e": kit.raw("exits")}):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_server_that_exits_at_once_is_quoted_without_its_secrets(kit: Kit) -> None:
+    secret = "hunter2-hunter2"
+    async with kit.pool({"s": kit.raw("exits", env={"PROBE_KEY": secret})}, secrets=[secret]) as pool:
+        listing = kit.listing(pool, "s")
+        assert listing.state is UpstreamState.FAILED
+        assert listing.error == ("exited with code 2; its stderr ends with:\nfatal: no API key; got PROBE_KEY=***")
+
+
+async def test_a_usual_program_that_is_missing_comes_with_the_place_to_get_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    async with kit.pool({"s": ServerSettings(command="uvx")}) as pool:
+        error = "can't be started: there is no program 'uvx'; it comes with uv, see https://docs.astral.sh/uv/"
+        assert kit.listing(pool, "s").error == error
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (ServerSettings(command="no-such-program"), "can't be started: there is no program 'no-such-program'"),
+        (ServerSettings(command="/"), "can't be started: Permission denied"),
+        (ServerSettings(command=sys.executable, cwd="/no/such"), "can't be started: there is no folder '/no/such'"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(kit: Kit, settings: ServerSettings, error: str) -> None:
+    async with kit.pool({"s": settings}) as pool:
+        assert kit.listing(pool, "s").error == error
+
+
+async def test_a_child_gets_its_own_variables_and_few_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our environment holds the other servers' credentials."""
+    monkeypatch.setenv("SECRET_OF_OURS", "1")
+    async with kit.pool({"s": kit.raw("environment", env={"PROBE": "yes"})}) as pool:
+        environment = (await pool.call_tool("s", "a", {})).value
+        assert environment["PROBE"] == "yes"
+        assert "PATH" in environment
+        assert "SECRET_OF_OURS" not in environment
+
+
+async def test_a_child_runs_in_its_folder(kit: Kit, tmp_path: Path) -> None:
+    async with kit.pool({"s": kit.raw("environment", Path("log"), cwd=str(tmp_path))}) as pool:
+        assert kit.is_ready(pool, "s")
+        assert (tmp_path / "log").exists()
+
+
+async def test_a_result_of_many_mib_takes_time_in_proportion_to_its_size(kit: Kit) -> None:
+    """mcp's own transport takes 57 s for 40 MiB: it copies what it has for each piece of a line."""
+    async with kit.pool({"s": kit.raw("huge_line")}, call_bytes=2**26) as pool:
+        with anyio.fail_after(10):
+            assert len((await pool.call_tool("s", "a", {"mib": 40})).value) == 40 * 2**20
+
+
+async def test_a_message_that_is_too_long_fails_its_call_and_the_connection_goes_on(kit: Kit) -> None:
+    async with kit.pool({"s": kit.raw("huge_line")}) as pool:
+        with pytest.raises(ResultTooLarge, match=r"larger than 16 MiB; ask for less of it .*limits\.call_bytes"):
+            await pool.call_tool("s", "a", {"mib": 17})
+        progress = CallProgress()
+        assert (await pool.call_tool("s", "a", {"mib": 0}, progress=progress)).value == ""
+        assert progress.restart == ""
+
+
+async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
+    reaper = Reaper()
+    endless = Launch(sys.executable, ["-c", "print('x' * 5000, end='', flush=True); input()"])
+    transport = StdioTransport(endless, reaper, max_message_bytes=lambda: 1024)
+    try:
+        async with transport.open() as (incoming, _):
+            with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
+                await incoming.receive()
+    finally:
+        await reaper.aclose()
+    assert transport.why_ended() == "sent a message of more than 0.000976562 MiB"
+
+
+async def test_text_that_is_no_utf8_costs_no_answer(kit: Kit) -> None:
+    """mcp drops the line, and its caller waits for the timeout."""
+    async with kit.pool({"s": kit.raw("surrogate")}) as pool:
+        assert (await pool.call_tool("s", "a", {})).value == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        (b"", 0),
+        (b"hello", 0),
+        (b'"hello"', 0),
+        (b'{"level":"info"}', 0),
+        (b"[" * 100_000, 0),
+        (b'{"jsonrpc":"2.0","id":true,"result":{}}', 0),
+        (b'{"id":1,"result":null}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"error":"oh"}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1.5}}', 1),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}', 1),
+        (b'{"jsonrpc":"2.0","method":"x","params":[1]}', 1),
+        (b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]', 2),
+    ],
+)
+def test_a_line_is_read_for_what_it_plainly_means(line: bytes, read: int) -> None:
+    assert len(parse_line(line)) == read
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"-0", b"1e5", b"0.1e-400", b"9007199254740993.0", b"123456789012345678901234567890", b"1e999", b"-Infinity"),
+        *(b'"\\ud83d\\ude00 \\u0000 \\/ \x7f"', b'"\\ud800"', b'"\xff"', b'"\xed\xa0\x80"', b'{"a":1,"b":2,"a":3}'),
+    ],
+)
+def test_a_value_is_read_as_json_reads_it(value: bytes) -> None:
+    expected = json.loads(value.decode("utf-8", "replace"))
+    (message,) = parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}")
+    assert repr(message.result["x"]) == repr(expected).replace("'\\ud800'", "'\ufffd'")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", [b"01", b"1.", b"[1,]", b"nan", b'"\x01"', b"1" * 5_000])
+def test_a_value_that_json_refuses_is_refused(value: bytes) -> None:
+    (message,) = parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + value + b"}}")
+    assert message.error.message == "not valid JSON"  # type: ignore[union-attr]
+
+
+TOO_DEEP = b"[" * 600 + b"]" * 600
+TOO_MANY = b"[" + b'{"id":9,"x":[]},' * 200_000 + b"0]"
+LONG = b'{"x":"' + b"x" * 5_000 + b'"}'
+
+
+@pytest.mark.parametrize("result", [TOO_DEEP, TOO_MANY])
+@pytest.mark.parametrize(
+    ("line", "answered"),
+    [
+        (b'{"jsonrpc":"2.0","result":{"x":RESULT},"id":7,"_meta":LONG}', [7]),
+        (b'{"_meta":LONG,"id":"a","result":{"x":RESULT},"more":LONG}', ["a"]),
+        (b'{"_meta":{"text":"\\"id\\":8}"},"result":{"x":RESULT},"id":7,"more":LONG}', [7]),
+        (b'{"result":{"x":RESULT,"id":9},"_meta":{"id":7,"x":LONG}}', []),
+        (b'{"params":{"x":RESULT},"id":7,"method":"x","_meta":LONG}', []),
+        (b'{"result":{"x":RESULT}},"id":7,"_meta":LONG}', []),
+    ],
+)
+def test_an_answer_that_is_too_much_is_one_to_the_call_of_its_own_id(
+    line: bytes, result: bytes, answered: list[int | str]
+) -> None:
+    """Also where the id stands neither among the first fields nor last. The ids of what is in the result are others."""
+    whole = line.replace(b"RESULT", result).replace(b"LONG", LONG)
+    assert [getattr(message, "id", None) for message in parse_line(whole)] == answered
+
+
+async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three that ignore EOF and SIGTERM, each with a child that does so too, end at the same time."""
+    sent, send = [], stdio._send
+
+    def noting(pgid: int, number: int) -> bool:
+        if number:
+            sent.append(number)
+        return send(pgid, number)
+
+    monkeypatch.setattr(stdio, "_send", noting)
+    files = [tmp_path / str(number) for number in range(3)]
+    async with kit.pool({file.name: kit.raw("stubborn", file, protocol="legacy") for file in files}):
+        pass
+    assert sent == [signal.SIGTERM] * 3 + [signal.SIGKILL] * 3, "together, not one after the other"
+    assert stdio._FLUSH_S + 2 * stdio.EXIT_GRACE_S + stdio._REAP_S < 2
+    pids = [int(pid) for file in files for pid in file.read_text().split()]
+    assert len(pids) == 6
+    await kit.until(lambda: all(is_gone(pid) for pid in pids))
+
+
+async def test_a_cancelled_start_leaves_no_process(kit: Kit, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    with anyio.move_on_after(15) as scope:
+        async with kit.pool({"s": kit.raw("stubborn", file)}, settled=False):
+            await kit.until(file.exists)
+            scope.cancel()
+    await kit.until(lambda: all(is_gone(int(pid)) for pid in file.read_text().split()))
+
+
+async def test_the_servers_folder_is_where_the_tests_think(kit: Kit) -> None:
+    """Positive control of the tests above: a missing file would fail in much the same way."""
+    assert (SERVERS / "raw.py").exists()
+    assert (SERVERS / "modern.py").exists()
+    assert kit.raw("x").args[0] == str(SERVERS / "raw.py")
+
+
+async def test_a_folder_on_path_that_may_not_be_looked_into_does_not_hide_that_a_program_is_missing(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system says "denied" then; seen with a home folder of somebody else on PATH."""
+    if os.geteuid() == 0:
+        pytest.skip("root may look into every folder")
+    (tmp_path / "closed").mkdir(mode=0)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'closed'}:{os.environ['PATH']}")
+    async with kit.pool({"s": ServerSettings(command="no-such-program")}) as pool:
+        assert kit.listing(pool, "s").error == "can't be started: there is no program 'no-such-program'"

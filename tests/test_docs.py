@@ -29,13 +29,15 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
-SECURITY = " ".join((ROOT / "docs" / "security.md").read_text().split())
+GUIDES = {path.stem: path.read_text() for path in sorted((ROOT / "docs" / "guides").glob("*.md"))}
+SECURITY = " ".join(GUIDES["security"].split())
 MIB, KIB = 2**20, 2**10
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]
 
 
 def anchors(page: Path) -> set[str]:
@@ -64,7 +66,7 @@ def test_every_file_and_folder_that_is_named_is_there(named: str) -> None:
 
 
 def test_the_hosts_configurations_start_the_command_with_a_file() -> None:
-    found = [json.loads(block) for block in blocks(README, "json")]
+    found = [json.loads(block) for block in blocks(README + GUIDES["hosts"], "json")]
     assert [list(host) for host in found] == [["mcpServers"], ["servers"], ["mcpServers"]]
     for host in found[:2]:
         (servers,) = host.values()
@@ -74,8 +76,8 @@ def test_the_hosts_configurations_start_the_command_with_a_file() -> None:
 
 
 def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> None:
-    (entry,) = json.loads(blocks(README, "json")[2])["mcpServers"].values()
-    (address,) = re.findall(r"^\| `codemode-server serve --http (\S+)`", README, flags=re.MULTILINE)
+    (entry,) = json.loads(blocks(GUIDES["hosts"], "json")[1])["mcpServers"].values()
+    (address,) = re.findall(r"^\| `codemode-server serve --http (\S+)`", GUIDES["configuration"], flags=re.MULTILINE)
     assert entry == {"type": "http", "url": f"http://{address}/mcp", "headers": {"Authorization": "Bearer TOKEN"}}
 
 
@@ -130,7 +132,7 @@ def test_the_example_of_the_configuration_loads(tmp_path: Path) -> None:
     assert settings.limits.memory_mb == 256
 
 
-COMMANDS = re.findall(r"^\| `codemode-server ?([^`]*)` \|", README, flags=re.MULTILINE)
+COMMANDS = re.findall(r"^\| `codemode-server ?([^`]*)` \|", GUIDES["configuration"], flags=re.MULTILINE)
 
 
 def test_the_table_of_commands_is_the_commands_there_are() -> None:
@@ -141,7 +143,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
 def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> None:
     from codemode_server.settings import SandboxSettings
 
-    table = README.split("| `sandbox.` | |\n")[1].split("\n\n")[0]
+    table = GUIDES["sandbox"].split("| `sandbox.` | |\n")[1].split("\n\n")[0]
     named = re.findall(r"`(\w+)(?:: \w+)?`", "\n".join(row.split("|")[1] for row in table.split("\n")))
     assert sorted(named) == sorted(SandboxSettings.model_fields)
 

@@ -270,7 +270,7 @@ async def test_modules_of_the_standard_library_are_not_found_wrong() -> None:
 
 
 async def test_programs_of_the_documents_are_not_found_wrong_but_for_servers_that_the_reader_has() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     blocks = (
         (page.name, code)
         for page in pages

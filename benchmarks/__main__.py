@@ -27,6 +27,7 @@ from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.front.instructions import instructions
@@ -283,7 +284,7 @@ async def checking(runs: int = 100) -> list[Row]:
         return None
 
     program = (HERE / "program.txt").read_text()
-    preflight = Preflight(catalog=lambda: catalog, listed=listed, strictness=lambda: "errors")
+    preflight = Preflight(catalog=lambda: catalog, listed=listed, config=LiveConfig())
     async with preflight.open():
         started = time.perf_counter()
         checked = await preflight.check(program)

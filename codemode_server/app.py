@@ -19,6 +19,7 @@ from codemode_server.allocator import return_large_blocks
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -82,7 +83,7 @@ class App:
         settings = loaded.settings
         self.state_folder = state_folder(settings)
         self._http_tokens = http_token.existing()
-        self.redactor = Redactor(loaded.secrets | self._http_tokens, loaded.guarded_secrets)
+        self.config = LiveConfig(settings, self._redactor(loaded), loaded.messages_for_model)
         self.database = last_run.database
         self._ownership = Ownership(self.state_folder)
         retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
@@ -90,13 +91,7 @@ class App:
         """For what works in threads, which the end of the process waits for."""
         self._upkeep = Upkeep(self.state_folder, self._ownership, retention)
         ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
-        self.pool = upstream_pool(
-            loaded,
-            last_run.listings,
-            lambda: self.redactor,
-            self._listings_changed,
-            call_bytes=lambda: self.loaded.settings.limits.call_bytes,
-        )
+        self.pool = upstream_pool(loaded, last_run.listings, self.config, self._listings_changed)
         self._catalog = last_run.catalog
         self._catalog_is_old = True
         self._catalog_changed = anyio.Event()
@@ -115,26 +110,24 @@ class App:
             shown = escaped(str(workspace.path))
             raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
         self._skills = skills = Skills(loaded.base_dir / settings.state.skills)
-        self.learning = learned_types(lambda: self.loaded.settings, self.database)
+        self.learning = learned_types(self.config, self.database)
         self.habits = UsageStats(SqliteUsageStore(self.database), is_on=settings.search.habits)
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
-            permissions=lambda: self.loaded.settings.permissions,
             ledger=ledger,
-            redactor=lambda: self.redactor,
-            payloads=settings.state.payloads,
+            config=self.config,
             learning=self.learning,
         )
         self.kept = ArtifactStore(
             self.state_folder / "kept",
-            session_bytes=lambda: self.loaded.settings.limits.kept_mb * 2**20,
+            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
             all_bytes=lambda: settings.state.kept_mb * 2**20,
         )
         self._preflight = Preflight(
             catalog=self.catalog,
             listed=self.listed,
-            strictness=lambda: self.loaded.settings.types.check,
+            config=self.config,
             why_no_skill=skills.why_missing,
         )
         self.executor = Executor(
@@ -144,12 +137,9 @@ class App:
             door=lambda execution: self._door(execution, skills),
             kept=self.kept,
             habits=self.habits,
-            limits=lambda: self.loaded.settings.limits,
             ledger=ledger,
             workspace=workspace,
-            redactor=lambda: self.redactor,
-            payloads=settings.state.payloads,
-            customer=settings.state.customer,
+            config=self.config,
         )
         self._connected = anyio.Event()
         self._traced = anyio.Event()
@@ -163,13 +153,11 @@ class App:
             executor=self.executor,
             habits=self.habits,
             kept=self.kept,
-            redactor=lambda: self.redactor,
+            config=self.config,
             activity=lambda: self.activity,
-            notices=lambda: self.loaded.messages_for_model,
-            settings=lambda: self.loaded.settings,
             uses=lambda: stored_uses(settings, self.database),
         )
-        self.tracing = Tracing(lambda: self.redactor, settings.state.payloads)
+        self.tracing = Tracing(self.config)
         self.habits.load()
         self.learning.load()
         self._catalog = self._newest_catalog()
@@ -279,9 +267,9 @@ class App:
                 execution.execution_id,
                 execution.session,
                 execution.shown,
-                limits=self.loaded.settings.limits,
+                limits=self.config.settings.limits,
                 kept=self.kept,
-                redactor=self.redactor,
+                redactor=self.config.redactor,
             ),
             kept=self.kept,
             session=execution.session,
@@ -298,6 +286,9 @@ class App:
         if query.strip():
             self.habits.found(session, found.tools)
         return found.as_json()
+
+    def _redactor(self, loaded: LoadedSettings) -> Redactor:
+        return Redactor(loaded.secrets | self._http_tokens, loaded.guarded_secrets)
 
     def _listings_changed(self) -> None:
         self._catalog_is_old = True
@@ -355,13 +346,15 @@ class App:
                 for line in str(news).splitlines():
                     logger.warning("the edited configuration is not used: %s", line)
                 continue
-            later = [name for name in _AT_START if getattr(news.settings, name) != getattr(self.loaded.settings, name)]
+            in_force = {name: getattr(self.config.settings, name) for name in _AT_START}
+            later = [name for name, section in in_force.items() if getattr(news.settings, name) != section]
             if later:
                 logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
             self.loaded = news
             # One that was replaced stays valid for products that serve it.
             self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
-            self.redactor = Redactor(news.secrets | self._http_tokens, news.guarded_secrets)
+            settings = news.settings.model_copy(update=in_force)
+            self.config.replace(settings, self._redactor(news), news.messages_for_model)
             await self.pool.reconfigure(news.settings.servers, reasons(news))
             self._listings_changed()
             logger.info("took over the edited %s", place.path)
@@ -371,7 +364,7 @@ class App:
 async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterator[App]:
     """A product that serves nobody: connected to its upstreams, each of which is ready or has failed by now."""
     async with App.open(loaded) as app:
-        logs.start(None, lambda: app.redactor)
+        logs.start(None, app.config)
         for line in loaded.all_messages:
             logger.warning("%s", line)
         app.pool.connect()

@@ -173,9 +173,10 @@ def _is_agreed(question: str) -> bool:
 
 def _with_warnings(loaded: LoadedSettings) -> LoadedSettings:
     from codemode_server import logs
+    from codemode_server.config.live import LiveConfig
     from codemode_server.redaction import Redactor
 
-    logs.start(None, lambda: Redactor(loaded.secrets))
+    logs.start(None, LiveConfig(redactor=Redactor(loaded.secrets)))
     for line in loaded.all_messages:
         _announce(line)
     return loaded

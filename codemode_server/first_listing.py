@@ -14,6 +14,7 @@ import platformdirs
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig
 from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
@@ -47,11 +48,11 @@ class LastRun:
         Raises:
             LedgerUnavailable: the database can't be used.
         """
-        settings, redactor = loaded.settings, Redactor(loaded.secrets)
+        settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
         database = Database(state_folder(settings), on_damage=settings.state.on_damage)
         listings = ListingStore(database)
-        pool = upstream_pool(loaded, listings, lambda: redactor, call_bytes=lambda: settings.limits.call_bytes)
-        observed = learned_types(lambda: settings, database).known
+        pool = upstream_pool(loaded, listings, config)
+        observed = learned_types(config, database).known
         return cls(database, listings, Catalog.build(pool.listings(), observed=observed))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
@@ -64,19 +65,16 @@ class LastRun:
 def upstream_pool(
     loaded: LoadedSettings,
     listings: ListingStore,
-    redactor: Callable[[], Redactor],
+    config: LiveConfig,
     on_change: Callable[[], None] = lambda: None,
-    *,
-    call_bytes: Callable[[], int],
 ) -> UpstreamPool:
     """The upstreams as of the last run; nothing of them is started yet."""
     return UpstreamPool(
         loaded.settings.servers,
         listings,
         on_change,
-        redactor=redactor,
+        config=config,
         invalid=reasons(loaded),
-        call_bytes=call_bytes,
     )
 
 
@@ -85,15 +83,11 @@ def reasons(loaded: LoadedSettings) -> dict[str, str]:
     return {name: "; ".join(lines) for name, lines in loaded.invalid_servers.items()}
 
 
-def learned_types(settings: Callable[[], Settings], database: Database) -> Learning:
+def learned_types(config: LiveConfig, database: Database) -> Learning:
     """What earlier calls showed of the tools' results. An edit of `types.learn` is followed at once, one of
     `state.payloads` at the next start."""
-    payloads = settings().state.payloads
-    return Learning(
-        None if payloads == "none" else SqliteObservedTypeStore(database),
-        is_on=lambda: settings().types.learn,
-        keep_words=payloads == "all",
-    )
+    is_stored = config.settings.state.payloads != "none"
+    return Learning(SqliteObservedTypeStore(database) if is_stored else None, config)
 
 
 def stored_uses(settings: Settings, database: Database) -> Mapping[ToolName, Use]:

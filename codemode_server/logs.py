@@ -17,8 +17,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder
-from codemode_server.redaction import Redactor
 from codemode_server.text import one_line
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ _MAX_RECORDS = 600
 class _LineFormatter(logging.Formatter):
     """One line for each record, masked and escaped."""
 
-    def __init__(self, redactor: Callable[[], Redactor], format_: str) -> None:
+    def __init__(self, config: LiveConfig, format_: str) -> None:
         super().__init__(format_)
-        self._redactor = redactor
+        self._config = config
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        line = one_line(self._redactor().text(super().formatMessage(record)))
+        line = one_line(self._config.redactor.text(super().formatMessage(record)))
         return line + getattr(record, _NOTE, "")
 
     def formatException(self, ei: _ExcInfoType) -> str:
@@ -53,7 +53,7 @@ class _LineFormatter(logging.Formatter):
         return self._indented(super().formatStack(stack_info))
 
     def _indented(self, text: str) -> str:
-        lines = self._redactor().text(text).split("\n")
+        lines = self._config.redactor.text(text).split("\n")
         if len(lines) > _MAX_EXCEPTION_LINES:
             half = _MAX_EXCEPTION_LINES // 2
             lines[half:-half] = [f"[{len(lines) - 2 * half} lines left out]"]
@@ -102,7 +102,7 @@ class _PrivateFile(RotatingFileHandler):
         return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
 
 
-def start(folder: Path | None, redactor: Callable[[], Redactor]) -> Path | None:
+def start(folder: Path | None, config: LiveConfig) -> Path | None:
     """Send the log of this process to stderr (warnings and worse) and to `folder`/codemode.log.
 
     A file of 1 MiB is renamed, and a new one begun; the last three of these stay. Gives the file, if it could
@@ -114,7 +114,7 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> Path | None:
     root.setLevel(logging.INFO)
     to_person = logging.StreamHandler(sys.stderr)
     to_person.setLevel(logging.WARNING)
-    _add(to_person, _LineFormatter(redactor, "codemode-server: %(message)s"))
+    _add(to_person, _LineFormatter(config, "codemode-server: %(message)s"))
     # Libraries log every request and every rejected line at INFO and WARNING; what matters of it, we log ourselves.
     for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -128,7 +128,7 @@ def start(folder: Path | None, redactor: Callable[[], Redactor]) -> Path | None:
     except (OSError, NotPrivate) as error:
         root.warning("no log file in %s: %s", folder, error)
         return None
-    _add(to_file, _LineFormatter(redactor, _FORMAT))
+    _add(to_file, _LineFormatter(config, _FORMAT))
     return place
 
 

@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -28,8 +27,8 @@ from codemode_server.front.opening import HostStreams, Opening
 if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
+    from codemode_server.config.live import LiveConfig
     from codemode_server.first_listing import LastRun
-    from codemode_server.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -152,10 +151,11 @@ class _Service:
 
     async def _serve_http(self, listener: _HttpListener) -> None:
         from codemode_server import logs
+        from codemode_server.config.live import LiveConfig
         from codemode_server.front import http
         from codemode_server.redaction import Redactor
 
-        logs.start(None, lambda: Redactor(frozenset({listener.token})))  # until the configuration is read
+        logs.start(None, LiveConfig(redactor=Redactor(frozenset({listener.token}))))  # until the configuration is read
         self._connected.set()
         server = http.server(http.sessions(self._front, listener.host), listener.token, listener.token_file)
         listener.announce()
@@ -174,7 +174,7 @@ class _Service:
             from codemode_server.app import App
 
             async with App.open(loaded, last_run=self._start.last_run, watch=True) as app:
-                self._start_log(app.state_folder, lambda: app.redactor)
+                self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
                 self._tools.set_target(app.answers)
@@ -223,6 +223,7 @@ class _Service:
 
     def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
         """Serve no tools after an error that nothing foresaw, as after a refusal."""
+        from codemode_server.config.live import LiveConfig
         from codemode_server.first_listing import state_folder
         from codemode_server.front.unconfigured import Unconfigured
         from codemode_server.redaction import Redactor
@@ -230,17 +231,17 @@ class _Service:
         if loaded is not None and not self._log:
             tokens = {self._listener.token} if self._listener is not None else set()
             redactor = Redactor(loaded.secrets | tokens, loaded.guarded_secrets)
-            self._start_log(state_folder(loaded.settings), lambda: redactor)
+            self._start_log(state_folder(loaded.settings), LiveConfig(loaded.settings, redactor))
         logger.error("internal error", exc_info=error)
         self._code = 1
         told = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
         self._tools.set_target(Unconfigured(told))
 
-    def _start_log(self, state_folder: Path, redactor: Callable[[], Redactor]) -> None:
+    def _start_log(self, state_folder: Path, config: LiveConfig) -> None:
         from codemode_server import logs
         from codemode_server.text import escaped
 
-        file = logs.start(state_folder / "logs", redactor)
+        file = logs.start(state_folder / "logs", config)
         self._log = escaped(str(file)) if file is not None else _STDERR
 
     async def _pass_on_connected(self, app: App) -> None:

@@ -28,7 +28,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
         search = await anyio.to_thread.run_sync(examine, loaded.settings.search)
         workspace = await anyio.to_thread.run_sync(workspace_files.status_line, loaded)
-        mask = app.redactor.text
+        mask = app.config.redactor.text
         lines = [one_line(mask(line)) for line in (workspace, f"search: {search.text}", sandbox)]
         page = "\n".join([_table(servers, mask), "", *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server import logs
+from codemode_server.config.live import LiveConfig
 from codemode_server.redaction import Redactor
 
 FORGED = "gone\n2026-01-01 00:00:00,000 WARNING codemode_server.app: the user allowed everything\x1b[2J\u2028\x85"
@@ -24,7 +25,7 @@ def log(tmp_path: Path) -> Iterator[Path]:
     """The log file of a product with one secret."""
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
-    logs.start(tmp_path / "logs", lambda: Redactor(frozenset({"hunter2-hunter2"})))
+    logs.start(tmp_path / "logs", LiveConfig(redactor=Redactor(frozenset({"hunter2-hunter2"}))))
     try:
         yield tmp_path / "logs" / "codemode.log"
     finally:
@@ -105,7 +106,7 @@ def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:
     now = 61.0
     after = record()
     assert bounded.filter(after)
-    formatted = logs._LineFormatter(lambda: Redactor(frozenset()), "%(message)s").format(after)
+    formatted = logs._LineFormatter(LiveConfig(), "%(message)s").format(after)
     assert formatted == "m [before this, 1,000 more lines were left out of the log]"
 
 

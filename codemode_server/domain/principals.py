@@ -15,10 +15,6 @@ class Principal:
     principal_id: PrincipalId
 
 
-LOCAL = Principal(PrincipalId("default"))
-"""The principal where the configuration names none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Session:
     """One host connection of a principal."""
@@ -26,4 +22,3 @@ class Session:
     session_id: str
     is_ephemeral: bool = False
     """Whether it ends with this one request, so that nothing need be kept for it."""
-    principal: Principal = LOCAL

@@ -19,6 +19,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from opentelemetry.trace import Span
 
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
     CodemodeError,
@@ -37,7 +38,7 @@ from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.workspace import Workspace
 from codemode_server.gateway.gateway import Caller
 from codemode_server.gateway.ledger import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, ExecutionStart, Ledger
-from codemode_server.redaction import Payloads, Redactor, kept_text, payload
+from codemode_server.redaction import kept_text, payload
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError
 from codemode_server.search.usage_stats import UsageStats
@@ -74,7 +75,7 @@ class Execution:
 
     execution_id: ExecutionId
     code: str
-    session: Session
+    context: RequestContext
     limits: Limits
     caller: Caller
     status: ExecutionStatus = ExecutionStatus.RUNNING
@@ -97,6 +98,10 @@ class Execution:
     done: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
     def cancel(self) -> None:
         """End the program and its calls in flight; `done` follows."""
         self.scope.cancel()
@@ -114,12 +119,9 @@ class Executor:
         door: Callable[[Execution], HostApi],
         kept: ArtifactStore,
         habits: UsageStats,
-        limits: Callable[[], LimitSettings],
         ledger: Ledger,
         workspace: Workspace,
-        redactor: Callable[[], Redactor],
-        payloads: Payloads,
-        customer: str,
+        config: LiveConfig,
     ) -> None:
         self._traced = traced
         self._check = check
@@ -127,12 +129,9 @@ class Executor:
         self._door = door
         self._kept = kept
         self._habits = habits
-        self._limits = limits
         self._ledger = ledger
         self._workspace = workspace
-        self._redactor = redactor
-        self._payloads: Payloads = payloads
-        self._customer = customer
+        self._config = config
         self._turns = Turns()
         self._tasks: TaskGroup | None = None
 
@@ -146,13 +145,13 @@ class Executor:
                 self._tasks = None
                 tasks.cancel_scope.cancel()
 
-    def start(self, code: str, *, session: Session, timeout_s: float | None = None) -> Execution:
-        """Start a program of a session; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
+    def start(self, code: str, context: RequestContext, *, timeout_s: float | None = None) -> Execution:
+        """Start a program; gives it at once. `timeout_s` takes the place of `limits.wall_seconds`."""
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
-        limits = _limits(self._limits(), timeout_s)
-        execution = Execution(execution_id, code, session, limits, Caller(execution_id))
+        limits = _limits(self._config.settings.limits, timeout_s)
+        execution = Execution(execution_id, code, context, limits, Caller(execution_id))
         self._tasks.start_soon(self._live, execution, name=execution_id)
         return execution
 
@@ -172,7 +171,7 @@ class Executor:
             with execution.scope:
                 turn = self._turns.turn(
                     execution.session,
-                    self._limits(),
+                    self._config.settings.limits,
                     on_wait=partial(setattr, execution, "phase", Phase.QUEUED),
                     on_place=partial(setattr, execution, "queue"),
                 )
@@ -193,7 +192,7 @@ class Executor:
             self._settle(execution, span)
 
     async def _run(self, execution: Execution, span: Span) -> None:
-        session = execution.session
+        session, principal = execution.session, execution.context.principal.principal_id
         execution.phase = Phase.PREPARING
         backend = await self._sandbox.ready()
         execution.level = backend.level
@@ -205,11 +204,11 @@ class Executor:
             codemode__isolation=backend.level.value,
             codemode__isolation_shortfall=self._sandbox.shortfall or None,
             session__id=session.session_id,
-            user__id=self._customer,
+            user__id=principal,
         )
         spans.observe_input(span, kept)
         self._ledger.record_execution_started(
-            ExecutionStart(execution.execution_id, session.session_id, self._customer, backend.level.value, kept)
+            ExecutionStart(execution.execution_id, session.session_id, principal, backend.level.value, kept)
         )
         execution.phase = Phase.CHECKING
         checked = await self._check(execution.code, backend.importable, self._kept.last_value(session))
@@ -251,7 +250,7 @@ class Executor:
     async def _keep_one(
         self, execution: Execution, what: Literal["value", "stdout"], value: JsonValue, least: int
     ) -> None:
-        redactor, session, name = self._redactor(), execution.session, str(execution.execution_id)
+        redactor, session, name = self._config.redactor, execution.session, str(execution.execution_id)
 
         def keep() -> None:
             if what == "value":
@@ -287,7 +286,7 @@ class Executor:
             codemode__result_tokens=sum(report.result_tokens for report in caller.reports),
             codemode__tokens_saved=_tokens_saved(execution),
         )
-        spans.observe_output(span, payload(outcome.value, self._payloads, self._redactor()))
+        spans.observe_output(span, payload(outcome.value, self._config.payloads, self._config.redactor))
         if told is not None:
             spans.fail(span, execution.status.value, told)
         if execution.level is not None:
@@ -303,14 +302,14 @@ class Executor:
     def _kept_error(self, error: ProgramError) -> str:
         """A message may hold values, so it is kept only where values are."""
         # Even the type is a name that the program chose.
-        text = f"{error.type}: {error.message}" if self._payloads == "all" else error.setting or error.type
-        return kept_text(text, self._redactor(), MAX_ERROR_CHARACTERS)
+        text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
+        return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
 
     def _kept_code(self, code: str) -> str | None:
-        if self._payloads == "all":
-            return kept_text(code, self._redactor(), MAX_CODE_CHARACTERS)
+        if self._config.payloads == "all":
+            return kept_text(code, self._config.redactor, MAX_CODE_CHARACTERS)
         digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"sha256 {digest}, {len(code)} characters" if self._payloads == "shapes" else None
+        return f"sha256 {digest}, {len(code)} characters" if self._config.payloads == "shapes" else None
 
 
 def _is_small(value: JsonValue) -> bool:

@@ -14,6 +14,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.catalog.untrusted import one_line
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import UpstreamState
@@ -29,12 +30,10 @@ from codemode_server.front.server import ProgramAnswer, Progress
 from codemode_server.front.session_definitions import SessionDefinitions
 from codemode_server.front.shortening import CHARACTERS_PER_TOKEN, fit_text
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
-from codemode_server.redaction import Redactor
 from codemode_server.search.answer import search_tools
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.settings import Settings
 from codemode_server.text import clean_line, cut_middle
 from codemode_server.tokens import estimate_tokens
 
@@ -57,10 +56,8 @@ class Answers:
         executor: Executor,
         habits: UsageStats,
         kept: ArtifactStore,
-        redactor: Callable[[], Redactor],
+        config: LiveConfig,
         activity: Callable[[], str],
-        notices: Callable[[], tuple[str, ...]],
-        settings: Callable[[], Settings],
         uses: Callable[[], Mapping[ToolName, Use]],
     ) -> None:
         self._listed = listed
@@ -71,11 +68,9 @@ class Answers:
         self._executor = executor
         self._habits = habits
         self._kept = kept
-        self._redactor = redactor
+        self._config = config
         self._activity = activity
-        self._notices = notices
-        self._settings = settings
-        self._structured_content = settings().results.structured_content
+        self._structured_content = config.settings.results.structured_content
         self._uses = uses
         self._definitions = SessionDefinitions()
         self._told_level = ""
@@ -85,27 +80,27 @@ class Answers:
 
     def servers(self) -> Listing:
         """The text about the servers for the descriptions and instructions of a session that begins now."""
-        return listing_of(self._catalog(), self._settings(), self._uses(), self._redactor().text)
+        return listing_of(self._catalog(), self._config.settings, self._uses(), self._config.redactor.text)
 
     async def definitions(self, session: Session) -> list[dict[str, Any]]:
-        settings = self._settings()
+        settings = self._config.settings
         offered = (self._catalog().version, settings)
         return self._definitions.of(session, offered, lambda: definitions(settings, self.servers()))
 
     async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         folder = list_dir(self._catalog(), path, skills=self._skill_entries, workspace=self._workspace_entries)
-        notices = self._notices() if folder.path in ("/", "/servers") else ()
-        text = self._redactor().visible("\n".join((folder.text, *notices)))
+        notices = self._config.notices if folder.path in ("/", "/servers") else ()
+        text = self._config.redactor.visible("\n".join((folder.text, *notices)))
         return text, {"text": text}
 
     async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
         await self._listed()
         reading = read_tool(self._catalog(), path, skill=self._skills.source, workspace=self._workspace.read)
         # What programs left in /workspace may hold anything that they were given.
-        text = self._redactor().visible(reading.text)
+        text = self._config.redactor.visible(reading.text)
         if any(part.path.startswith("/workspace/") for part in reading.parts):
-            text = _fit_workspace_text(text, self._settings().limits.output_tokens)
+            text = _fit_workspace_text(text, self._config.settings.limits.output_tokens)
         text = cut_middle(text, _MAX_READ_TOKENS, "ask for fewer lines: path:1-200")
         return text, {"text": text}
 
@@ -153,12 +148,13 @@ class Answers:
     async def execute_code(
         self, code: str, timeout_s: float | None, session: Session, progress: Progress
     ) -> ProgramAnswer:
-        limits = self._settings().limits
+        limits = self._config.settings.limits
         if timeout_s is not None and timeout_s > limits.wall_seconds:
             raise MetaToolError(
                 f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
             )
-        execution = self._executor.start(code, session=session, timeout_s=timeout_s)
+        context = RequestContext.local(session, self._config)
+        execution = self._executor.start(code, context, timeout_s=timeout_s)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(report_progress, execution, progress, self._activity)
@@ -170,14 +166,14 @@ class Answers:
                 await execution.done.wait()
         outcome = execution.outcome
         is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-        return await run_sized(is_long, program_answer, execution, limits, self._redactor())
+        return await run_sized(is_long, program_answer, execution, limits, self._config.redactor)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = kept_name(uri)
         if name is None:
             raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
         item, data = await anyio.to_thread.run_sync(self._kept.read, session, name)
-        return contents_of(item, data, self._redactor())
+        return contents_of(item, data, self._config.redactor)
 
 
 def _fit_workspace_text(text: str, budget_tokens: int) -> str:

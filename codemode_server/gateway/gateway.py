@@ -21,6 +21,7 @@ from opentelemetry.trace import Span
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
     CallError,
@@ -50,10 +51,9 @@ from codemode_server.gateway.policy import Names, Verdict, judge
 from codemode_server.gateway.received_keys import ResultKey, keys_in
 from codemode_server.gateway.workspace_paths import note_on_path
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.redaction import Payloads, Redactor, kept_text, payload
+from codemode_server.redaction import kept_text, payload
 from codemode_server.sandbox.contract import Reply
 from codemode_server.sandbox.frames import holds_long_text, json_pieces
-from codemode_server.settings import PermissionSettings
 from codemode_server.telemetry import spans
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
@@ -193,19 +193,15 @@ class Gateway:
         *,
         catalog: Callable[[], Catalog],
         upstreams: Upstreams,
-        permissions: Callable[[], PermissionSettings],
         ledger: Ledger,
-        redactor: Callable[[], Redactor],
-        payloads: Payloads,
+        config: LiveConfig,
         learning: Learning | None = None,
     ) -> None:
         """Without `learning`, what tools give is learned for as long as the gateway lives."""
         self._catalog = catalog
         self._upstreams = upstreams
-        self._permissions = permissions
         self._ledger = ledger
-        self._redactor = redactor
-        self._payloads: Payloads = payloads
+        self._config = config
         self._learning = learning or Learning()
 
     async def call(
@@ -292,7 +288,7 @@ class Gateway:
 
     def _unknown(self, caller: Caller, server: str, tool: str, error: UnknownTool) -> UnknownTool:
         """Nothing to record it under, but the model and the person are told of the attempt."""
-        redactor = self._redactor()
+        redactor = self._config.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         said = redactor.text(str(error))
         caller.reports.append(CallReport(caller.next_seq(), *names, CallStatus.INVALID, 0.0, error=said))
@@ -320,7 +316,7 @@ class Gateway:
                 reply = await self._forward(caller, sent)
                 details = await run_sized(is_large(reply.value), self._details_of, sent.errand, reply)
             except CallError as error:
-                message = self._redactor().text(str(error))
+                message = self._config.redactor.text(str(error))
                 self._settle(caller, sent, span, status_of(error), error=message)
                 raise type(error)(message) from error
             except ExecutionError as error:
@@ -338,7 +334,7 @@ class Gateway:
         errand = sent.errand
         verdict = self._judge(errand)
         has_many = is_large(errand.arguments)
-        kept = await run_sized(has_many, payload, errand.arguments, self._payloads, self._redactor())
+        kept = await run_sized(has_many, payload, errand.arguments, self._config.payloads, self._config.redactor)
         spans.observe_input(span, kept)
         spans.describe(span, "tool", codemode__verdict=verdict.answer, codemode__verdict_reason=verdict.reason)
         self._ledger.record_call_started(
@@ -360,7 +356,7 @@ class Gateway:
 
     def _count_guess(self, caller: Caller, errand: Errand) -> None:
         """End a program that goes on sending what it can only have guessed, and tell the person."""
-        if not self._redactor().holds_guarded(errand.arguments):
+        if not self._config.redactor.holds_guarded(errand.arguments):
             return
         arguments = json.dumps(errand.arguments, sort_keys=True, default=str).encode(errors="surrogatepass")
         caller.guesses.add(hashlib.sha256(arguments).digest()[:16])
@@ -388,7 +384,7 @@ class Gateway:
         given_uris = uris(reply.value) if reply.encoding == "blocks" else []
         box = [reply.value]
         reply = replace(reply, value=None)
-        shown = replace(reply, value=await run_sized(is_large(box), self._redactor().take_value, box))
+        shown = replace(reply, value=await run_sized(is_large(box), self._config.redactor.take_value, box))
         if reply.encoding == "blocks":
             for given, known in zip(given_uris, uris(shown.value), strict=False):
                 if len(caller.links) < _MAX_LINKS:
@@ -397,12 +393,12 @@ class Gateway:
 
     def _details_of(self, errand: Errand, reply: Reply) -> _ReplyDetails:
         size, tokens = _size_of(reply.value)
-        redactor = self._redactor()
+        redactor = self._config.redactor
         return _ReplyDetails(
             size,
             tokens,
             summaries.of_reply(reply, redactor),
-            payload(reply.value, self._payloads, redactor),
+            payload(reply.value, self._config.payloads, redactor),
             errand.failure(reply.value),
             errand.error_text(reply, redactor),
         )
@@ -410,7 +406,7 @@ class Gateway:
     def _judge(self, errand: Errand) -> Verdict:
         server = errand.server
         return judge(
-            self._permissions(),
+            self._config.settings.permissions,
             Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER)),
             Names(errand.raw_name, errand.name, errand.alone),
         )
@@ -425,7 +421,9 @@ class Gateway:
         if name not in caller.drifted and (note := contradiction(said, shape)):
             caller.drifted.add(name)
             caller.notes.append(note)
-            told = note if self._payloads != "none" else f"{tool.server}.{tool.name}: result differs from its type"
+            told = (
+                note if self._config.payloads != "none" else f"{tool.server}.{tool.name}: result differs from its type"
+            )
             logger.warning("%s", told)
 
     def _settle(
@@ -440,7 +438,7 @@ class Gateway:
     ) -> None:
         size, tokens, kept = details.size, details.tokens, details.kept
         milliseconds = (time.perf_counter() - sent.started_at) * 1e3
-        redactor = self._redactor()
+        redactor = self._config.redactor
         caller.reports.append(
             CallReport(
                 sent.seq,
@@ -457,8 +455,8 @@ class Gateway:
                 has_error_text=details.error_text is not None,
             )
         )
-        told = error if self._payloads == "all" or error is None else status.value  # a message may hold values
-        told = None if told is None else kept_text(told, self._redactor(), MAX_ERROR_CHARACTERS)
+        told = error if self._config.payloads == "all" or error is None else status.value  # a message may hold values
+        told = None if told is None else kept_text(told, self._config.redactor, MAX_ERROR_CHARACTERS)
         spans.describe(
             span, "tool", codemode__status=status.value, codemode__result_bytes=size, codemode__result_tokens=tokens
         )

@@ -8,7 +8,7 @@ the stubs show changes only if their types would, or the count of calls has pass
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial, reduce
 from typing import Any
 
@@ -19,6 +19,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, observe, schemas_digest
 from codemode_server.catalog.returns import declared_result
 from codemode_server.catalog.shapes import Shape, places_that_differ, without_keys
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.observed_store import ObservedTypeStore, ToolKey
 from codemode_server.sandbox.contract import Reply
@@ -42,16 +43,12 @@ class Learning:
 
     def __init__(
         self,
-        kept: ObservedTypeStore | None = None,
-        *,
-        is_on: Callable[[], bool] = lambda: True,
-        keep_words: bool = False,
+        store: ObservedTypeStore | None = None,
+        config: LiveConfig | None = None,
     ) -> None:
-        """`kept` is where it stays between runs, None for nowhere; with `keep_words` short strings that recur are
-        kept, to be shown as literals."""
-        self._kept = kept
-        self._is_on = is_on
-        self._keep_words = keep_words
+        """Without a store, what was learned ends with the process."""
+        self._store = store
+        self._config = config or LiveConfig()
         self._stored: dict[tuple[str, str], dict[str, str]] | None = None
         """What is on disk and was not asked for yet: upstream and tool → digest → text."""
         self._known: dict[ToolKey, Observed] = {}
@@ -63,13 +60,22 @@ class Learning:
         self._news: dict[ToolKey, Observed] = {}
         self._is_unsaved = anyio.Event()
 
+    @property
+    def _is_on(self) -> bool:
+        return self._config.settings.types.learn
+
+    @property
+    def _keep_words(self) -> bool:
+        """Whether short strings that recur are kept, to be shown as literals."""
+        return self._config.payloads == "all"
+
     def load(self) -> None:
         """Read what is on disk. Later calls do nothing."""
         self._on_disk()
 
     def known(self, upstream: str, definition: ToolDefinition) -> Observed | None:
         """What is known of a tool, by the raw name of its upstream; None where learning is turned off."""
-        if not self._is_on():
+        if not self._is_on:
             return None
         if (upstream, definition.name) not in self._on_disk() and (upstream, definition.name) not in self._learned:
             return NOTHING_YET  # as of nearly all tools; not worth a digest
@@ -78,11 +84,11 @@ class Learning:
     def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
         """Take in the reply of a call that succeeded, as the program gets it; gives its shape."""
         seen = observe(tool.telling, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
-        if self._is_on():
+        if self._is_on:
             key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
             before = self._of(key)
             self._adopt(key, before, before.merged(seen) if before else seen)
-            if self._kept is not None:
+            if self._store is not None:
                 unsaved = self._unsaved.setdefault(key, [])
                 unsaved.append(seen)
                 if len(unsaved) > _MAX_APART:
@@ -105,7 +111,7 @@ class Learning:
 
     def save(self) -> bool:
         """Write what was learned since the last time; False if that was not possible."""
-        if self._kept is None or not self._unsaved:
+        if self._store is None or not self._unsaved:
             return True
         totals = dict[ToolKey, Observed]()
 
@@ -119,7 +125,7 @@ class Learning:
             self._saved[key] = hash(text)
             return text
 
-        if not self._kept.update({key: partial(merged, key) for key in self._unsaved}):
+        if not self._store.update({key: partial(merged, key) for key in self._unsaved}):
             self._saved = {}
             return False
         self._unsaved, self._is_unsaved = {}, anyio.Event()
@@ -153,7 +159,7 @@ class Learning:
     def _on_disk(self) -> dict[tuple[str, str], dict[str, str]]:
         if self._stored is None:
             self._stored = {}
-            for key, text in (self._kept.load() if self._kept else {}).items():
+            for key, text in (self._store.load() if self._store else {}).items():
                 self._stored.setdefault((key.upstream, key.tool), {})[key.schemas] = text
         return self._stored
 

@@ -12,24 +12,23 @@ from typing import Any
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.trace import Status
 
-from codemode_server.redaction import Payloads, Redactor
+from codemode_server.config.live import LiveConfig
 from codemode_server.telemetry import spans
 
 
 class Redacting(SpanProcessor):
     """To be added before the processors that export: all are handed the same span, in order."""
 
-    def __init__(self, redactor: Callable[[], Redactor], payloads: Payloads) -> None:
-        self._redactor = redactor
-        self._keeps_messages = payloads == "all"
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
 
     def on_end(self, span: ReadableSpan) -> None:
-        text = self._redactor().text
+        text = self._config.redactor.text
         # A finished span has no public way to change it.
         span._name = text(span._name)
         span._attributes = _redacted(span._attributes, text)
         is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
-        if is_ours or self._keeps_messages:
+        if is_ours or self._config.payloads == "all":
             span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
             description = text(span._status.description or "") or None
         else:

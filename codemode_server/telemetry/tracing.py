@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codemode_server.redaction import Payloads, Redactor
+from codemode_server.config.live import LiveConfig
 from codemode_server.settings import TracingSettings
 
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 class Tracing:
     """The exporters of one product. A failure in here is logged and goes no further."""
 
-    def __init__(self, redactor: Callable[[], Redactor] = Redactor, payloads: Payloads = "shapes") -> None:
-        self._redactor = redactor
-        self._payloads: Payloads = payloads
+    def __init__(self, config: LiveConfig | None = None) -> None:
+        self._config = config or LiveConfig()
         self._shutdowns: list[Any] = []
 
     def start(
@@ -68,7 +67,7 @@ class Tracing:
     def _start_redacting(self, settings: TracingSettings) -> None:
         from codemode_server.telemetry.redacting import Redacting
 
-        _provider(settings.service_name).add_span_processor(Redacting(self._redactor, self._payloads))
+        _provider(settings.service_name).add_span_processor(Redacting(self._config))
 
     def _start_otlp(self, settings: TracingSettings) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

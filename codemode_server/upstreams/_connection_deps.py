@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import ListingCache
@@ -47,13 +48,14 @@ class ConnectionDeps:
     cache: ListingCache
     reaper: Reaper
     on_change: Callable[[], None]
-    redactor: Callable[[], Redactor] = Redactor
+    config: LiveConfig = field(default_factory=LiveConfig)
     timings: Timings = field(default_factory=Timings)
-    call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES
-    """`limits.call_bytes`."""
     slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
     """Limits how many processes start at the same moment."""
 
+    def redactor(self) -> Redactor:
+        return self.config.redactor
+
     def message_bytes(self) -> int:
         """Longest message that is taken: a list of tools may be larger than a result."""
-        return max(self.call_bytes(), MAX_MESSAGE_BYTES) + _ENVELOPE_BYTES
+        return max(self.config.settings.limits.call_bytes, MAX_MESSAGE_BYTES) + _ENVELOPE_BYTES

@@ -11,13 +11,12 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
-from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.orphan_reaper import Reaper
@@ -37,8 +36,8 @@ class UpstreamPool:
     """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
-    `on_change` is called on the event loop after any change of `listings`; it has to be quick. `redactor`
-    is applied to the tools and descriptions of upstreams. `call_bytes` is `limits.call_bytes`.
+    `on_change` is called on the event loop after any change of `listings`; it has to be quick. The redactor of
+    `config` is applied to the tools and descriptions of upstreams.
     """
 
     def __init__(
@@ -47,14 +46,13 @@ class UpstreamPool:
         cache: ListingCache,
         on_change: Callable[[], None] = lambda: None,
         *,
-        redactor: Callable[[], Redactor] = Redactor,
+        config: LiveConfig | None = None,
         timings: Timings | None = None,
         invalid: Mapping[str, str] | None = None,
-        call_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
-        self._around = ConnectionDeps(cache, self._reaper, self._changed, redactor, timings or Timings(), call_bytes)
+        self._around = ConnectionDeps(cache, self._reaper, self._changed, config or LiveConfig(), timings or Timings())
         self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}

@@ -12,6 +12,7 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
+from codemode_server.config.live import RequestContext
 from codemode_server.domain.principals import Session
 from codemode_server.sandbox.backend_selection import choose
 
@@ -46,7 +47,7 @@ async def test_a_cancelled_request_ends_the_program_and_its_call_at_the_upstream
 
 async def test_a_cancelled_program_that_only_computes_leaves_no_worker_busy(tmp_path: Path) -> None:
     async with App.open(load(configuration(tmp_path, {}))) as app:
-        execution = app.executor.start("while True: pass", session=Session("s"))
+        execution = app.executor.start("while True: pass", RequestContext.local(Session("s"), app.config))
         app.connect()
         with anyio.fail_after(60):
             while execution.level is None:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import Checked, Preflight, Strictness
 from codemode_server.executions.skills import Skills
+from codemode_server.settings import Settings, TypeSettings
 
 SHARED = Path(__file__).parents[3] / "shared"
 TEXT = {"type": "string"}
@@ -110,7 +112,7 @@ async def preflight(
     made = Preflight(
         catalog=lambda: catalog,
         listed=listed,
-        strictness=lambda: strictness,
+        config=LiveConfig(Settings(types=TypeSettings(check=strictness))),
         checker=checker,
         why_no_skill=why_no_skill,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.scheduling import QueuePlace
@@ -19,7 +20,8 @@ COMPILED = "the sandbox is compiled (28 s)"
 
 def execution(phase: Phase) -> Execution:
     name = ExecutionId("x1")
-    return Execution(name, "1", Session("s"), Limits(), Caller(name), phase=phase, queue=QueuePlace(2, 3, 4))
+    context = RequestContext.local(Session("s"), LiveConfig())
+    return Execution(name, "1", context, Limits(), Caller(name), phase=phase, queue=QueuePlace(2, 3, 4))
 
 
 @pytest.mark.parametrize(

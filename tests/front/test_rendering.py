@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
@@ -322,7 +323,8 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
 
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
-    made = Execution(name, "", Session("s"), Limits(), Caller(name, len(reports), reports))
+    context = RequestContext.local(Session("s"), LiveConfig())
+    made = Execution(name, "", context, Limits(), Caller(name, len(reports), reports))
     made.status, made.outcome = ExecutionStatus.SUCCEEDED, Outcome(Ending.RETURNED)
     made.level, made.milliseconds = IsolationLevel.WASM, 1_234.0
     return made

@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
     CallError,
@@ -31,7 +32,7 @@ from codemode_server.gateway.gateway import Caller, Gateway
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
-from codemode_server.settings import PermissionSettings
+from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.upstreams.progress import CallProgress
@@ -102,13 +103,12 @@ def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permi
     ledger.record_execution_started(ExecutionStart(caller.execution_id, "s1", "default", "wasm", None))
     upstreams = RecordingUpstreams(answer)
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
+    settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
     gateway = Gateway(
         catalog=lambda: catalog,
         upstreams=upstreams,
-        permissions=lambda: PermissionSettings.model_validate(permissions),
         ledger=ledger,
-        redactor=lambda: Redactor([SECRET]),
-        payloads=payloads,
+        config=LiveConfig(settings, Redactor([SECRET])),
     )
     return HostApi(gateway, upstreams, database, caller)
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CallError, ToolFailed
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -27,7 +28,7 @@ from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
-from codemode_server.settings import PermissionSettings
+from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
@@ -85,10 +86,11 @@ class Product:
 
     def __post_init__(self) -> None:
         self.database = Database(self.folder)
+        settings = Settings.model_validate({"types": {"learn": self.is_learning}, "state": {"payloads": self.payloads}})
+        self.config = config = LiveConfig(settings, Redactor([SECRET], [SECRET]))
         self.learning = Learning(
             SqliteObservedTypeStore(self.database) if self.keeps else None,
-            is_on=lambda: self.is_learning,
-            keep_words=self.payloads == "all",
+            config,
         )
         self._catalog = Catalog.build(
             [UpstreamListing("git-hub", UpstreamState.READY, self.tools)], observed=self.learning.known
@@ -97,10 +99,8 @@ class Product:
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.upstream,
-            permissions=PermissionSettings,
             ledger=ledger,
-            redactor=lambda: Redactor([SECRET], [SECRET]),
-            payloads=self.payloads,
+            config=config,
             learning=self.learning,
         )
 

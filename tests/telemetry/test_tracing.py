@@ -322,7 +322,7 @@ exporter = InMemorySpanExporter()
 async def main():
     loaded = load(Path(sys.argv[1]))
     async with App.open(loaded) as app:
-        logs.start(None, lambda: app.redactor)
+        logs.start(None, app.config)
         start = app.tracing.start
         app.tracing.start = lambda settings: start(settings, langfuse_exporter=exporter)
         async with Client(app.front) as client:

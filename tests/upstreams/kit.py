@@ -12,9 +12,10 @@ from typing import Any
 
 import anyio
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
-from codemode_server.settings import ServerSettings
+from codemode_server.settings import LimitSettings, ServerSettings, Settings
 from codemode_server.upstreams._connection_deps import Timings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import MemoryListingCache
@@ -61,10 +62,9 @@ class Kit:
         secrets: Iterable[str] = (),
         call_bytes: int = MAX_MESSAGE_BYTES,
     ) -> AsyncGenerator[UpstreamPool]:
-        redactor = Redactor(secrets)
-        made = UpstreamPool(
-            servers, self.cache, on_change, timings=timings, redactor=lambda: redactor, call_bytes=lambda: call_bytes
-        )
+        limits = LimitSettings(call_bytes=call_bytes)
+        config = LiveConfig(Settings(limits=limits), Redactor(secrets))
+        made = UpstreamPool(servers, self.cache, on_change, timings=timings, config=config)
         async with made.open() as pool:
             pool.connect()
             if settled:

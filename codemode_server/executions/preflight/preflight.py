@@ -15,6 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.off_loop import without_collector
 
@@ -69,14 +70,14 @@ class Preflight:
         *,
         catalog: Callable[[], Catalog],
         listed: Callable[[], Awaitable[None]],
-        strictness: Callable[[], Strictness],
+        config: LiveConfig,
         checker: TypeChecker | None = None,
         why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:
         """`why_no_skill` says that there is no skill of a name; empty if there is one, or that is not known."""
         self._catalog = catalog
         self._listed = listed
-        self._strictness = strictness
+        self._config = config
         self._checker = checker
         self._why_no_skill = why_no_skill
         self._tasks: TaskGroup | None = None
@@ -108,7 +109,7 @@ class Preflight:
         `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
         last result of the session that programs can read, empty if there is none.
         """
-        strictness = self._strictness()
+        strictness = self._config.settings.types.check
         if strictness == "none":
             return Checked()
         try:

@@ -1,7 +1,7 @@
 """The static table: a vector for each word or piece of one, and a text's vector from those of its words.
 
 No context, no model, no download: a few megabytes beside this file, read in some milliseconds, tens of microseconds a
-query. `scripts/build_static_table.py` makes the table and says of what; static_table.md tells of its provenance and
+query. `docs/static-table.md` is the recipe of the table; static_table.md tells of its provenance and
 licences. The way from text to tokens is part of the table: whoever changes it here builds the table anew.
 
 The form of the file: a line that names it, a line of JSON (`_Header`), and then, in this order and of exactly these
@@ -190,25 +190,3 @@ def _read(path: Path) -> tuple[_Header, bytes]:
     if len(body) != header.body_bytes or hashlib.sha256(body).hexdigest() != header.sha256:
         raise EncoderFailed(f"the static table {str(path)!r} is damaged", "install codemode-server anew")
     return header, body
-
-
-def vocabulary_of(path: Path) -> tuple[list[str], int]:
-    """The tokens of a table, and the number of the first that is of another language than English."""
-    header, body = _read(path)
-    return body[: header.vocabulary_bytes].decode("utf-8").split("\n")[:-1], header.others_from
-
-
-def table_bytes(vocabulary: Sequence[str], vectors: NDArray[np.float32], others_from: int) -> bytes:
-    """The file of a table: the inverse of reading it, but for what eight bits a number lose."""
-    scales = (np.abs(vectors).max(axis=1) / 127).astype("<f4")
-    rows = np.round(vectors / np.maximum(scales, 1e-12)[:, None]).astype(np.int8)
-    words = "".join(f"{token}\n" for token in vocabulary).encode()
-    body: bytes = words + scales.tobytes() + rows.tobytes()
-    header = _Header(
-        tokens=len(vocabulary),
-        dimensions=vectors.shape[1],
-        others_from=others_from,
-        vocabulary_bytes=len(words),
-        sha256=hashlib.sha256(body).hexdigest(),
-    )
-    return MAGIC + header.model_dump_json().encode() + b"\n" + body

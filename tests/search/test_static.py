@@ -4,13 +4,15 @@ The real table, and small ones made here where the way from text to tokens is th
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.search.static import MAGIC, TABLE, StaticEncoder, Tokenizer, table_bytes
+from codemode_server.search.static import MAGIC, TABLE, StaticEncoder, Tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,11 @@ def encoder() -> StaticEncoder:
 
 def small_table(folder: Path) -> Path:
     path = folder / "table.bin"
-    path.write_bytes(table_bytes(["mail", "send", "##er"], np.eye(3, 4, dtype=np.float32), 3))
+    words = b"mail\nsend\n##er\n"
+    body = words + np.full(3, 1 / 127, "<f4").tobytes() + (127 * np.eye(3, 4, dtype=np.int8)).tobytes()
+    header: dict[str, int | str] = {"tokens": 3, "dimensions": 4, "others_from": 3, "vocabulary_bytes": len(words)}
+    header |= {"sha256": hashlib.sha256(body).hexdigest()}
+    path.write_bytes(MAGIC + json.dumps(header, separators=(",", ":")).encode() + b"\n" + body)
     return path
 
 

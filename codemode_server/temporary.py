@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codemode_server import untrusted_files
-from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import RunFolder, abandoned
 
 _PREFIX = "codemode-"
 _SWEEP_SECONDS = 60.0
 _guard = threading.Lock()
-_own: OwnFolder | None = None
+_own: RunFolder | None = None
 
 
 def make(purpose: str) -> Path:
@@ -34,7 +34,7 @@ def make(purpose: str) -> Path:
             _own.remove_if_empty()  # somebody may have tidied up
             _own = None
         if _own is None:
-            _own = OwnFolder.make(place, _PREFIX)
+            _own = RunFolder.make(place, _PREFIX)
         return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_own.path))
 
 

@@ -1,19 +1,18 @@
-"""A lock is waited for, for as long as another process has it; where there are none, that is an error.
-
-Windows is imitated: its C function gives up at once or after ten seconds, and compiling the sandbox takes longer.
-"""
+"""A lock is waited for, for as long as another process has it; where there are none, that is an error."""
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from filelock import lock_descriptor
 
-from codemode_server.processes import file_lock
+from codemode_server.processes.file_lock import held
+from codemode_server.processes.run_folder import RunFolder, abandoned
 
 HOLDS = """
 import pathlib, sys
@@ -24,50 +23,65 @@ with held(pathlib.Path(sys.argv[1])):
 """
 
 
+def is_free(path: Path) -> bool:
+    with path.open("r+") as file:
+        return lock_descriptor(file.fileno(), blocking=False)
+
+
+def refuse_locks(patch: pytest.MonkeyPatch) -> None:
+    """As on a file system of a network that has none."""
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    patch.setattr("fcntl.flock", refuse)
+
+
 def test_it_is_had_once_the_other_process_is_dead(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     command = [sys.executable, "-c", HOLDS, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with path.open("r+") as file:
-            assert file_lock.try_lock(file.fileno()) is False, "control"
+        assert not is_free(path), "control"
         other.kill()
-        with file_lock.held(path):
+        with held(path):
             pass
 
 
-@pytest.fixture
-def locking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
-    """Imitate Windows, where locking fails with these errors, one after the other, and then succeeds; gives the waits
-    between."""
-
-    def imitate(*errors: OSError) -> list[float]:
-        left, waits = list(errors), list[float]()
-
-        def lock(descriptor: int, mode: str, count: int) -> None:
-            assert (mode, count) == ("at once", 1)
-            if left:
-                raise left.pop(0)
-
-        monkeypatch.setattr(file_lock, "sys", SimpleNamespace(platform="win32"))
-        monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK="at once", locking=lock))
-        monkeypatch.setattr(file_lock, "time", SimpleNamespace(sleep=waits.append))
-        return waits
-
-    return imitate
+def test_a_process_that_inherits_the_descriptor_keeps_the_lock(tmp_path: Path) -> None:
+    """The compiler of the sandbox goes on when the product that started it ends: no second one may start beside it."""
+    path = tmp_path / "lock"
+    with held(path) as descriptor:
+        other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(descriptor,))
+    with other:
+        assert not is_free(path)
+        other.kill()
+        other.wait()
+        assert is_free(path), "control"
 
 
-def test_on_windows_it_is_waited_for_longer_than_the_ten_seconds_of_its_own_function(
-    tmp_path: Path, locking: Callable[..., list[float]]
-) -> None:
-    waits = locking(*[PermissionError(13, "locked")] * 700)
-    with file_lock.held(tmp_path / "lock"):
-        assert sum(waits) > 60
-
-
-def test_on_windows_a_disk_without_locks_is_an_error(tmp_path: Path, locking: Callable[..., list[float]]) -> None:
-    waits = locking(OSError(22, "invalid"))
-    with pytest.raises(OSError, match="lock"), file_lock.held(tmp_path / "lock"):
+def test_the_file_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
+    path, link = tmp_path / "lock", tmp_path / "link"
+    with held(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+    link.symlink_to(path)
+    with pytest.raises(OSError, match="link"), held(link):
         pass
-    assert waits == []
+
+
+def test_where_there_are_no_locks_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_locks(monkeypatch)
+    with pytest.raises(OSError, match="No locks available"), held(tmp_path / "lock"):
+        pass
+
+
+def test_where_there_are_no_locks_a_folder_of_a_run_is_made_and_never_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        refuse_locks(patch)
+        folder = RunFolder.make(tmp_path)
+        folder.release()
+        assert list(abandoned(tmp_path)) == []
+    assert [found.path for found in abandoned(tmp_path)] == [folder.path], "control"

@@ -4,7 +4,7 @@ An item has an owner, its session, and nobody else is ever told that it is there
 request (see `front.sessions`) whoever names an item's exact name has it, since an execution's id can't be guessed; a
 list they never get.
 
-Files are in a folder of this run (see `own_folder`); one that a run which was killed has left is removed. Past its
+Files are in a folder of this run (see `processes.run_folder`); a folder that a killed run left is removed. Past its
 bounds the oldest item goes first.
 """
 
@@ -25,7 +25,7 @@ from typing import Literal
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
-from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
 
 _MAX_ITEMS = 1_000
@@ -77,7 +77,7 @@ class ArtifactStore:
     all_bytes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
     _stored: dict[str, _Stored] = field(default_factory=dict)
-    _own: OwnFolder | None = None
+    _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, session: Session, item: Item, data: bytes) -> Item:
@@ -205,13 +205,13 @@ class ArtifactStore:
             raise
         return path
 
-    def _own_folder(self) -> OwnFolder:
+    def _own_folder(self) -> RunFolder:
         if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
             if self._own is not None:
                 self._own.release()
             state_folder = private_folder(self.folder.parent, "state.dir in upstream.yaml", is_readable=True)
             private_subfolder(state_folder, self.folder.name)
-            self._own = OwnFolder.make(self.folder)
+            self._own = RunFolder.make(self.folder)
         return self._own
 
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from filelock import lock_descriptor
+
 from codemode_server import untrusted_files
-from codemode_server.processes.file_lock import try_lock
 
 _LOCK = "lock"
 _TRIES = 5
@@ -26,7 +27,7 @@ _SETTLED_SECONDS = 60.0
 """An empty folder of this age is not one whose process is about to lock it."""
 
 
-class OwnFolder:
+class RunFolder:
     """A folder whose lock this process has."""
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -34,7 +35,7 @@ class OwnFolder:
         self._lock: int | None = lock
 
     @classmethod
-    def make(cls, parent: Path, prefix: str = "", *, digits: int = 16) -> OwnFolder:
+    def make(cls, parent: Path, prefix: str = "", *, digits: int = 16) -> RunFolder:
         """A new private folder in `parent`, named by the prefix and so many random hexadecimal digits.
 
         Raises:
@@ -47,7 +48,7 @@ class OwnFolder:
                 lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except FileNotFoundError:
                 continue  # taken for a leftover before it had its lock
-            if try_lock(lock) is not False and _is_there(lock, path):
+            if _try_lock(lock) is not False and _is_there(lock, path):
                 return cls(path, lock)
             os.close(lock)
         raise FileNotFoundError(f"each new folder in {parent} is removed at once")
@@ -80,8 +81,8 @@ class OwnFolder:
             self._lock = None
 
 
-def abandoned(parent: Path, prefix: str = "", *, digits: int = 16) -> Iterator[OwnFolder]:
-    """The folders in `parent` that processes which are dead have made with `OwnFolder.make`, taken over."""
+def abandoned(parent: Path, prefix: str = "", *, digits: int = 16) -> Iterator[RunFolder]:
+    """The folders in `parent` that processes which are dead have made with `RunFolder.make`, taken over."""
     name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{digits}}}")
     with suppress(OSError):
         for path in sorted(parent.iterdir()):
@@ -89,7 +90,7 @@ def abandoned(parent: Path, prefix: str = "", *, digits: int = 16) -> Iterator[O
                 yield found
 
 
-def _taken_over(path: Path) -> OwnFolder | None:
+def _taken_over(path: Path) -> RunFolder | None:
     try:
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode) or not _is_ours(status):
@@ -102,10 +103,18 @@ def _taken_over(path: Path) -> OwnFolder | None:
         return None
     except OSError:
         return None
-    if try_lock(lock) is True and _is_there(lock, path):
-        return OwnFolder(path, lock)
+    if _try_lock(lock) and _is_there(lock, path):
+        return RunFolder(path, lock)
     os.close(lock)
     return None
+
+
+def _try_lock(lock: int) -> bool | None:
+    """Whether this process has the lock now; None if there are no locks here."""
+    try:
+        return lock_descriptor(lock, blocking=False)
+    except OSError:
+        return None
 
 
 def _is_ours(status: os.stat_result) -> bool:

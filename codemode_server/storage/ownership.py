@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
-from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import RunFolder, abandoned
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ class Ownership:
 
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
-        self._own: OwnFolder | None = None
+        self._own: RunFolder | None = None
         self._names: set[str] = set()
         """The own names so far: somebody may remove the folder of one while its executions run."""
 
@@ -30,14 +30,14 @@ class Ownership:
         if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
             self.close()
             try:
-                self._own = OwnFolder.make(self._parent())
+                self._own = RunFolder.make(self._parent())
             except (OSError, NotPrivate) as error:
                 logger.debug("executions are recorded without an owner: %s", error)
                 return None
             self._names.add(self._own.path.name)
         return self._own.path.name
 
-    def dead(self) -> Iterator[OwnFolder]:
+    def dead(self) -> Iterator[RunFolder]:
         """The folders of products that were killed, taken over; their names are owners.
 
         Raises:

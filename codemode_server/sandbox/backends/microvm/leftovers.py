@@ -1,7 +1,7 @@
 """The names and folders of one run of the product, and of runs that crashed: those are cleaned up, nobody else's.
 
-Each run has a folder under MSB_HOME (see `own_folder`), and its machines are named after it: with the folder of a dead
-process its machines are leftovers.
+Each run has a folder under MSB_HOME (see `processes.run_folder`), and its machines are named after it: with the folder
+of a dead process its machines are leftovers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.private_files import NotPrivate, private_folder
-from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.backends.microvm.machine import destroy
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Run:
     def __init__(self, home: Path) -> None:
         self._runs = home / "codemode"
         self._numbers = itertools.count(1)
-        self._own: OwnFolder | None = None
+        self._own: RunFolder | None = None
 
     def open(self) -> None:
         """Make the folder and lock it.
@@ -39,7 +39,7 @@ class Run:
         """
         try:
             private_folder(self._runs, "MSB_HOME")
-            self._own = OwnFolder.make(self._runs, digits=_DIGITS)
+            self._own = RunFolder.make(self._runs, digits=_DIGITS)
         except OSError as error:
             raise SandboxUnavailable(
                 f"the folder {self._runs} can't be used for microVMs: {error.strerror}; "

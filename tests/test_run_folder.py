@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from codemode_server import temporary
-from codemode_server.processes.run_folder import OwnFolder, abandoned
+from codemode_server.processes.run_folder import RunFolder, abandoned
 
 KILLED = """
 import os, sys, pathlib
 from codemode_server import temporary
-from codemode_server.processes.run_folder import OwnFolder
-own = OwnFolder.make(pathlib.Path(sys.argv[1]), "run-")
+from codemode_server.processes.run_folder import RunFolder
+own = RunFolder.make(pathlib.Path(sys.argv[1]), "run-")
 (own.path / "file").write_text("x")
 os.kill(os.getpid(), 9)
 """
@@ -39,7 +39,7 @@ def test_the_folder_of_a_killed_process_is_found_and_removed(tmp_path: Path) -> 
 
 
 def test_a_living_process_keeps_its_folder(tmp_path: Path) -> None:
-    own = OwnFolder.make(tmp_path, "run-")
+    own = RunFolder.make(tmp_path, "run-")
     assert list(abandoned(tmp_path, "run-")) == []
     own.release()
     assert [found.path for found in abandoned(tmp_path, "run-")] == [own.path], "control: without the lock it is found"
@@ -83,11 +83,11 @@ def test_a_folder_whose_process_is_about_to_lock_it_is_left_alone_and_an_old_emp
 
 
 def test_only_its_user_may_look_into_it(tmp_path: Path) -> None:
-    assert OwnFolder.make(tmp_path).path.stat().st_mode & 0o777 == 0o700
+    assert RunFolder.make(tmp_path).path.stat().st_mode & 0o777 == 0o700
 
 
 def test_it_is_removed_when_it_is_empty_and_stays_when_it_is_not(tmp_path: Path) -> None:
-    own = OwnFolder.make(tmp_path)
+    own = RunFolder.make(tmp_path)
     (own.path / "file").touch()
     assert not own.remove_if_empty()
     (own.path / "file").unlink()
@@ -96,7 +96,7 @@ def test_it_is_removed_when_it_is_empty_and_stays_when_it_is_not(tmp_path: Path)
 
 
 def test_what_could_not_be_removed_is_left_to_a_later_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = OwnFolder.make(tmp_path)
+    own = RunFolder.make(tmp_path)
     (own.path / "file").touch()
     with monkeypatch.context() as patch:
         patch.setattr("codemode_server.untrusted_files.remove_entry", lambda entry: False)

@@ -119,3 +119,8 @@ def test_every_module_says_what_it_owns() -> None:
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
         assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} has no docstring"
+
+
+def test_no_module_is_left_out_of_the_type_check() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert "mypy: ignore-errors" not in path.read_text(), path.name

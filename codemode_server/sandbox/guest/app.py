@@ -1,8 +1,5 @@
 """The entry of the WebAssembly component: what is imported here is in the image that every program starts from."""
 
-# mypy: ignore-errors
-# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
-
 from __future__ import annotations
 
 import asyncio
@@ -34,8 +31,7 @@ class _Host:
         wit_world.send(text)
 
     def receive(self, timeout_s: float | None) -> str | None:
-        frame: str | None = wit_world.receive(-1 if timeout_s is None else max(0, round(timeout_s * 1_000_000)))
-        return frame
+        return wit_world.receive(-1 if timeout_s is None else max(0, round(timeout_s * 1_000_000)))
 
 
 class WitWorld(wit_world.WitWorld):

@@ -6,9 +6,6 @@ the host. Names, closures, defaults and line numbers stay. A function that reach
 twin and runs in place; so does a call inside a generator expression or a nested lambda.
 """
 
-# mypy: ignore-errors
-# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
-
 from __future__ import annotations
 
 import ast
@@ -74,17 +71,15 @@ def _compile(function: types.FunctionType) -> types.CodeType | None:
     if tree is None or node is None:
         return None
     awaiting = _Awaiting(function, tree)
-    body = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
+    body: list[ast.stmt] = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
     body = [awaiting.visit(ast.fix_missing_locations(_copy(statement))) for statement in body]
     if not awaiting.reaches_a_tool:
         return None
-    twin = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [], type_params=[])
+    twin = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [])
     if not twin.name.isidentifier():
         twin.name = "lambda_"
     variables = [ast.Name(name, ast.Store()) for name in (*function.__code__.co_freevars, _STEP)]
-    factory = ast.FunctionDef(
-        _FACTORY, _no_arguments(), [ast.Assign(list(variables), ast.Constant(None)), twin], [], type_params=[]
-    )
+    factory = ast.FunctionDef(_FACTORY, _no_arguments(), [ast.Assign(list(variables), ast.Constant(None)), twin], [])
     module = ast.fix_missing_locations(ast.Module([factory], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     made = _nested(_nested(code, _FACTORY), twin.name)

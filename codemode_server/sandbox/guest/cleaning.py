@@ -3,9 +3,6 @@
 For the keeper, which is root; the folders it looks into are the program's, so whatever they hold is hostile.
 """
 
-# mypy: ignore-errors
-# It runs on the image's Python.
-
 from __future__ import annotations
 
 import contextlib

@@ -4,9 +4,6 @@ Each line is sent when it is first reached and costs nothing from then on, so a 
 it. Needs Python 3.12; before that no line is sent.
 """
 
-# mypy: ignore-errors
-# `sys.monitoring` is newer than the Python that the type checker checks for.
-
 from __future__ import annotations
 
 import sys

@@ -115,6 +115,8 @@ class Link:
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
+        self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
+        """Blocks until a future is done and gives its result; each backend has its own way to block."""
         self.call_bytes = 2**62
         self.values = 2**62
         """Values that the arguments of a call may hold."""
@@ -196,7 +198,7 @@ class Link:
         """Send a request and block until it is answered."""
         return self.wait(self.request(op, **fields))
 
-    def wait(self, future: Future[Any]) -> Any:
+    def _pump_until_done(self, future: Future[Any]) -> Any:
         self.before_wait()
         while not future.done():
             self.pump(None)

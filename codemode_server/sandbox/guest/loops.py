@@ -4,9 +4,6 @@ Made for the loops of a backend: `Reentrant` makes one that may be entered again
 it everywhere.
 """
 
-# mypy: ignore-errors
-# It is about the inside of asyncio, which the type checker has no words for.
-
 from __future__ import annotations
 
 import asyncio
@@ -18,12 +15,19 @@ import heapq
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from .replacements import replace_members
 
-class Reentrant:
-    """To be put before one of asyncio's loops, which gives it `_wait(timeout_s)`: wait for events or until then."""
 
-    _scheduled: list[asyncio.TimerHandle]
-    _ready: collections.deque[asyncio.Handle]
+class Reentrant(asyncio.BaseEventLoop):
+    """To be put before one of asyncio's own loops."""
+
+    _scheduled: list[Any]
+    _ready: collections.deque[Any]
+    _stopping: bool
+
+    def _wait(self, timeout: float | None) -> None:
+        """Wait for events, at most so many seconds."""
+        raise NotImplementedError
 
     def _run_once(self) -> None:
         # As in the base class, but a callback may run the loop itself and leave fewer behind than there were.
@@ -67,10 +71,11 @@ class Reentrant:
         return future.result()
 
 
-_PolicyBase: type = getattr(asyncio.events, "_AbstractEventLoopPolicy", None) or asyncio.events.AbstractEventLoopPolicy
+# Python 3.14 has it under a private name only.
+_PolicyBase: Any = getattr(asyncio.events, "_AbstractEventLoopPolicy", None) or asyncio.events.AbstractEventLoopPolicy
 
 
-class _Policy(_PolicyBase):
+class _Policy(_PolicyBase):  # type: ignore[misc]
     def __init__(self, make: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._make = make
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +94,7 @@ class _Policy(_PolicyBase):
 
 def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], Any]:
     """Have asyncio make its loops so; gives what runs an awaitable to its end."""
-    asyncio.events._event_loop_policy = _Policy(make)
+    replace_members(asyncio.events, _event_loop_policy=_Policy(make))
 
     def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:
         running = asyncio.events._get_running_loop()
@@ -100,7 +105,8 @@ def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], An
         with asyncio.runners.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
 
-    asyncio.run = asyncio.runners.run = run
+    replace_members(asyncio, run=run)
+    replace_members(asyncio.runners, run=run)
     return run
 
 

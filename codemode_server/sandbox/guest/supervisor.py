@@ -22,9 +22,6 @@ libkrun needs both: it loses writes over 32 KB, and stalls for good after 256 KB
                     end {}                        end the program, if it has not ended, and clean up
 """
 
-# mypy: ignore-errors
-# It runs on the image's Python, as root on Linux only.
-
 from __future__ import annotations
 
 import contextlib
@@ -192,8 +189,8 @@ class Keeper:
                 if key.data == "host":
                     for kind, data in self._host.packets():
                         self._take(kind, data)
-                elif self._runner is not None and key.data is self._runner:
-                    self._serve_runner(key.fd, events)
+                elif (runner := self._runner) is not None and key.data is runner:
+                    self._serve_runner(runner, key.fd, events)
             if self._is_running and time.monotonic() > watch_at:
                 watch_at = time.monotonic() + _WATCH_SECONDS
                 if not self._is_over and self._is_full():
@@ -218,7 +215,7 @@ class Keeper:
         elif kind == RECEIVED and runner is not None:
             runner.unanswered -= int.from_bytes(data, "big")
             if runner.status is not None:
-                self._pass_last_words()
+                self._pass_last_words(runner)
             self._interest()
         elif kind == DATA and runner is not None:
             runner.outgoing += data
@@ -233,23 +230,22 @@ class Keeper:
             runner.written = 0
         self._interest()
 
-    def _serve_runner(self, descriptor: int, events: int) -> None:
-        runner = self._runner
+    def _serve_runner(self, runner: _Runner, descriptor: int, events: int) -> None:
         if descriptor == runner.ending:
-            self._end_runner()
+            self._end_runner(runner)
         elif events & selectors.EVENT_WRITE:
             self._pass_on(runner)
         if runner.status is not None:
-            self._pass_last_words()
+            self._pass_last_words(runner)
         elif events & selectors.EVENT_READ:
             data = runner.read()
             if data == b"":
-                self._gone()
+                self._gone(runner)
             elif data:
-                self._send_data(data)
+                self._send_data(runner, data)
 
-    def _send_data(self, data: bytes) -> None:
-        self._runner.unanswered += len(data)
+    def _send_data(self, runner: _Runner, data: bytes) -> None:
+        runner.unanswered += len(data)
         self._host.send(DATA, data)
         self._interest()
 
@@ -270,30 +266,27 @@ class Keeper:
             self._selector.register(runner.stream, wanted, runner)
         self._reading = wanted
 
-    def _pass_last_words(self) -> None:
+    def _pass_last_words(self, runner: _Runner) -> None:
         """What a runner had sent when it ended, as far as the host takes it now; once that was all, it is gone."""
-        runner = self._runner
         while runner.unanswered + PACKET <= WINDOW:
             if not (data := runner.read()):
-                self._gone()
+                self._gone(runner)
                 return
-            self._send_data(data)
+            self._send_data(runner, data)
 
-    def _gone(self) -> None:
+    def _gone(self, runner: _Runner) -> None:
         """The runner has ended by itself, or talks no more: say so."""
-        runner = self._runner
-        self._end_runner()
-        self._forget_runner()
+        self._end_runner(runner)
+        self._forget_runner(runner)
         self._host.control(op="gone", status=runner.status, memory=runner.ran_out_of_memory)
 
-    def _end_runner(self) -> None:
+    def _end_runner(self, runner: _Runner) -> None:
         """Take the status of a runner that has ended, or end it; its last words are still to be read."""
-        if self._runner.status is None:
-            self._selector.unregister(self._runner.ending)
-            self._runner.end()
+        if runner.status is None:
+            self._selector.unregister(runner.ending)
+            runner.end()
 
-    def _forget_runner(self) -> None:
-        runner = self._runner
+    def _forget_runner(self, runner: _Runner) -> None:
         if self._reading:
             self._selector.unregister(runner.stream)
             self._reading = 0
@@ -309,9 +302,9 @@ class Keeper:
 
     def _end(self) -> None:
         is_over = self._is_over or self._is_full()
-        if self._runner is not None:
-            self._end_runner()
-            self._forget_runner()
+        if (runner := self._runner) is not None:
+            self._end_runner(runner)
+            self._forget_runner(runner)
         clean = kill_all_of_user() and empty_scratch() and no_shared_memory()
         forget_files()  # else the host can't free what it removes from the workspace now
         clean = clean and kilobytes("/proc/meminfo", "MemAvailable:") > _MIN_FREE * self._free_at_start

@@ -4,9 +4,6 @@ For the runner, before the program: a microVM's root may not set the kernel's ow
 CAP_SYS_ADMIN). Sockets are those of the machine itself (unix, netlink) and of its loopback; none to the host's side.
 """
 
-# mypy: ignore-errors
-# It runs on the image's Python, on Linux only.
-
 from __future__ import annotations
 
 import ctypes

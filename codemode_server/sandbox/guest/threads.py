@@ -4,9 +4,6 @@ A thread reads the replies, so whoever waits for a call holds up nobody else. Wh
 comes out with what it prints itself. A process that the program forks has no link: only the first one calls tools.
 """
 
-# mypy: ignore-errors
-# It runs on the image's Python and touches the inside of asyncio, which the type checker has no words for.
-
 from __future__ import annotations
 
 import asyncio
@@ -16,19 +13,21 @@ import concurrent.futures
 import concurrent.futures.thread
 import os
 import select
+import selectors
 import socket
 import struct
 import sys
 import threading
 import time
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import loops, modules, runner
 from .calls import Calls
 from .link import Link
 from .loops import Reentrant
 from .output import Output
+from .replacements import replace_members
 
 EXIT_OUT_OF_MEMORY = 5
 _ADVICE = "not available in the sandbox; use the standard library"
@@ -81,9 +80,18 @@ class _NoTransport:
     def send(self, text: str) -> None:
         raise RuntimeError("a forked process can't call tools; call them in the program itself")
 
+    def receive(self, timeout_s: float | None) -> str | None:
+        return None
+
 
 class Loop(Reentrant, asyncio.SelectorEventLoop):
     """asyncio's own loop, which may be entered again from inside."""
+
+    _selector: selectors.BaseSelector
+
+    if TYPE_CHECKING:
+
+        def _process_events(self, event_list: list[tuple[selectors.SelectorKey, int]]) -> None: ...
 
     def _wait(self, timeout: float | None) -> None:
         self._process_events(self._selector.select(timeout))
@@ -104,7 +112,7 @@ def run(stream: socket.socket) -> None:
     run_async = loops.install(Loop)
     _watch_children()
     # Other processes would have no link; a pool of them means the same to a program that only wants the results.
-    concurrent.futures.ProcessPoolExecutor = concurrent.futures.thread.ThreadPoolExecutor
+    replace_members(concurrent.futures, ProcessPoolExecutor=concurrent.futures.thread.ThreadPoolExecutor)
     os.register_at_fork(after_in_child=lambda: _cut_off(link))
     threading.Thread(target=_read, args=(link,), name="codemode-link", daemon=True).start()
     ended = _take_in_subprocesses(link)
@@ -116,7 +124,7 @@ def _watch_children() -> None:
     watcher = getattr(asyncio, "ThreadedChildWatcher", None)
     if watcher is not None and sys.version_info < (3, 14):
         only = watcher()
-        asyncio.events._event_loop_policy.get_child_watcher = lambda: only
+        replace_members(asyncio.get_event_loop_policy(), get_child_watcher=lambda: only)
 
 
 def _wait_on(link: Link) -> Any:

@@ -4,9 +4,6 @@ Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selec
 on the host in all the ways a program may write it. What can't be had is computing at the same time.
 """
 
-# mypy: ignore-errors
-# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
-
 from __future__ import annotations
 
 import asyncio
@@ -22,13 +19,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
-from typing import Any
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar, TypeVarTuple
 
 from . import loops
 from .loops import Reentrant
+from .replacements import replace_members
 from .runner import report_thread
 from .scheduler import Scheduler
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 
 class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
@@ -46,7 +47,7 @@ class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
     def _wait(self, timeout: float | None) -> None:
         self._scheduler.wait_until(lambda: bool(self._ready), timeout)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*_Ts], _T], *args: *_Ts) -> asyncio.Future[_T]:
         started = self._scheduler.start(func, args, {}) if executor is None else executor.submit(func, *args)
         return asyncio.wrap_future(started, loop=self)
 
@@ -77,7 +78,7 @@ def _install_sleep(scheduler: Scheduler) -> None:
             raise ValueError("sleep length must be non-negative")
         scheduler.wait_until(lambda: False, seconds)
 
-    time.sleep = sleep
+    replace_members(time, sleep=sleep)
 
 
 def _install_asyncio(scheduler: Scheduler) -> None:
@@ -85,7 +86,8 @@ def _install_asyncio(scheduler: Scheduler) -> None:
         context = contextvars.copy_context()
         return await asyncio.wrap_future(context.run(scheduler.start, func, args, kwargs))
 
-    asyncio.to_thread = asyncio.threads.to_thread = to_thread
+    replace_members(asyncio, to_thread=to_thread)
+    replace_members(asyncio.threads, to_thread=to_thread)
 
 
 def _install_futures(scheduler: Scheduler) -> None:
@@ -104,7 +106,7 @@ def _install_futures(scheduler: Scheduler) -> None:
         total, deadline = len(left), None if timeout is None else time.monotonic() + timeout
         while left:
             rest = None if deadline is None else deadline - time.monotonic()
-            if not scheduler.wait_until(lambda left=left: any(f.done() for f in left), rest):
+            if not scheduler.wait_until(functools.partial(_any_is_done, left), rest):
                 raise TimeoutError(f"{len(left)} (of {total}) futures unfinished")
             over = [f for f in left if f.done()]
             left = [f for f in left if f not in over]
@@ -125,13 +127,17 @@ def _install_futures(scheduler: Scheduler) -> None:
         over = {f for f in futures if f.done()}
         return concurrent.futures._base.DoneAndNotDoneFutures(over, futures - over)
 
-    Future.result, Future.exception = result, exception
+    replace_members(Future, result=result, exception=exception)
     for module in (concurrent.futures, concurrent.futures._base):
-        module.as_completed, module.wait = as_completed, wait
+        replace_members(module, as_completed=as_completed, wait=wait)
+
+
+def _any_is_done(futures: list[Future[Any]]) -> bool:
+    return any(future.done() for future in futures)
 
 
 def _install_pools(scheduler: Scheduler) -> None:
-    class ThreadPoolExecutor(concurrent.futures.Executor):
+    class ThreadPoolExecutor(Executor):
         """At most `max_workers` strands at once, in the order they were given."""
 
         def __init__(
@@ -191,10 +197,9 @@ def _install_pools(scheduler: Scheduler) -> None:
             if wait:
                 scheduler.wait_until(lambda: not self._pending)
 
-    concurrent.futures.ThreadPoolExecutor = ThreadPoolExecutor
-    concurrent.futures.thread.ThreadPoolExecutor = ThreadPoolExecutor
     # There are no processes either; a pool of them means the same to a program that only wants the results.
-    concurrent.futures.ProcessPoolExecutor = ThreadPoolExecutor
+    replace_members(concurrent.futures, ThreadPoolExecutor=ThreadPoolExecutor, ProcessPoolExecutor=ThreadPoolExecutor)
+    replace_members(concurrent.futures.thread, ThreadPoolExecutor=ThreadPoolExecutor)
 
 
 def _install_threads(scheduler: Scheduler) -> None:
@@ -226,9 +231,7 @@ def _install_threads(scheduler: Scheduler) -> None:
         return self._started.is_set() and not self._strand.done()
 
     threading.excepthook = report_thread
-    threading.Thread.start = start
-    threading.Thread.join = join
-    threading.Thread.is_alive = is_alive
+    replace_members(threading.Thread, start=start, join=join, is_alive=is_alive)
 
 
 def _install_locks(scheduler: Scheduler) -> None:
@@ -263,22 +266,22 @@ def _install_locks(scheduler: Scheduler) -> None:
     class Waiter:
         """What `Condition.notify` releases."""
 
-        told = False
+        is_released = False
 
         def release(self) -> None:
-            self.told = True
+            self.is_released = True
 
     def wait(self: Any, timeout: float | None = None) -> bool:
         waiter = Waiter()
         self._waiters.append(waiter)
         state = self._release_save()
         try:
-            return scheduler.wait_until(lambda: waiter.told, timeout)
+            return scheduler.wait_until(lambda: waiter.is_released, timeout)
         finally:
             self._acquire_restore(state)
-            if not waiter.told:
+            if not waiter.is_released:
                 self._waiters.remove(waiter)
 
-    threading.Lock = Lock
-    threading.Condition.wait = wait
-    queue.SimpleQueue = queue._PySimpleQueue
+    replace_members(threading, Lock=Lock)
+    replace_members(threading.Condition, wait=wait)
+    replace_members(queue, SimpleQueue=vars(queue)["_PySimpleQueue"])

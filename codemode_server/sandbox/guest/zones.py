@@ -1,8 +1,5 @@
 """Time zones without files: the data of the tzdata package, taken in when the sandbox is built."""
 
-# mypy: ignore-errors
-# It is written for CPython 3.14 and replaces parts of its library, which the type checker has no words for.
-
 from __future__ import annotations
 
 import importlib.resources
@@ -10,6 +7,8 @@ import io
 import zoneinfo
 import zoneinfo._common
 from typing import IO
+
+from .replacements import replace_members
 
 _data: dict[str, bytes] = {}
 
@@ -19,8 +18,8 @@ def take_in() -> None:
     root = importlib.resources.files("tzdata")
     for name in root.joinpath("zones").read_text().split():
         _data[name] = root.joinpath("zoneinfo", *name.split("/")).read_bytes()
-    zoneinfo._common.load_tzdata = _load
-    zoneinfo.available_timezones = lambda: set(_data)
+    replace_members(zoneinfo._common, load_tzdata=_load)
+    replace_members(zoneinfo, available_timezones=lambda: set(_data))
 
 
 def _load(key: str) -> IO[bytes]:

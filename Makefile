@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -16,10 +16,16 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest -n auto --dist loadfile
 
-## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization.
+## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization. Tests of
+## guest code that is the same on every backend (marked `portable`) run on wasm in `make test`, here with `vmtest-all`.
 VMTESTS ?= tests/sandbox tests/microvm
+VMTEST = CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -v \
+	-p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400
 vmtest: setup
-	@CODEMODE_VM_TRIES=6 CODEMODE_VM_SILENCE_S=500 scripts/vm/run -- $(BIN)/python -m pytest -m microvm -v -p scripts.vm.no_skips -p scripts.vm.resuming -p no:cacheprovider -p no:xdist --timeout 400 $(VMTESTS)
+	@$(VMTEST) -m "microvm and not portable" $(VMTESTS)
+
+vmtest-all: setup
+	@$(VMTEST) -m microvm $(VMTESTS)
 
 ## The tests that take no more than seconds.
 fast: setup

@@ -193,7 +193,8 @@ def test_the_targets_do_what_contributing_says() -> None:
     }
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
-    assert "scripts/vm/run -- $(BIN)/python -m pytest -m microvm" in does["vmtest"]
+    assert '$(VMTEST) -m "microvm and not portable" $(VMTESTS)' in does["vmtest"]
+    assert "$(VMTEST) -m microvm $(VMTESTS)" in does["vmtest-all"]
     assert 'pytest -m "not slow' in does["fast"]
     assert all(f"-m scripts.{target}" in does[target] for target in ("lock", "audit", "sbom"))
     assert "ruff check ." in does["lint"]

@@ -6,7 +6,6 @@ the upstream's own functions. numpy and pandas are not in the WebAssembly sandbo
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import PROGRAMS
+
 from .product import UPSTREAMS, configuration, in_memory, office
 
-SHARED = Path(__file__).parents[3] / "shared" / "programs.py"
 MISSING = {"numpy", "pandas"}
 DIFFERENT = {
     "tool-exception": "the upstream's server puts its own words before the message",
@@ -43,22 +43,10 @@ json.dump(printed, sys.stdout)
 """Runs every program that this Python can run as it stands, and gives what each printed."""
 
 
-def programs() -> list[tuple[str, str]]:
-    if not SHARED.exists():
-        return []
-    spec = importlib.util.spec_from_file_location("programs", SHARED)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: list[tuple[str, str]] = module.PROGRAMS
-    return found
-
-
 def printed_here() -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", STAND_IN, str(UPSTREAMS)],
-        input=json.dumps(programs()),
+        input=json.dumps(PROGRAMS),
         check=True,
         capture_output=True,
         text=True,
@@ -69,12 +57,11 @@ def printed_here() -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.exists(), reason="the set of programs is not at hand (../shared/programs.py)")
 async def test_each_prints_what_it_prints_outside(tmp_path: Path) -> None:
     expected = printed_here()
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         wrong: dict[str, str] = {}
-        for name, code in programs():
+        for name, code in PROGRAMS:
             answer = await host.run(code)
             if name in MISSING:
                 if f"no module named '{name}'" not in answer.text.lower() or "standard library" not in answer.text:

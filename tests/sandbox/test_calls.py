@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "from servers.github import create_issue, echo, update, list_issues, meet, boom, picture\n"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("call", "arguments"),
     [
@@ -45,6 +46,7 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
     assert [sent for _, _, sent in tools.calls] == [arguments]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -242,6 +244,7 @@ sorted(results.get() for _ in range(4))
 POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "value"),
     [
@@ -330,6 +333,7 @@ async def test_a_result_larger_than_allowed_is_an_error_of_the_call(lab: Lab) ->
     assert await lab.value(code, call_bytes=10_000) == [["result_too_large", True], 5]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -352,6 +356,7 @@ async def test_a_tool_can_be_imported_in_every_way(lab: Lab, code: str) -> None:
     assert await lab.value(code) == {"a": 1}
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -18,7 +18,7 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import to_reply
 from tests.sandbox.lab import HEAD, Lab, Tools
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(6_000)
 DATA = base64.b64encode(PICTURE).decode()

@@ -13,17 +13,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 HEAD = "from servers.shop import *\n"
 
 
+@pytest.mark.portable
 async def test_texts_and_files_come_in_order(lab: Lab) -> None:
     code = f"{HEAD}text, image = picture()\n[text, image.data == b'hi', image.mime_type, image.size, image.is_link]"
     assert await lab.value(code, Shop()) == ["here", True, "image/png", 2, False]
 
 
+@pytest.mark.portable
 async def test_an_embedded_text_is_a_file_with_its_uri_and_type(lab: Lab) -> None:
     code = f"{HEAD}_, e = documents()\n[e.text, e.json(), e.data.decode(), e.uri, e.mime_type, e.is_link]"
     text = '{"a": 1}'
     assert await lab.value(code, Shop()) == [text, {"a": 1}, text, "doc://e", "application/json", False]
 
 
+@pytest.mark.portable
 async def test_a_link_says_what_is_known_and_costs_no_call(lab: Lab) -> None:
     tools = Shop()
     code = f"{HEAD}link, _ = documents()\nbool(link), repr(link)\n[link.is_link, link.uri, link.name, link.size, link.description]"
@@ -63,6 +66,7 @@ async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
     assert (kind, "at most 8,192" in message) == ("ToolError", True)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("result", "text"), [("documents()[1]", '{"a": 1}'), ("picture()", "here"), ("chart()", "a chart")]
 )
@@ -77,6 +81,7 @@ async def test_text_is_a_value_everywhere_and_may_be_called(lab: Lab, result: st
     assert tools.asked[-1] == {"text": text}
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("file", "shown"),
     [
@@ -90,17 +95,20 @@ async def test_a_file_is_printed_with_the_ways_to_read_it(lab: Lab, file: str, s
     assert await lab.value(f"{HEAD}from codemode import File\nrepr({file})", Shop()) == shown
 
 
+@pytest.mark.portable
 async def test_text_in_another_encoding_says_how_to_read_it(lab: Lab) -> None:
     kind, message = await lab.error("from codemode import File\nFile(b'caf\\xe9', 'text/csv').text")
     assert (kind, ".data.decode(encoding)" in message) == ("UnicodeDecodeError", True)
 
 
+@pytest.mark.portable
 async def test_files_reach_the_model_as_what_they_are(lab: Lab) -> None:
     link = {"mime_type": "text/plain", "size": 8, "name": "a", "uri": "doc://a", "is_link": True}
     embedded = {"mime_type": "application/json", "size": 8, "name": "e", "uri": "doc://e", "text": '{"a": 1}'}
     assert await lab.value(f"{HEAD}documents()", Shop()) == [link, embedded]
 
 
+@pytest.mark.portable
 async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     code = f"{HEAD}c = chart()\n[c['width'], c.files[0].data == b'hi', c.text, c['text'], list(c), dict(c) == {{'width': 3}}]"
     assert await lab.value(code, Shop()) == [3, True, "a chart", "a chart", ["width"], True]
@@ -111,6 +119,7 @@ async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     assert tools.asked[-1] == {"chart": {"width": 3}}, "a tool gets the object alone"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -127,6 +136,7 @@ async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) ->
     assert await lab.value(HEAD + code, Shop()) == expected
 
 
+@pytest.mark.portable
 async def test_json_loads_leaves_alone_what_is_read_already(lab: Lab) -> None:
     """Programs that know MCP expect text; what they get is the value."""
     code = f"""
@@ -139,6 +149,7 @@ item = get_item("a", 1)
     assert (await lab.error("import json\njson.loads('{')", Shop()))[0] == "JSONDecodeError"
 
 
+@pytest.mark.portable
 async def test_json_loads_parses_the_text_that_is_the_only_value_of_a_result(lab: Lab) -> None:
     """Many servers give `{"content": "<text>"}`; the dict itself, taken for what the text holds, gives wrong answers."""
     code = """

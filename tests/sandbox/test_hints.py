@@ -63,6 +63,7 @@ HINTS = {
 }
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("code", HINTS)
 async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str) -> None:
     outcome = await lab.run(code)
@@ -70,6 +71,7 @@ async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str) -> Non
     assert HINTS[code] in outcome.error.hint
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -90,6 +92,7 @@ async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:
     assert not any(hint in outcome.error.hint for hint in hints)
 
 
+@pytest.mark.portable
 async def test_an_error_that_is_raised_from_itself_is_reported_as_any_other(lab: Lab) -> None:
     outcome = await lab.run("error = OSError('broken')\nraise error from error")
     assert outcome.error is not None
@@ -103,6 +106,7 @@ async def test_a_file_in_the_home_folder_is_told_to_be_the_users(lab: Lab) -> No
     assert FILES in outcome.error.hint or OWN_TMP in outcome.error.hint
 
 
+@pytest.mark.portable
 async def test_a_similar_name_is_suggested_once_by_python_or_by_the_hint(lab: Lab) -> None:
     outcome = await lab.run("rows = []\nrow")
     assert outcome.error is not None

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from codemode_server.sandbox.contract import Ending
+from tests.programs import PROGRAMS
 from tests.sandbox.lab import Lab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-COLLECTION = Path(__file__).parents[3] / "shared" / "programs.py"
-
-
-def programs() -> list[Any]:
-    if not COLLECTION.is_file():
-        return []
-    spec = importlib.util.spec_from_file_location("programs", COLLECTION)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return [pytest.param(name, code, id=name) for name, code in module.PROGRAMS if name not in ("numpy", "pandas")]
-
-
+CASES = [pytest.param(name, code, id=name) for name, code in PROGRAMS if name not in ("numpy", "pandas")]
 PRINTED = {
     "tool-exception": "ToolError boom: no such repository\n",
     "tool-kwargs-default": "2\n",
@@ -46,23 +32,16 @@ PRINTED = {
 """Where the same program can't be run by the Python that runs the tests."""
 
 
-async def test_the_collection_of_programs_is_there() -> None:
-    if not programs():
-        pytest.skip("the collection of programs is not beside the repository")
-
-
-if programs():
-
-    @pytest.mark.parametrize(("name", "code"), programs())
-    async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, name: str, code: str) -> None:
-        """The host's own CPython is the oracle for what needs no tool."""
-        outcome = await lab.run(code)
-        assert outcome.ending is Ending.RETURNED, outcome.error
-        if name in PRINTED:
-            assert outcome.stdout == PRINTED[name]
-        else:
-            oracle = await anyio.run_process([sys.executable, "-I", "-c", code])
-            assert outcome.stdout == oracle.stdout.decode()
+@pytest.mark.parametrize(("name", "code"), CASES)
+async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, name: str, code: str) -> None:
+    """The host's own CPython is the oracle for what needs no tool."""
+    outcome = await lab.run(code)
+    assert outcome.ending is Ending.RETURNED, outcome.error
+    if name in PRINTED:
+        assert outcome.stdout == PRINTED[name]
+    else:
+        oracle = await anyio.run_process([sys.executable, "-I", "-c", code])
+        assert outcome.stdout == oracle.stdout.decode()
 
 
 ADVICE = {

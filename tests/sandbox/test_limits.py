@@ -221,6 +221,7 @@ async def test_a_file_whose_refused_write_the_program_handles_can_be_written_and
     assert await lab.value(code, workspace_mb=4) == "less"
 
 
+@pytest.mark.portable
 async def test_an_unbuffered_file_that_nothing_refers_to_is_written_and_closed_at_once(
     lab: Lab, workspace: Path
 ) -> None:
@@ -229,6 +230,7 @@ async def test_an_unbuffered_file_that_nothing_refers_to_is_written_and_closed_a
     assert (workspace / "new").read_bytes() == b"abc"
 
 
+@pytest.mark.portable
 async def test_an_unbuffered_file_refuses_what_the_built_in_open_refuses(lab: Lab) -> None:
     code = """
 errors = []

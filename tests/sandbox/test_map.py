@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.lab import Lab
 from tests.sandbox.shop import Shop
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 HEAD = "from servers.shop import *\nfrom servers.github import meet, echo\n"
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.sandbox.lab import Lab, Tools
 from tests.sandbox.shop import Shop
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 
 ISSUES = "from servers.github import list_issues, create_issue, echo\nissues = list_issues(repo='a/b')\n"
 KEYS = "the keys 'number', 'title', 'labels', 'created_at'"

@@ -14,7 +14,7 @@ from codemode_server.sandbox.contract import Reply
 from tests.sandbox.lab import Lab
 from tests.sandbox.shop import ITEMS, Shop
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 ALL = [item["id"] for item in ITEMS]
 HEAD = "from servers.shop import *\n"
 

@@ -34,12 +34,14 @@ PICTURES = {
 }
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("kind", PICTURES)
 async def test_a_picture_tells_its_size_from_its_first_bytes(lab: Lab, kind: str) -> None:
     code = f"from codemode import File\nf = File({PICTURES[kind]!r})\n[f.width, f.height]"
     assert await lab.value(code) == [640, 480]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd8" + b"\xff" * 9, b"RIFF1234WEBPVP8L"]
 )
@@ -91,6 +93,7 @@ THINGS = {
 }
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("what", THINGS)
 async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
     code, shown = THINGS[what]
@@ -99,6 +102,7 @@ async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
     assert tools.shown == [shown]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "error", "told"),
     [
@@ -119,6 +123,7 @@ async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: st
     assert tools.shown == []
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "value",
     ["picture()", "[picture()]", "{'a': picture()}"],

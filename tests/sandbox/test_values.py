@@ -13,6 +13,7 @@ from tests.sandbox.lab import Lab, Tools
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "value"),
     [
@@ -57,6 +58,7 @@ async def test_the_value_of_a_program(lab: Lab, code: str, value: Any) -> None:
     assert await lab.value(code) == value
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "value"),
     [
@@ -100,6 +102,7 @@ add(100)
 """
 
 
+@pytest.mark.portable
 async def test_names_of_a_program_that_returns_at_top_level_stay_global(lab: Lab) -> None:
     assert await lab.value(RETURNING) == [3, 4.0, 5, "division by zero", [0, 3], True, "collections"]
 

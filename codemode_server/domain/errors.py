@@ -71,6 +71,16 @@ class LedgerUnavailable(CodemodeError):
     code = "ledger_unavailable"
 
 
+JournalUnavailable = LedgerUnavailable
+"""The name from now on; `Ledger…` goes once nothing uses it any more."""
+
+
+class AuditUnavailable(CodemodeError):
+    """Raised when the audit can't be written or read; it stops no call."""
+
+    code = "audit_unavailable"
+
+
 class LedgerDamaged(LedgerUnavailable):
     """Raised when the record's file is no sound database; whoever may can set it aside."""
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Principal, Session
 
 
 class IsolationLevel(StrEnum):
@@ -40,6 +40,7 @@ class ExecutionRecord:
     """One execution as a store gives it back. Times are seconds since 1970."""
 
     execution_id: ExecutionId
+    principal: Principal
     session: Session
     level: IsolationLevel | None
     """None if it never reached a sandbox."""
@@ -61,3 +62,5 @@ class CallRecord:
     decision: Decision
     started_at: float
     outcome: CallOutcome | None = None
+    unreadable: str | None = None
+    """Why arguments or result can't be given, if so: the call has none then, and the outcome a result of None."""

@@ -113,10 +113,77 @@ _MIGRATIONS = (
     CREATE INDEX executions_settled ON executions (settled_at, bytes);
     CREATE INDEX executions_not_measured ON executions (settled_at) WHERE bytes IS NULL;
     """,
+    """
+    CREATE TABLE journal_executions (
+        execution_id TEXT PRIMARY KEY,
+        principal    TEXT NOT NULL,
+        session_id   TEXT NOT NULL,
+        is_ephemeral INTEGER NOT NULL,
+        level        TEXT,
+        status       TEXT NOT NULL,
+        started_at   REAL NOT NULL,
+        ended_at     REAL,
+        code         BLOB,
+        error        BLOB,
+        calls        INTEGER,
+        milliseconds REAL,
+        owner        TEXT,
+        bytes        INTEGER
+    );
+    CREATE INDEX journal_by_principal ON journal_executions (principal, started_at);
+    CREATE INDEX journal_running ON journal_executions (owner) WHERE ended_at IS NULL;
+    CREATE INDEX journal_ended ON journal_executions (ended_at, bytes);
+    CREATE INDEX journal_not_measured ON journal_executions (ended_at) WHERE bytes IS NULL;
+    CREATE TABLE journal_calls (
+        execution_id TEXT NOT NULL REFERENCES journal_executions,
+        seq          INTEGER NOT NULL,
+        server       TEXT NOT NULL,
+        tool         TEXT NOT NULL,
+        occurrence   INTEGER NOT NULL,
+        arguments    BLOB,
+        decision     TEXT NOT NULL,
+        reason       TEXT NOT NULL,
+        detail       BLOB,
+        started_at   REAL NOT NULL,
+        status       TEXT NOT NULL,
+        milliseconds REAL,
+        result_bytes INTEGER,
+        result       BLOB,
+        error        BLOB,
+        PRIMARY KEY (execution_id, seq)
+    );
+    CREATE TABLE audit (
+        number       INTEGER PRIMARY KEY,
+        kind         TEXT NOT NULL,
+        principal    TEXT NOT NULL,
+        session_id   TEXT NOT NULL,
+        execution_id TEXT NOT NULL,
+        at           REAL NOT NULL,
+        seq          INTEGER,
+        server       TEXT,
+        tool         TEXT,
+        decision     TEXT,
+        reason       TEXT,
+        status       TEXT,
+        milliseconds REAL,
+        payload      TEXT,
+        error        TEXT,
+        digest       TEXT NOT NULL,
+        bytes        INTEGER NOT NULL
+    );
+    CREATE INDEX audit_by_execution ON audit (principal, execution_id);
+    CREATE INDEX audit_by_size ON audit (number, at, bytes);
+    CREATE TABLE audit_anchor (
+        number INTEGER NOT NULL,
+        digest TEXT NOT NULL
+    );
+    INSERT INTO audit_anchor VALUES (0, '');
+    """,
 )
 
 
 _TABLES = {"executions", "calls", "listings", "shapes", "vectors", "habits"}
+_TABLES |= {"journal_executions", "journal_calls", "audit", "audit_anchor"}
 
 
 class Database:

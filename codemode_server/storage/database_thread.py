@@ -1,0 +1,172 @@
+"""Runs the work of journal and audit on the database in a thread of its own, with group commit.
+
+The event loop never waits for the disk: a step is queued, the thread does all steps that wait in one transaction, and
+their callers go on after it is committed. A step is queued before its caller first waits, so a caller that is cancelled
+neither loses nor repeats what it wrote, and steps are done in the order in which they were asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from codemode_server.domain.errors import CodemodeError, LedgerUnavailable
+from codemode_server.storage.database import Database, OnDamage
+
+logger = logging.getLogger(__name__)
+
+_LOG_BYTES = 4 * 2**20
+_CACHE_KIB = -2_000
+"""SQLite's default, negative as it wants it."""
+_MAX_STEPS = 256
+"""Steps in one transaction."""
+
+T = TypeVar("T")
+Step = Callable[[sqlite3.Connection], T]
+
+
+@dataclass(slots=True)
+class _Request(Generic[T]):
+    """A step that waits, and who waits for it."""
+
+    step: Step[T]
+    is_durable: bool
+    future: asyncio.Future[T]
+    result: T | None = None
+    error: Exception | None = None
+
+
+class DatabaseThread:
+    """The thread starts with the first step and ends with `close`."""
+
+    def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
+        self._folder = folder
+        self._on_damage: OnDamage = on_damage
+        self._requests: queue.SimpleQueue[_Request[Any] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._database: Database | None = None
+        self._has_long_log = False
+        self._is_closed = False
+
+    async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
+        """Do a step in a transaction; returns once that is committed. A step may be done again after a failure.
+
+        What is committed survives the death of the process, and with `is_durable` that of the machine.
+
+        Raises:
+            LedgerUnavailable: the database can't be used.
+        """
+        if self._is_closed:
+            raise LedgerUnavailable("codemode-server is ending, so nothing is recorded any more")
+        request: _Request[T] = _Request(step, is_durable, asyncio.get_running_loop().create_future())
+        self._requests.put(request)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="codemode-journal", daemon=True)
+            self._thread.start()
+        result: T = await request.future
+        return result
+
+    def close(self) -> None:
+        """Do what was asked for and end the thread. Blocks."""
+        self._is_closed = True
+        self._requests.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        is_ending = False
+        while not is_ending:
+            waiting = [self._requests.get()]
+            with suppress(queue.Empty):
+                while len(waiting) < _MAX_STEPS:
+                    waiting.append(self._requests.get_nowait())
+            requests = [request for request in waiting if request is not None]
+            is_ending = len(requests) < len(waiting)
+            if requests:
+                self._do(requests)
+                _answer(requests)
+            if self._database is not None and not self._has_long_log:
+                self._has_long_log = True
+                _extend_log(self._database)
+        if self._database is not None:
+            self._database.close()
+
+    def _do(self, requests: Sequence[_Request[Any]]) -> None:
+        """Do the steps together, or, if one of them fails, each on its own."""
+        try:
+            if self._database is None:
+                self._database = Database(self._folder, on_damage=self._on_damage)
+            self._database.with_reserve(partial(_transact, requests))
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            if len(requests) > 1 and self._database is not None:
+                for request in requests:
+                    self._do([request])
+            else:
+                for request in requests:
+                    request.error = _copy(error)
+
+
+def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
+    if any(request.is_durable for request in requests):
+        connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for request in requests:
+            request.result = request.step(connection)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _extend_log(database: Database) -> None:
+    """Make the file of changes as long as it gets, once: to write to disk what makes it longer takes 3 ms, and what
+    does not, 0.2 ms. SQLite writes a transaction that is larger than its cache there before it is rolled back."""
+    if database.reserve.is_needed:
+        return
+    with suppress(LedgerUnavailable), database.use() as connection:
+        connection.execute("PRAGMA cache_size = 10")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute("CREATE TABLE filler (content BLOB)")
+            connection.execute("INSERT INTO filler VALUES (zeroblob(?))", (_LOG_BYTES,))
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA cache_size = {_CACHE_KIB}")
+
+
+def _answer(requests: Sequence[_Request[Any]]) -> None:
+    """Let the callers go on, with one message to each event loop."""
+    for loop in {request.future.get_loop() for request in requests}:
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(_settle, [it for it in requests if it.future.get_loop() is loop])
+
+
+def _settle(requests: Sequence[_Request[Any]]) -> None:
+    for request in requests:
+        if request.future.done():  # its caller was cancelled
+            continue
+        if request.error is not None:
+            request.future.set_exception(request.error)
+        else:
+            request.future.set_result(request.result)
+
+
+def _copy(error: Exception) -> Exception:
+    """Each caller raises an error of its own: a traceback belongs to one task."""
+    if not isinstance(error, CodemodeError):
+        return error
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy

@@ -1,0 +1,345 @@
+"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.calls import (
+    Allow,
+    Ask,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    Replay,
+    Simulate,
+    ToolCall,
+    arguments_digest,
+)
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.off_loop import is_large, run_large
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadable
+from codemode_server.storage.ownership import Ownership
+
+_MAX_NAME_CHARACTERS = 1_000
+"""What is stored of the name of a server or tool, and of a reason."""
+_ROW_BYTES = 300
+"""What the fields of fixed size and the indexes take, about."""
+_OMITTED = b"\x00"
+"""Stored in place of a value that is more than the journal holds of one execution."""
+_DECISIONS: dict[type[Decision], str] = {
+    Allow: "allow",
+    Deny: "deny",
+    Ask: "ask",
+    Replay: "replay",
+    Simulate: "simulate",
+}
+_EXECUTION_COLUMNS = (
+    "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
+    " milliseconds"
+)
+_CALL_COLUMNS = (
+    "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
+    " result_bytes, result, error"
+)
+_Row = tuple[Any, ...]
+
+
+class SqliteJournal:
+    """Implements `gateway.journal.Journal`."""
+
+    def __init__(
+        self,
+        thread: DatabaseThread,
+        cipher: JournalCipher,
+        ownership: Ownership | None = None,
+        *,
+        execution_bytes: int = 0,
+        on_written: Callable[[int], None] = lambda count: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`execution_bytes`: what is stored of the values of one execution; 0 for no bound. `on_written` is called with
+        about how many bytes an execution takes when it ends."""
+        self._thread = thread
+        self._cipher = cipher
+        self._ownership = ownership
+        self._execution_bytes = execution_bytes
+        self._on_written = on_written
+        self._clock = clock
+        self._bytes: dict[ExecutionId, int] = {}
+        """What the running executions take so far."""
+
+    async def begin_execution(self, record: ExecutionRecord) -> None:
+        owner = self._ownership.name() if self._ownership else None
+        self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                f"INSERT INTO journal_executions ({_EXECUTION_COLUMNS}, owner)"  # noqa: S608
+                f" VALUES ({_marks(_EXECUTION_COLUMNS)}, ?)",
+                (
+                    record.execution_id,
+                    record.principal.principal_id,
+                    record.session.session_id,
+                    record.session.is_ephemeral,
+                    record.level,
+                    record.status,
+                    record.started_at,
+                    self._encrypted(record.code, f"{record.execution_id}/code"),
+                    record.ended_at,
+                    self._encrypted(record.error, f"{record.execution_id}/error"),
+                    record.calls,
+                    record.milliseconds,
+                    owner,
+                ),
+            )
+
+        await self._thread.run(insert)
+
+    async def end_execution(
+        self,
+        execution_id: ExecutionId,
+        status: ExecutionStatus,
+        *,
+        error: str | None,
+        calls: int,
+        milliseconds: float,
+    ) -> None:
+        size = self._bytes.pop(execution_id, None)
+        ended_at = self._clock()
+
+        def update(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                # Another product may have taken this one for dead, after somebody had removed its folder.
+                "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
+                " bytes = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
+                (
+                    ended_at,
+                    status,
+                    self._encrypted(error, f"{execution_id}/error"),
+                    calls,
+                    milliseconds,
+                    size,
+                    execution_id,
+                    ExecutionStatus.INTERRUPTED,
+                ),
+            )
+
+        await self._thread.run(update)
+        self._on_written(size or 0)
+
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        started_at = self._clock()
+        place = f"{call.execution_id}/{call.seq}"
+        arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
+        detail = _detail(decision)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
+                " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    call.execution_id,
+                    call.seq,
+                    _short(call.server),
+                    _short(call.tool),
+                    call.key.occurrence,
+                    arguments(),
+                    _DECISIONS[type(decision)],
+                    _short(decision.reason),
+                    None if detail is None else self._encrypted(detail, f"{place}/detail"),
+                    started_at,
+                    CallStatus.STARTED,
+                ),
+            )
+
+        # What only reads can be called again after the machine died, so its record need not outlive that.
+        await self._thread.run(insert, is_durable=not is_read_only and isinstance(decision, Allow))
+
+    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+        place = f"{execution_id}/{seq}"
+        has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
+        result = await self._prepared(execution_id, outcome.result, f"{place}/result") if has_result else _nothing
+
+        def update(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE journal_calls SET status = ?, milliseconds = ?, result_bytes = ?, result = ?, error = ?"
+                " WHERE execution_id = ? AND seq = ? AND status = ?",
+                (
+                    outcome.status,
+                    outcome.milliseconds,
+                    outcome.result_bytes,
+                    result(),
+                    self._encrypted(outcome.error, f"{place}/error"),
+                    execution_id,
+                    seq,
+                    CallStatus.STARTED,
+                ),
+            )
+
+        await self._thread.run(update)
+
+    async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        rows = await self._select(
+            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND execution_id = ?",  # noqa: S608
+            (principal.principal_id, execution_id),
+        )
+        return (await run_large(self._execution_records, rows))[0] if rows else None
+
+    async def executions(
+        self, principal: Principal, *, limit: int, before: float | None = None
+    ) -> Sequence[ExecutionRecord]:
+        rows = await self._select(
+            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND started_at < ?"  # noqa: S608
+            " ORDER BY started_at DESC, rowid DESC LIMIT ?",
+            (principal.principal_id, float("inf") if before is None else before, limit),
+        )
+        return await run_large(self._execution_records, rows)
+
+    async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
+        rows = await self._select(
+            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = (SELECT execution_id"  # noqa: S608
+            " FROM journal_executions WHERE principal = ? AND execution_id = ?) ORDER BY seq",
+            (principal.principal_id, execution_id),
+        )
+        return await run_large(self._call_records, execution_id, rows)
+
+    async def _select(self, statement: str, values: tuple[object, ...]) -> list[_Row]:
+        return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
+
+    async def _prepared(self, execution_id: ExecutionId, value: JsonValue, place: str) -> Callable[[], bytes]:
+        """What gives the value as it is stored: a small one is encrypted in the journal's thread, a large one before,
+        so that other calls don't wait for it. That is not cancelled, since what was done has to be recorded."""
+        if not is_large(value):
+            return lambda: self._bounded(execution_id, _json(value), place)
+        with anyio.CancelScope(shield=True):
+            data = await run_large(lambda: self._bounded(execution_id, _json(value), place))
+        return lambda: data
+
+    def _bounded(self, execution_id: ExecutionId, data: bytes, place: str) -> bytes:
+        size = self._bytes.get(execution_id, 0) + _ROW_BYTES
+        if self._execution_bytes and size + len(data) > self._execution_bytes:
+            data = b""
+        if execution_id in self._bytes:  # else it has ended, and what ends now is small
+            self._bytes[execution_id] = size + len(data)
+        return self._cipher.encrypt(data, place) if data else _OMITTED
+
+    def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
+        return None if value is None else self._cipher.encrypt(_json(value), place)
+
+    def _decrypted(self, data: bytes | None, place: str) -> JsonValue:
+        if data is None:
+            return None
+        if data == _OMITTED:
+            raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
+        return json.loads(self._cipher.decrypt(data, place))
+
+    def _execution_records(self, rows: Sequence[_Row]) -> list[ExecutionRecord]:
+        return [self._execution_record(row) for row in rows]
+
+    def _execution_record(self, row: _Row) -> ExecutionRecord:
+        (name, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, *ending) = row
+        calls, milliseconds = ending
+        return ExecutionRecord(
+            ExecutionId(name),
+            Principal(PrincipalId(principal)),
+            Session(session_id, bool(is_ephemeral)),
+            IsolationLevel(level) if level else None,
+            ExecutionStatus(status),
+            started_at,
+            self._text(code, f"{name}/code"),
+            ended_at,
+            self._text(error, f"{name}/error"),
+            calls,
+            milliseconds,
+        )
+
+    def _call_records(self, execution_id: ExecutionId, rows: Sequence[_Row]) -> list[CallRecord]:
+        return [self._call_record(execution_id, row) for row in rows]
+
+    def _call_record(self, execution_id: ExecutionId, row: _Row) -> CallRecord:
+        seq, server, tool, occurrence, sealed_arguments, decision, reason, detail, started_at, *ending = row
+        status, milliseconds, result_bytes, sealed_result, error = ending
+        place, unreadable = f"{execution_id}/{seq}", None
+        arguments, result, known = {}, None, None
+        try:
+            arguments = self._decrypted(sealed_arguments, f"{place}/arguments")
+            known = self._decrypted(detail, f"{place}/detail")
+        except ValueUnreadable as problem:
+            unreadable = f"the arguments can't be read: {problem}"
+        try:
+            result = self._decrypted(sealed_result, f"{place}/result")
+        except ValueUnreadable as problem:
+            unreadable = unreadable or f"the result can't be read: {problem}"
+        outcome = None
+        if status != CallStatus.STARTED:
+            message = self._text(error, f"{place}/error")
+            outcome = CallOutcome(CallStatus(status), milliseconds, result_bytes or 0, result, message)
+        key = CallKey(server, tool, arguments_digest(arguments), occurrence)
+        call = ToolCall(execution_id, seq, server, tool, arguments, key)
+        return CallRecord(call, _decision(decision, reason, known), started_at, outcome, unreadable)
+
+    def _text(self, data: bytes | None, place: str) -> str | None:
+        try:
+            text: str | None = self._decrypted(data, place)
+        except ValueUnreadable as problem:
+            return f"({problem})"
+        return text
+
+
+def _nothing() -> None:
+    return None
+
+
+def _detail(decision: Decision) -> JsonValue:
+    """What a decision holds beside its reason."""
+    match decision:
+        case Replay(outcome=it):
+            return {
+                "status": it.status.value,
+                "milliseconds": it.milliseconds,
+                "result_bytes": it.result_bytes,
+                "result": it.result,
+                "error": it.error,
+            }
+        case Simulate(result_type=result_type):
+            return result_type
+        case _:
+            return None
+
+
+def _decision(name: str, reason: str, detail: JsonValue) -> Decision:
+    match name:
+        case "allow":
+            return Allow(reason)
+        case "ask":
+            return Ask(reason)
+        case "replay" if isinstance(detail, dict):
+            return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
+        case "simulate" if isinstance(detail, str):
+            return Simulate(detail, reason)
+        case _:
+            return Deny(reason)
+
+
+def _json(value: JsonValue) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _short(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"
+
+
+def _marks(columns: str) -> str:
+    return ", ".join("?" * len(columns.split(",")))

@@ -1,0 +1,46 @@
+"""An audit in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import AuditEvent, AuditRow
+
+
+class MemoryAudit:
+    """Implements `gateway.audit.Audit`. `events` are all of them, of every principal."""
+
+    def __init__(self) -> None:
+        self._rows: list[AuditRow] = []
+
+    @property
+    def events(self) -> list[AuditEvent]:
+        return [row.event for row in self._rows]
+
+    async def append(self, event: AuditEvent) -> None:
+        before = self._rows[-1].digest if self._rows else ""
+        self._rows.append(AuditRow(len(self._rows) + 1, event, _digest(before, event)))
+
+    async def rows(
+        self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
+    ) -> Sequence[AuditRow]:
+        return [
+            row
+            for row in self._rows[after:]
+            if row.event.principal == principal and execution_id in (None, row.event.execution_id)
+        ][:limit]
+
+    async def first_broken_row(self) -> int | None:
+        before = ""
+        for row in self._rows:
+            if row.digest != _digest(before, row.event):
+                return row.number
+            before = row.digest
+        return None
+
+
+def _digest(before: str, event: AuditEvent) -> str:
+    return hashlib.sha256(f"{before}{event!r}".encode(errors="surrogatepass")).hexdigest()

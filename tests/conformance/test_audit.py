@@ -1,0 +1,92 @@
+"""What every audit promises, run over all of them: the one on SQLite and the one in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.testing.memory_audit import MemoryAudit
+
+X1, X2 = ExecutionId("x1"), ExecutionId("x2")
+LOCAL = Principal(PrincipalId("default"))
+SOMEBODY = Principal(PrincipalId("somebody"))
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+async def audit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Audit]:
+    if request.param == "memory":
+        yield MemoryAudit()
+        return
+    thread = DatabaseThread(tmp_path)
+    yield SqliteAudit(thread)
+    thread.close()
+
+
+def started(execution_id: ExecutionId = X1, principal: Principal = LOCAL) -> AuditEvent:
+    return AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, 1_000.25, payload="1 + 1")
+
+
+def ended(seq: int) -> AuditEvent:
+    return AuditEvent(
+        AuditEventKind.CALL_ENDED,
+        LOCAL,
+        "s1",
+        X1,
+        2_000.0,
+        seq=seq,
+        server="github",
+        tool="list-issues",
+        decision="allow",
+        reason="rule 1: é ✓",
+        status="failed",
+        milliseconds=3,
+        payload='{"n": int}',
+        error="it failed",
+    )
+
+
+async def test_rows_are_read_back_in_order_with_numbers_that_have_no_gap(audit: Audit) -> None:
+    events = [started(), ended(1), ended(2)]
+    for event in events:
+        await audit.append(event)
+    rows = await audit.rows(LOCAL)
+    assert [row.event for row in rows] == events
+    assert [row.number for row in rows] == [1, 2, 3]
+
+
+async def test_rows_are_read_in_pages_and_of_one_execution(audit: Audit) -> None:
+    for event in (started(X1), started(X2), ended(1), ended(2)):
+        await audit.append(event)
+    assert [row.number for row in await audit.rows(LOCAL, after=1, limit=2)] == [2, 3]
+    assert [row.number for row in await audit.rows(LOCAL, execution_id=X1)] == [1, 3, 4]
+
+
+async def test_a_principal_reads_nothing_of_another(audit: Audit) -> None:
+    for event in (started(X1, LOCAL), started(X2, SOMEBODY)):
+        await audit.append(event)
+    assert [row.event.execution_id for row in await audit.rows(LOCAL)] == [X1]
+    assert await audit.rows(LOCAL, execution_id=X2) == []
+    assert len(await audit.rows(SOMEBODY, execution_id=X2)) == 1, "the control"
+
+
+async def test_each_digest_differs_though_the_events_are_the_same(audit: Audit) -> None:
+    for _ in range(3):
+        await audit.append(started())
+    assert len({row.digest for row in await audit.rows(LOCAL)}) == 3
+
+
+async def test_a_chain_that_nobody_changed_has_no_broken_row(audit: Audit) -> None:
+    assert await audit.first_broken_row() is None
+    async with anyio.create_task_group() as tasks:
+        for seq in range(1, 50):
+            tasks.start_soon(audit.append, ended(seq))
+    assert await audit.first_broken_row() is None
+    assert len(await audit.rows(LOCAL)) == 49

@@ -84,10 +84,8 @@ def reasons(loaded: LoadedSettings) -> dict[str, str]:
 
 
 def learned_types(config: LiveConfig, database: Database) -> Learning:
-    """What earlier calls showed of the tools' results. An edit of `types.learn` is followed at once, one of
-    `state.payloads` at the next start."""
-    is_stored = config.settings.state.payloads != "none"
-    return Learning(SqliteObservedTypeStore(database) if is_stored else None, config)
+    """What earlier calls showed of the tools' results."""
+    return Learning(SqliteObservedTypeStore(database), config)
 
 
 def stored_uses(settings: Settings, database: Database) -> Mapping[ToolName, Use]:

@@ -346,7 +346,7 @@ class SearchSettings(_Section):
     habits: bool = True
     """Let the tools that programs call most come first among those that fit a query about as well. Kept between runs:
     names of tools and a number that fades within weeks; nothing of queries, arguments or results. `false` forgets
-    them at the next start."""
+    them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
     """How many tokens the list of tools may spend on the names of the servers and the signatures of some of their
     tools, most used first, so that a short task needs no search. Fixed when a session begins. 0 lists nothing. Claude

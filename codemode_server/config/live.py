@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import anyio
+from pydantic import BaseModel
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
-from codemode_server.settings import Settings
+from codemode_server.settings import LimitSettings, Settings
 
 
 class LiveConfig:
@@ -46,6 +47,34 @@ class LiveConfig:
         while self.revision <= revision:
             await self._changed.wait()
         return self.revision
+
+
+_READ_AT_START: dict[str, set[str] | None] = {
+    "sandbox": None,
+    "tracing": None,
+    "results": None,
+    "state": {"dir", "customer", "skills", "on_damage", "record_days", "record_mb"},
+}
+"""Sections that are read once, or the fields of them that are; all else follows an edited file."""
+
+
+def in_force(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """The new settings, but for what is read at the start only; and the names of what was edited there in vain."""
+    sections: dict[str, BaseModel] = {}
+    kept: list[str] = []
+    for name, fields in _READ_AT_START.items():
+        before, after = getattr(old, name), getattr(new, name)
+        changed = [field for field in type(before).model_fields if getattr(before, field) != getattr(after, field)]
+        stay = {field: getattr(before, field) for field in changed if fields is None or field in fields}
+        sections[name] = after.model_copy(update=stay)
+        kept += [f"{name}.{field}" for field in stay]
+    return new.model_copy(update=sections), tuple(kept)
+
+
+def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str, ...]:
+    """The limits that were raised and that a microVM which was started with the old ones can't give."""
+    names = ("memory_mb", "wall_seconds", "upstream_seconds")
+    return tuple(f"limits.{name}" for name in names if getattr(new, name) > getattr(old, name))
 
 
 def local_principal(settings: Settings) -> Principal:

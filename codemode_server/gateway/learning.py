@@ -46,8 +46,8 @@ class Learning:
         store: ObservedTypeStore | None = None,
         config: LiveConfig | None = None,
     ) -> None:
-        """Without a store, what was learned ends with the process."""
-        self._store = store
+        """Without a store, what was learned ends with the process; so does what is learned with `payloads: none`."""
+        self._all_stored = store
         self._config = config or LiveConfig()
         self._stored: dict[tuple[str, str], dict[str, str]] | None = None
         """What is on disk and was not asked for yet: upstream and tool → digest → text."""
@@ -65,9 +65,22 @@ class Learning:
         return self._config.settings.types.learn
 
     @property
+    def _store(self) -> ObservedTypeStore | None:
+        return None if self._config.payloads == "none" else self._all_stored
+
+    @property
     def _keep_words(self) -> bool:
         """Whether short strings that recur are kept, to be shown as literals."""
         return self._config.payloads == "all"
+
+    def follow_config(self) -> None:
+        """Forget what an edited `state.payloads` no longer lets us keep."""
+        if not self._keep_words:
+            self._known = {key: observed.without_words() for key, observed in self._known.items()}
+            self._unsaved = {key: [one.without_words() for one in all_] for key, all_ in self._unsaved.items()}
+            self._saved = {}
+        if self._store is None:
+            self._unsaved = {}
 
     def load(self) -> None:
         """Read what is on disk. Later calls do nothing."""

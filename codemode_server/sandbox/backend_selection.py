@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.contract import SandboxBackend
 from codemode_server.settings import LimitSettings, SandboxSettings
 
@@ -74,6 +75,11 @@ class Sandbox:
                 if self._tasks is not None:
                     self._tasks.start_soon(self._choice.backend.tend)
             return self._choice.backend
+
+    @property
+    def level(self) -> IsolationLevel | None:
+        """None until a backend is ready."""
+        return self._choice.backend.level if self._choice is not None else None
 
     @property
     def shortfall(self) -> str:

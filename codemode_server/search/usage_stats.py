@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
 from codemode_server.search.documents import Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
@@ -56,10 +57,12 @@ _Value = TypeVar("_Value")
 class UsageStats:
     """Knows how much each tool is used in this installation."""
 
-    def __init__(self, kept: UsageStore, *, is_on: bool = True, now: Callable[[], float] = time.time) -> None:
-        """`kept` is where it stays between runs. Turned off nothing is remembered, and what was kept is forgotten."""
+    def __init__(
+        self, kept: UsageStore, config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
+    ) -> None:
+        """`kept` is where it stays between runs. Without `search.habits` nothing is remembered."""
         self._kept = kept
-        self._is_on = is_on
+        self._config = config or LiveConfig()
         self._now = now
         self._is_loaded = False
         self._known: dict[ToolName, Use] = {}
@@ -68,6 +71,16 @@ class UsageStats:
         self._found: dict[str, dict[ToolName, float]] = {}
         """By session, until when each tool counts as found."""
         self._prior: _Prior | None = None
+
+    @property
+    def _is_on(self) -> bool:
+        return self._config.settings.search.habits
+
+    def follow_config(self) -> None:
+        """Forget everything once `search.habits` is off."""
+        if not self._is_on and (self._known or self._found):
+            self._known, self._unsaved, self._found = {}, {}, {}
+            self._kept.forget()
 
     def load(self) -> None:
         """Take in what is kept. Later calls do nothing."""

@@ -22,17 +22,17 @@ needs_light_packages()
 async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_read_the_tools(tmp_path: Path) -> None:
     path = configuration(tmp_path, search={"ranker": "auto"})
     async with App.open(load(path)) as app:
-        assert app.levels.status.level == "lexical"
+        assert app.search.stack.status.level == "lexical"
         async with Client(app.front) as client:
             first = await client.call_tool("search_tools", {"query": "send a message to a channel"})
             assert not first.is_error
-            await until(lambda: app.levels.status.level == "semantic")
+            await until(lambda: app.search.stack.status.level == "semantic")
             found = await client.call_tool("search_tools", {"query": "tell my colleagues in chat"})
             assert found.structured_content is not None
             assert found.structured_content["tools"][0]["server"] == "slack"
-            state = app.levels.status.states[1]
+            state = app.search.stack.status.states[1]
             assert state.told == "all-MiniLM-L6-v2 (onnxruntime)"
-            encoder: Any = app.levels._above[1]._encoder
+            encoder: Any = app.search.stack._above[1]._encoder
             pid = encoder._encoder._current.pid
             os.kill(pid, 0)  # it is there
     with pytest.raises(ProcessLookupError):

@@ -19,6 +19,7 @@ import pytest
 from benchmarks.search.corpora import OWN, Missing, corpus
 from benchmarks.search.replay import Replays
 from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
@@ -26,6 +27,7 @@ from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
 from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_LIFTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
+from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.sqlite_usage import SqliteUsageStore
 
@@ -258,7 +260,8 @@ class TestKeeping:
     def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
         use(habits_in(tmp_path), "alpha.list_issues", times=10)
         assert strength(habits_in(tmp_path), "alpha", "list_issues") > 0, "control"
-        habits = UsageStats(SqliteUsageStore(Database(tmp_path)), is_on=False)
+        off = LiveConfig(Settings(search=SearchSettings(habits=False)))
+        habits = UsageStats(SqliteUsageStore(Database(tmp_path)), off)
         habits.load()
         habits.found(SESSION, tools_of(INDEX))
         use(habits, "beta.list_issues", times=10)

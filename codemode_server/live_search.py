@@ -1,0 +1,96 @@
+"""The search over the current catalog and skills, with the encoders that the settings in force ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.principals import Session
+from codemode_server.domain.skills import Skill
+from codemode_server.executions.skills import Skills
+from codemode_server.search.answer import search_tools
+from codemode_server.search.documents import collections
+from codemode_server.search.encoding.build_encoders import vector_levels
+from codemode_server.search.encoding.vector_cache import VectorCache
+from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.usage_stats import UsageStats
+from codemode_server.settings import SearchSettings
+from codemode_server.upstream_catalog import UpstreamCatalog
+
+_INDEX_AFTER_SECONDS = 0.2
+_FIELDS_OF_RANKERS = {"ranker", "model", "query_prompt", "document_prompt", "endpoint"}
+
+
+class LiveSearch:
+    """One ranker stack at a time; another takes its place when an edit of `search` asks for other encoders."""
+
+    def __init__(
+        self, config: LiveConfig, tools: UpstreamCatalog, skills: Skills, usage: UsageStats, vectors: VectorCache
+    ) -> None:
+        self._config = config
+        self._tools = tools
+        self._skills = skills
+        self._usage = usage
+        self._vectors = vectors
+        self._indexing = anyio.Lock()
+        self._indexed: tuple[RankerStack, Catalog, list[Skill]] | None = None
+        self._settings = config.settings.search
+        self.stack = self._new_stack()
+
+    async def ready(self) -> RankerStack:
+        """The rankers, knowing the catalog and its use as of now; indexed off the event loop."""
+        self._usage.load()
+        async with self._indexing:
+            stack, catalog = self.stack, self._tools.current()
+            skills = await anyio.to_thread.run_sync(self._skills.entries)
+            if self._indexed != (stack, catalog, skills):
+                await anyio.to_thread.run_sync(stack.index, collections(catalog, skills))
+                self._indexed = stack, catalog, skills
+        return stack
+
+    async def search(
+        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> list[Any]:
+        """For programs. In a thread: an encoder may have to be asked."""
+        stack = await self.ready()
+        found = await anyio.to_thread.run_sync(
+            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect
+        )
+        if query.strip():
+            self._usage.found(session, found.tools)
+        return found.as_json()
+
+    async def keep_indexed(self) -> None:
+        """Index in the background, off the event loop, what would otherwise hold up the first search."""
+        while True:
+            await self._tools.wait_changed()
+            await anyio.sleep(_INDEX_AFTER_SECONDS)
+            await self._tools.prepare()
+            await self.ready()
+
+    async def keep_encoders(self) -> None:
+        """Run the encoders until this is cancelled; others after an edit that asks for others."""
+        while True:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.stack.keep)
+                await self._wait_for_other_rankers()
+                self.stack = self._new_stack()
+                tasks.cancel_scope.cancel()
+            await self.ready()
+
+    async def _wait_for_other_rankers(self) -> None:
+        revision = self._config.revision
+        while _of_rankers(self._config.settings.search) == _of_rankers(self._settings):
+            revision = await self._config.wait_newer(revision)
+        self._settings = self._config.settings.search
+
+    def _new_stack(self) -> RankerStack:
+        return RankerStack(vector_levels(self._settings, self._vectors), self._usage.prior)
+
+
+def _of_rankers(settings: SearchSettings) -> dict[str, Any]:
+    return settings.model_dump(include=_FIELDS_OF_RANKERS)

@@ -1,0 +1,89 @@
+"""The upstreams of one product, and the catalog of their tools as it is now."""
+
+from __future__ import annotations
+
+import math
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.tree import prepare
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig
+from codemode_server.first_listing import LastRun, upstream_pool
+from codemode_server.gateway.learning import Learning
+
+_LARGE_LISTING = 1_000
+"""Tools; to build the folders of more takes the event loop too long."""
+_FIRST_LISTING_SECONDS = 10.0
+"""How long after the handshake a model that looks for tools waits for upstreams that were never listed before."""
+
+
+class UpstreamCatalog:
+    """Follows the listings of all upstreams and what `learning` observes of their results."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        last_run: LastRun,
+        *,
+        config: LiveConfig,
+        learning: Learning,
+        connected: anyio.Event,
+    ) -> None:
+        """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
+        self.pool = upstream_pool(loaded, last_run.listings, config, self.listings_changed)
+        self._learning = learning
+        self._connected = connected
+        self._patience_until = math.inf
+        self._changed = anyio.Event()
+        self._preparing = anyio.Lock()
+        self._catalog = last_run.catalog
+        self._catalog = self._newest()
+        self._is_old = False
+
+    def expect_tools(self) -> None:
+        """From now on, `wait_for_first_listing` waits a bounded time."""
+        self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
+
+    async def wait_for_first_listing(self) -> None:
+        """Wait, a bounded time after the handshake, for upstreams of which nothing is known from last time."""
+        if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
+            self._connected.set()
+            await self.pool.wait_settled(self._patience_until - anyio.current_time())
+            await self.prepare()
+
+    def current(self) -> Catalog:
+        """The tools as of now; built anew only after a listing changed or something new was learned. While a large
+        listing that has changed is prepared in the background, the tools as of before."""
+        if self._is_old and not self._is_large_change():
+            self._catalog = self._newest()
+            self._is_old = False
+        if news := self._learning.take_news():
+            self._catalog = self._catalog.with_observed(news)
+        return self._catalog
+
+    async def prepare(self) -> None:
+        """Take over large listings that have changed, once their folders were built in a thread."""
+        async with self._preparing:
+            while self._is_old and self._is_large_change():
+                newest = self._newest()
+                await anyio.to_thread.run_sync(prepare, newest)
+                self._catalog = newest
+
+    def listings_changed(self) -> None:
+        self._is_old = True
+        self._changed.set()
+
+    async def wait_changed(self) -> None:
+        """Wait until a listing has changed since the last call."""
+        await self._changed.wait()
+        self._changed = anyio.Event()
+
+    def _newest(self) -> Catalog:
+        return Catalog.build(self.pool.listings(), self._catalog, self._learning.known)
+
+    def _is_large_change(self) -> bool:
+        known = {server.raw_name: server.listing for server in self._catalog.servers}
+        return any(len(it.tools) > _LARGE_LISTING and known.get(it.name) is not it for it in self.pool.listings())

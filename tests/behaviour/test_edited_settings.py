@@ -1,0 +1,137 @@
+"""An edited upstream.yaml holds for what follows, without a restart; where it needs one, the log says so. The whole
+product, which watches its file."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+
+from .product import Host, configuration, office
+
+TWO_CALLS = "from servers.github import list_issues\nlist_issues(repo='{0}'), list_issues(repo='{0}')\nlen('ended')"
+
+
+def file_of(folder: Path, payloads: str = "shapes", **sections: Any) -> Path:
+    state = {"dir": str(folder / "state"), "payloads": payloads}
+    return configuration(folder, office(folder, "github"), **{"state": state, **sections})
+
+
+@asynccontextmanager
+async def product(path: Path) -> AsyncIterator[tuple[Host, App]]:
+    async with App.open(load(path), watch=True) as app, Client(app.front) as client:
+        host = Host(client, path.parent)
+        await host.settled()
+        yield host, app
+
+
+async def taken_over(app: App) -> None:
+    with anyio.fail_after(20):
+        await app.config.wait_newer(0)
+
+
+def on_disk(folder: Path, word: str) -> bool:
+    return any(word.encode() in file.read_bytes() for file in (folder / "state").glob("*.db*"))
+
+
+async def test_an_edited_limit_holds_for_the_next_program(tmp_path: Path) -> None:
+    async with product(file_of(tmp_path)) as (host, app):
+        assert (await host.run(TWO_CALLS.format("r"))).value == 5
+        file_of(tmp_path, limits={"calls": 1})
+        await taken_over(app)
+        answer = await host.run(TWO_CALLS.format("r"))
+        assert "limits.calls" in answer.text
+        assert len(host.reached("list_issues")) == 3, "two of the first program, one of the second"
+
+
+async def test_an_edited_bound_of_calls_bytes_holds_for_upstreams_that_are_connected(tmp_path: Path) -> None:
+    code = "from servers.github import list_issues\nlen(list_issues(repo='r' * 2000))"
+    async with product(file_of(tmp_path)) as (host, app):
+        assert (await host.run(code)).value == 5
+        file_of(tmp_path, limits={"call_bytes": 1024})
+        await taken_over(app)
+        assert "limits.call_bytes" in (await host.run(code)).text
+
+
+async def test_edited_payloads_hold_for_what_is_recorded_next(tmp_path: Path) -> None:
+    async with product(file_of(tmp_path, "all")) as (host, app):
+        await host.run(TWO_CALLS.format("needle-before"))
+        await host.until(lambda: on_disk(tmp_path, "needle-before"))
+        file_of(tmp_path, "none")
+        await taken_over(app)
+        await host.run(TWO_CALLS.format("needle-after"))
+    assert not on_disk(tmp_path, "needle-after")
+
+
+async def test_words_that_were_learned_are_not_stored_once_payloads_are_shapes(tmp_path: Path) -> None:
+    """What `all` had let us keep in memory would else be written with the next call."""
+    async with product(file_of(tmp_path, "all")) as (host, app):
+        await host.run(TWO_CALLS.format("r"))
+        (known,) = app.learning._known.values()
+        assert known != known.without_words(), "control"
+        file_of(tmp_path, "shapes")
+        await taken_over(app)
+        assert list(app.learning._known.values()) == [known.without_words()]
+
+
+async def test_edited_payloads_begin_to_store_what_is_learned(tmp_path: Path) -> None:
+    def stored() -> int:
+        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+            return int(database.execute("SELECT count(*) FROM shapes").fetchone()[0])
+
+    async with product(file_of(tmp_path, "none")) as (host, app):
+        await host.run(TWO_CALLS.format("r"))
+        file_of(tmp_path, "shapes")
+        await taken_over(app)
+        assert stored() == 0
+        await host.run(TWO_CALLS.format("r"))
+        await host.until(lambda: stored() == 1)
+
+
+async def test_another_ranker_answers_after_an_edit_of_search(tmp_path: Path) -> None:
+    async with product(file_of(tmp_path)) as (host, app):
+        assert [state.level for state in app.search.stack.status.states] == []
+        file_of(tmp_path, search={"ranker": "static"})
+        await host.until(lambda: app.search.stack.status.level == "static")
+        found = await host.call("search_tools", query="list the issues")
+        assert found.content["tools"][0]["name"] == "list_issues"
+        file_of(tmp_path, search={"ranker": "lexical"})
+        await host.until(lambda: app.search.stack.status.states == ())
+
+
+async def test_usage_is_forgotten_once_search_habits_is_off(tmp_path: Path) -> None:
+    def stored() -> int:
+        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+            return int(database.execute("SELECT count(*) FROM habits").fetchone()[0])
+
+    async with product(file_of(tmp_path)) as (host, app):
+        await host.run(TWO_CALLS.format("r"))
+        await host.until(lambda: stored() == 1)
+        file_of(tmp_path, search={"ranker": "lexical", "habits": False})
+        await taken_over(app)
+        await host.run(TWO_CALLS.format("r"))
+        assert stored() == 0
+
+
+async def test_the_log_names_the_edited_settings_that_need_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with product(file_of(tmp_path)) as (_, app):
+        with caplog.at_level(logging.WARNING):
+            edited = {"dir": str(tmp_path / "state"), "payloads": "none", "customer": "another"}
+            file_of(tmp_path, state=edited, sandbox={"warm": 2}, limits={"calls": 3})
+            await taken_over(app)
+        assert app.config.settings.limits.calls == 3
+        assert app.config.settings.state.customer == "default", "whose workspace is open already"
+    lines = [record.message for record in caplog.records if "next start" in record.message]
+    assert lines == ["sandbox.warm, state.customer: what was edited here is taken over at the next start"]

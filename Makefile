@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-search bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -62,6 +62,10 @@ bench-types: setup
 ## `make bench-search ARGS=--quality-only` keeps the times of the SEARCH.md that is there: for a machine with other work.
 bench-search: setup
 	@$(BIN)/python -m benchmarks.search $(ARGS)
+
+## The time of small programs beside FastMCP's CodeMode and toolplane: writes benchmarks/PEERS.md. Installs them once.
+bench-peers: setup
+	@$(BIN)/python -m benchmarks.peers
 
 ## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
 bench-vm: setup

@@ -31,6 +31,8 @@ from codemode_server.domain.errors import (
 from codemode_server.json_escapes import has_wide_characters
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
+from codemode_server.processes.framing import FramingError
+from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
@@ -125,7 +127,7 @@ class _Answer:
 class Channel:
     """One program's conversation with the host."""
 
-    def __init__(self, reader: frames.FrameReader, stream: ByteSendStream, program: Program, door: HostApi) -> None:
+    def __init__(self, reader: FrameReader, stream: ByteSendStream, program: Program, door: HostApi) -> None:
         self._reader = reader
         self._stream = stream
         self._program = program
@@ -201,7 +203,7 @@ class Channel:
                 del parsed
                 # Frames that are here already are read without waiting, so a guest could keep the event loop to itself.
                 await pace.rest()
-        except frames.ProtocolError as error:
+        except FramingError as error:
             self._died(f"the sandbox broke the protocol and was ended: {error}")
         except frames.TooManyValues:
             message = f"a call's arguments, or the program's value, hold more than {MAX_VALUES:,} values"

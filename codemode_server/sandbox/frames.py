@@ -1,6 +1,6 @@
 """The wire between host and guest, the same for every backend: what may be said, how long and how deep it may be.
 
-A frame is 4 bytes of length, big-endian, and so many bytes of UTF-8 JSON, an object with `op`.
+A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
     host → guest   run {id, code, limits}
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
@@ -34,17 +34,15 @@ from __future__ import annotations
 import base64
 import json
 import math
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from anyio.abc import ByteReceiveStream
-
 from codemode_server.domain.ids import JsonValue
 from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
+from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Limits, ProgramError
 
 MAX_DEPTH = 128
@@ -58,7 +56,6 @@ _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
 _MAX_LINE = 10**7
 """Number of a line; no program has so many lines."""
-_HEADER = struct.Struct(">I")
 _TEXT_BYTES = 100
 _NARROW_BYTES = bytes(range(0xF0))
 """All that UTF-8 has of characters up to U+FFFF."""
@@ -78,7 +75,7 @@ GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
 program's value are too many."""
 
 
-class ProtocolError(Exception):
+class ProtocolError(framing.FramingError):
     """Raised when a guest says what no honest guest says."""
 
 
@@ -271,7 +268,7 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
     """
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
     pieces = list(json_pieces(value))
-    return _HEADER.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
+    return framing.LENGTH.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
@@ -341,58 +338,12 @@ def holds_long_text(value: JsonValue) -> bool:
 
 def encode(frame: dict[str, Any]) -> bytes:
     """A frame with its length."""
-    return _framed(to_json(frame))
-
-
-def _framed(text: str) -> bytes:
-    data = text.encode("utf-8", "replace")
-    return _HEADER.pack(len(data)) + data
+    return framing.frame(_encoded(frame))
 
 
 def longest_frame(limits: Limits) -> int:
     """Bytes that an honest guest's frame may have; a longer one is refused by its header."""
     return max(limits.call_bytes, limits.value_bytes, 2**21) + _OVERHEAD
-
-
-class FrameReader:
-    """Frames from a byte stream."""
-
-    def __init__(self, stream: ByteReceiveStream) -> None:
-        self._stream = stream
-        self._buffer = bytearray()
-
-    async def read(self, longest: int) -> bytes:
-        """The next frame's bytes; empty for the backend's own word.
-
-        Raises:
-            anyio.EndOfStream: the guest is gone.
-            ProtocolError: the frame is longer than allowed.
-        """
-        while len(self._buffer) < _HEADER.size:
-            self._buffer += await self._stream.receive(2**18)
-        (size,) = _HEADER.unpack_from(self._buffer)
-        if size > longest:
-            raise ProtocolError(f"a frame of {size} bytes, where {longest} are allowed")
-        end = _HEADER.size + size
-        while len(self._buffer) < end:
-            self._buffer += await self._stream.receive(2**18)
-        with memoryview(self._buffer) as view:
-            data = bytes(view[_HEADER.size : end])
-        del self._buffer[:end]
-        return data
-
-    @property
-    def has_frame(self) -> bool:
-        """Whether the next frame has come whole."""
-        if len(self._buffer) < _HEADER.size:
-            return False
-        (size,) = _HEADER.unpack_from(self._buffer)
-        return len(self._buffer) >= _HEADER.size + int(size)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all that came has been read."""
-        return not self._buffer
 
 
 def _error(raw: Any) -> ProgramError | None:

@@ -53,34 +53,6 @@ _AFTER_KEY = re.compile(rb"\s*:")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class BoundedBytes:
-    """Bytes as they come, up to `most`; of more, only both ends are kept."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.data = bytearray()
-        """All of them; empty once they are too many."""
-        self.size = 0
-        self.head = b""
-        """The beginning, once they are too many."""
-        self.tail = b""
-
-    @property
-    def is_too_long(self) -> bool:
-        return self.size > self.most
-
-    def add(self, piece: bytes | bytearray) -> None:
-        if not self.is_too_long:
-            if self.size + len(piece) <= self.most:
-                self.data += piece
-            else:
-                self.head = bytes((self.data[:_END_BYTES] + piece[:_END_BYTES])[:_END_BYTES])
-                self.tail, self.data = bytes(self.data[-_END_BYTES:]), bytearray()
-        self.size += len(piece)
-        if self.is_too_long:
-            self.tail = (self.tail + piece[-_END_BYTES:])[-_END_BYTES:]
-
-
 def parse_line(line: bytes | bytearray, most: int = MAX_MESSAGE_BYTES) -> tuple[JSONRPCMessage, ...]:
     """The messages in `line`, which may have `most` bytes: one, none for what is not JSON-RPC, several for a batch
     (2025-03-26 allowed them)."""

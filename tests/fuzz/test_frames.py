@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.sandbox.frames import MAX_DEPTH, FrameReader, ProtocolError, parse
+from codemode_server.processes.framing import FramingError
+from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.sandbox.frames import MAX_DEPTH, ProtocolError, parse
 from tests.fuzz.strategies import (
     Stream,
     damaged,
@@ -98,7 +100,7 @@ def test_a_stream_gives_the_same_frames_wherever_it_is_cut(cut: list[bytes]) -> 
         whole = whole[4 + size :]
 
     async def read() -> None:
-        reader = FrameReader(Stream(cut))  # type: ignore[arg-type]
+        reader = FrameReader(Stream(cut))
         assert [await reader.read(30) for _ in frames] == frames
         assert reader.is_empty
         with pytest.raises(anyio.EndOfStream):
@@ -111,11 +113,11 @@ def test_a_stream_gives_the_same_frames_wherever_it_is_cut(cut: list[bytes]) -> 
 @example([with_length(b"abc")], 2)
 def test_a_frame_that_is_too_long_is_refused_by_its_header(cut: list[bytes], longest: int) -> None:
     async def read() -> None:
-        reader = FrameReader(Stream(cut))  # type: ignore[arg-type]
+        reader = FrameReader(Stream(cut))
         try:
             while True:
                 assert len(await reader.read(longest)) <= longest
-        except (ProtocolError, anyio.EndOfStream):
+        except (FramingError, anyio.EndOfStream):
             pass
 
     anyio.run(read)

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from codemode_server.upstreams._messages import BoundedBytes, Unread, id_among_keys, parse_line
+from codemode_server.processes.stream_readers import BoundedBytes
+from codemode_server.upstreams._messages import Unread, id_among_keys, parse_line
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
 

@@ -9,6 +9,8 @@ from unittest.mock import ANY
 
 import pytest
 
+from codemode_server.processes.framing import FramingError
+from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.contract import Limits, ProgramError
 from codemode_server.sandbox.guest import calls, values
@@ -161,7 +163,7 @@ class Chunks:
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 async def test_frames_are_read_however_the_bytes_arrive(size: int) -> None:
     data = frames.refusal_frame(1, "k", "é") + frames.encode({"op": "x"})
-    reader = frames.FrameReader(Chunks(data, size))  # type: ignore[arg-type]
+    reader = FrameReader(Chunks(data, size))
     assert [json.loads(await reader.read(1_000)) for _ in range(2)] == [
         {"op": "reply", "id": 1, "ok": False, "kind": "k", "message": "é"},
         {"op": "x"},
@@ -169,6 +171,6 @@ async def test_frames_are_read_however_the_bytes_arrive(size: int) -> None:
 
 
 async def test_a_frame_longer_than_allowed_is_refused_by_its_header() -> None:
-    reader = frames.FrameReader(Chunks(b"\xff\xff\xff\xff", 4))  # type: ignore[arg-type]
-    with pytest.raises(frames.ProtocolError):
+    reader = FrameReader(Chunks(b"\xff\xff\xff\xff", 4))
+    with pytest.raises(FramingError, match="4294967295 bytes"):
         await reader.read(frames.longest_frame(Limits()))

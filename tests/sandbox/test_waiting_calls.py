@@ -18,6 +18,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.json_size import MAX_VALUES
+from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
@@ -160,7 +161,7 @@ def call(number: int, **arguments: Any) -> dict[str, Any]:
 async def outcome_of(guest: Guest, tools: Tools, **limits: Any) -> Outcome:
     program = Program(ExecutionId("x0"), "", Limits(**limits))
     with anyio.fail_after(20):
-        return await Channel(frames.FrameReader(guest), guest, program, tools).run()
+        return await Channel(FrameReader(guest), guest, program, tools).run()
 
 
 class Never(Tools):

@@ -276,15 +276,16 @@ class TestTheProcess:
         """A worker that answers each question with another wrong shape; the frames are well formed."""
         (tmp_path / "stranger.py").write_text(
             "import os, struct\n"
+            "from codemode_server.processes.framing import FrameBuffer\n"
             "from codemode_server.search.encoding import frames\n"
             "answers = [({'name': 'n'}, b''), ({'shape': [2, 4]}, bytes(32)), ({'shape': [1, 4]}, bytes(8)),"
             " ({'shape': [1, 4]}, struct.pack('4f', 1, 2, float('nan'), 4)), ({'shape': 'x'}, b'')]\n"
-            "buffer, said = bytearray(), int(open(__file__ + '.said').read())\n"
+            "buffer, said = FrameBuffer(), int(open(__file__ + '.said').read())\n"
             "while received := os.read(0, 65536):\n"
-            "    buffer += received\n"
-            "    while frame := frames.taken(buffer):\n"
-            "        message, body = answers[0 if frame.message['do'] == 'load' else said]\n"
-            "        os.write(1, frames.encoded({'id': frame.message['id'], **message}, body))\n"
+            "    buffer.add(received)\n"
+            "    while question := frames.taken(buffer):\n"
+            "        message, body = answers[0 if question.fields['do'] == 'load' else said]\n"
+            "        os.write(1, frames.encoded({'id': question.fields['id'], **message}, body))\n"
         )
         monkeypatch.setattr(process, "_WORKER", "stranger")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -19,10 +19,11 @@ from typing import Any
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codemode_server import temporary
 from codemode_server.processes.child_process import start_process
+from codemode_server.processes.framing import FramingError
+from codemode_server.processes.stream_readers import ContentLengthReader, content_length_message
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,6 @@ MAX_TEXTS = 1_000
 MAX_RESIDENT_BYTES = 256 * 2**20
 _MAX_TEXT_BYTES = 512 * 1024
 _MAX_ANSWER_BYTES = 4 * 2**20
-_MAX_LINE_BYTES = 4096
 _MAX_DIAGNOSTICS = 500
 _BOUNDS = 'ulimit -c 0; ulimit -f 0; ulimit -t 60; ulimit -v 2097152 2>/dev/null; exec "$0" server'
 _CONFIGURATION = """[environment]
@@ -148,7 +148,7 @@ class _Server:
     def __init__(self, process: Process, send: ByteSendStream, receive: ByteReceiveStream, folder: Path) -> None:
         self._process = process
         self._send_stream = send
-        self._received = BufferedByteReceiveStream(receive)
+        self._received = ContentLengthReader(receive)
         self._folder = folder
         self._requests = 0
         self._texts = 0
@@ -249,25 +249,18 @@ class _Server:
         await self._send({"method": method, "params": parameters})
 
     async def _send(self, message: dict[str, Any]) -> None:
-        content = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         try:
-            await self._send_stream.send(b"Content-Length: %d\r\n\r\n" % len(content) + content)
+            await self._send_stream.send(content_length_message(body))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _Broken("it has ended") from error
 
     async def _receive(self) -> dict[str, Any]:
         try:
-            size = -1
-            while header := await self._received.receive_until(b"\r\n", _MAX_LINE_BYTES):
-                name, _, value = header.decode("latin-1").partition(":")
-                if name.lower() == "content-length":
-                    size = int(value)
-            if not 0 <= size <= _MAX_ANSWER_BYTES:
-                raise _Broken("its answer has no size, or too much of it")
-            message = json.loads(await self._received.receive_exactly(size))
-        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError) as error:
+            message = json.loads(await self._received.read(_MAX_ANSWER_BYTES))
+        except (anyio.EndOfStream, anyio.ClosedResourceError) as error:
             raise _Broken("it has ended") from error
-        except (anyio.DelimiterNotFound, ValueError, RecursionError) as error:
+        except (FramingError, ValueError, RecursionError) as error:
             raise _Broken("what it says is no message") from error
         if not isinstance(message, dict):
             raise _Broken("what it says is no message")

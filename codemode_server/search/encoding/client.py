@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.search.encoding.frames import Frame
+from codemode_server.search.encoding.frames import Message
 from codemode_server.search.encoding.process import WorkerProcess
 from codemode_server.search.encoding.resolve_model import Way
 from codemode_server.search.vectors import Encoder, Vectors
@@ -94,7 +94,7 @@ class ProcessEncoder:
                 self._end()
                 raise EncoderFailed("it is closed")
             seconds = _DOWNLOAD_SECONDS if self._way.may_download else _LOAD_SECONDS
-            name = self._asked({"do": "load", "way": self._way.load}, seconds).message.get("name")
+            name = self._asked({"do": "load", "way": self._way.load}, seconds).fields.get("name")
             self._dimensions = 0
             self._name = f"{self._way.name} {str(name)[:64]}"
 
@@ -126,22 +126,22 @@ class ProcessEncoder:
             return np.zeros((0, self._dimensions or 1), np.float32)
         # Half of a surrogate pair, which JSON can hold, is no text to a tokenizer.
         clean = [text[:_MAX_CHARACTERS].encode("utf-8", "replace").decode() for text in texts]
-        frame = self._asked({"do": do, "texts": clean}, seconds)
+        answer = self._asked({"do": do, "texts": clean}, seconds)
         with self._ending_on_failure():
-            return self._checked(frame, len(texts))
+            return self._checked(answer, len(texts))
 
-    def _checked(self, frame: Frame, rows: int) -> Vectors:
+    def _checked(self, answer: Message, rows: int) -> Vectors:
         """The vectors of an answer: as many as asked for, as long as the others, numbers."""
-        match frame.message.get("shape"):
+        match answer.fields.get("shape"):
             case [int(found), int(dimensions)] if found == rows and 1 <= dimensions <= _MAX_DIMENSIONS:
                 pass
             case _:
                 raise EncoderFailed(f"it did not give one vector for each of {rows} texts", again="few")
-        if len(frame.vectors) != 4 * rows * dimensions:
+        if len(answer.vectors) != 4 * rows * dimensions:
             raise EncoderFailed("its answer is cut off", again="few")
         if self._dimensions not in (0, dimensions):
             raise EncoderFailed(f"its vectors had {self._dimensions} numbers, now {dimensions}", again="few")
-        vectors = np.frombuffer(frame.vectors, np.float32).reshape(rows, dimensions)
+        vectors = np.frombuffer(answer.vectors, np.float32).reshape(rows, dimensions)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all():
             raise EncoderFailed("its vectors are no numbers", again="few")
@@ -149,7 +149,7 @@ class ProcessEncoder:
         unit: Vectors = vectors / np.maximum(lengths, np.float32(1e-12))
         return unit
 
-    def _asked(self, message: dict[str, object], seconds: float) -> Frame:
+    def _asked(self, message: dict[str, object], seconds: float) -> Message:
         if self._process is None:
             raise EncoderFailed("it is not loaded", again="few")
         with self._ending_on_failure():

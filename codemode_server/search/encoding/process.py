@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from codemode_server.domain.errors import EncoderFailed
+from codemode_server.processes.framing import FrameBuffer, FramingError
 from codemode_server.search.encoding import frames
 from codemode_server.text import clean_line
 
@@ -59,7 +60,7 @@ class WorkerProcess:
             )
         except OSError as error:
             raise EncoderFailed(f"its process can't be started: {error.strerror}", again="few") from error
-        self._received = bytearray()
+        self._received = FrameBuffer()
         self._said = b""
         self._questions = 0
         for pipe in self._pipes:
@@ -69,17 +70,17 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, message: dict[str, Any], seconds: float) -> frames.Frame:
+    def ask(self, message: dict[str, Any], seconds: float) -> frames.Message:
         """Its answer to one question.
 
         Raises:
             EncoderFailed: it refuses, has ended, or takes too long; in the last two cases it can't be asked again.
         """
         self._questions += 1
-        frame = self._exchanged(frames.encoded({"id": self._questions, **message}), time.monotonic() + seconds)
-        if frame is None:
+        answer = self._exchanged(frames.encoded({"id": self._questions, **message}), time.monotonic() + seconds)
+        if answer is None:
             raise EncoderFailed(f"its process did not answer within {seconds:g} s", again="few")
-        refusal = frame.message.get("refused")
+        refusal = answer.fields.get("refused")
         if isinstance(refusal, dict):
             reason, remedy, again = (str(refusal.get(key, "")) for key in ("reason", "remedy", "again"))
             raise EncoderFailed(
@@ -87,7 +88,7 @@ class WorkerProcess:
                 clean_line(remedy, 400),
                 again="whenever" if again == "whenever" else "few" if again == "few" else "never",
             )
-        return frame
+        return answer
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -109,7 +110,7 @@ class WorkerProcess:
         assert process.stderr  # noqa: S101
         return process.stdin, process.stdout, process.stderr
 
-    def _exchanged(self, question: bytes, until: float) -> frames.Frame | None:
+    def _exchanged(self, question: bytes, until: float) -> frames.Message | None:
         """The answer to a question; none if it does not come in time."""
         stdin, stdout, stderr = (pipe.fileno() for pipe in self._pipes)
         with selectors.DefaultSelector() as selector:
@@ -125,8 +126,8 @@ class WorkerProcess:
                     elif key.fd == stderr:
                         if not self._heard(stderr):
                             selector.unregister(stderr)
-                    elif (frame := self._read(stdout)) is not None:
-                        return frame
+                    elif (answer := self._read(stdout)) is not None:
+                        return answer
         return None
 
     def _written(self, stdin: int, question: bytes) -> bytes:
@@ -149,19 +150,19 @@ class WorkerProcess:
         self._said = (self._said + said)[-_MAX_SAID:]
         return bool(said)
 
-    def _read(self, stdout: int) -> frames.Frame | None:
+    def _read(self, stdout: int) -> frames.Message | None:
         try:
             received = os.read(stdout, 2**20)
         except BlockingIOError:
             return None
         if not received:
             raise self._ended()
-        self._received += received
+        self._received.add(received)
         try:
-            while frame := frames.taken(self._received):
-                if frame.message.get("id") == self._questions:
-                    return frame
-        except frames.FrameError as error:
+            while answer := frames.taken(self._received):
+                if answer.fields.get("id") == self._questions:
+                    return answer
+        except FramingError as error:
             raise EncoderFailed(f"what its process says can't be read: {error}", again="few") from error
         return None
 

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from codemode_server.domain.errors import EncoderFailed
+from codemode_server.processes.framing import FrameBuffer
 from codemode_server.search.encoding import frames
 
 _NICE = 5
@@ -69,12 +70,12 @@ def _own_stdout() -> Any:
 
 def _read(questions: SimpleQueue[dict[str, Any]]) -> None:
     """In a thread of its own, so that the end of stdin is the end of whatever goes on."""
-    buffer = bytearray()
+    buffer = FrameBuffer()
     try:
         while received := os.read(0, 2**16):
-            buffer += received
-            while frame := frames.taken(buffer):
-                questions.put(frame.message)
+            buffer.add(received)
+            while question := frames.taken(buffer):
+                questions.put(question.fields)
     finally:
         os._exit(0)
 

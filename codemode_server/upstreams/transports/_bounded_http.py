@@ -22,8 +22,8 @@ import anyio
 import httpx2
 
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
+from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.upstreams._messages import (
-    BoundedBytes,
     Unread,
     dropped,
     encoded_again,

@@ -23,10 +23,11 @@ import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_sized
+from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import start_process
+from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, BoundedBytes, Unread, parse_line, too_large
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
 from codemode_server.upstreams.orphan_reaper import Reaper
 
 if TYPE_CHECKING:
@@ -162,20 +163,12 @@ class StdioTransport:
     async def _deliver_lines(
         self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """Cut stdout into lines, in time linear in their length."""
-        line, pace = BoundedBytes(self._max_message_bytes()), Pace()
-        async for chunk in stdout:
-            pace.begin()
-            start = 0
-            while (end := chunk.find(b"\n", start)) >= 0:
-                line.add(chunk[start:end])
-                if not await self._deliver(line, incoming, is_whole=True):
+        lines = LineReader(stdout, self._max_message_bytes)
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                line, is_whole = await lines.read()
+                if not await self._deliver(line, incoming, is_whole=is_whole):
                     return
-                line, start = BoundedBytes(self._max_message_bytes()), end + 1
-                await pace.rest()
-            line.add(chunk[start:])
-            if line.is_too_long and not await self._deliver(line, incoming, is_whole=False):
-                return
 
     async def _deliver(
         self, line: BoundedBytes, incoming: MemoryObjectSendStream[SessionMessage | Exception], *, is_whole: bool

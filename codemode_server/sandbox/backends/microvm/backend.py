@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox import frames
+from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import image, runtime
 from codemode_server.sandbox.backends.microvm.leftovers import Run
 from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine, Transport
@@ -145,7 +145,7 @@ class MicrovmBackend:
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
-            channel = Channel(frames.FrameReader(wire.program), wire.program, program, door)
+            channel = Channel(FrameReader(wire.program), wire.program, program, door)
             wire.on_over = lambda: quota.exceed_in_tmp(channel)
             outcome = await quota.run(channel, machine.pid)
             gone = wire.gone

@@ -8,12 +8,14 @@ no faster.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from codemode_server.processes.framing import FrameBuffer, FramingError, frame
+from codemode_server.processes.stream_readers import ByteSource
 
 DATA, CONTROL, RECEIVED = 0, 1, 2
 _PACKET = 64 * 2**10
@@ -24,8 +26,7 @@ _MAX_WAITING_BYTES = 256 * 2**10
 _MAX_MESSAGES = 16
 """Limit for messages that nobody has heard yet; an honest keeper says one at a time."""
 _ACKNOWLEDGE = 32 * 2**10
-_HEADER = struct.Struct(">BI")
-_LONGEST = 2**16
+_MAX_PACKET_BYTES = 2**16
 _SEND_SECONDS = 20.0
 
 
@@ -33,12 +34,10 @@ class WireBroken(Exception):
     """Raised when the keeper is gone or says what no keeper says; the microVM is of no use any more."""
 
 
-class Bytes(Protocol):
+class Bytes(ByteSource, Protocol):
     """A stream of bytes, whatever it goes over."""
 
     async def send(self, item: bytes) -> None: ...
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes: ...
 
     async def aclose(self) -> None: ...
 
@@ -48,7 +47,7 @@ class Wire:
 
     def __init__(self, stream: Bytes) -> None:
         self._stream = stream
-        self._buffer = bytearray()
+        self._packets = FrameBuffer(prefix_bytes=1)
         self._taking = anyio.Lock(fast_acquire=True)
         self._sending = anyio.Lock(fast_acquire=True)
         self._news = anyio.Event()
@@ -114,7 +113,7 @@ class Wire:
         """Send one packet, whole or not at all: half a packet would make all that follows unreadable."""
         async with self._sending:
             with anyio.move_on_after(_SEND_SECONDS, shield=True) as patience:
-                await self._or_break(self._stream.send(_HEADER.pack(kind, len(data)) + data))
+                await self._or_break(self._stream.send(bytes([kind]) + frame(data)))
             if patience.cancelled_caught:
                 self.is_broken = True
         if self.is_broken:
@@ -138,18 +137,12 @@ class Wire:
 
     async def _take_in(self) -> None:
         chunk = await self._or_break(self._stream.receive(2**18))
-        self._buffer += chunk or b""
-        while len(self._buffer) >= _HEADER.size and not self.is_broken:
-            kind, size = _HEADER.unpack_from(self._buffer)
-            if size > _LONGEST or kind > RECEIVED:
-                self.is_broken = True
-                return
-            end = _HEADER.size + size
-            if len(self._buffer) < end:
-                return
-            data = bytes(self._buffer[_HEADER.size : end])
-            del self._buffer[:end]
-            self._take(kind, data)
+        self._packets.add(chunk or b"")
+        try:
+            while not self.is_broken and (packet := self._packets.take(_MAX_PACKET_BYTES)) is not None:
+                self._take(packet[0], packet[1:])
+        except FramingError:
+            self.is_broken = True
 
     def _take(self, kind: int, data: bytes) -> None:
         if kind == DATA:
@@ -158,7 +151,7 @@ class Wire:
                 self.is_broken = self.is_broken or len(self.data) > _MAX_WAITING_BYTES
         elif kind == RECEIVED:
             self.window += int.from_bytes(data, "big")
-        else:
+        elif kind == CONTROL:
             message = _message(data)
             match message.get("op"):
                 case "over":
@@ -170,6 +163,8 @@ class Wire:
                     self.is_broken = self.is_broken or len(self._messages) > _MAX_MESSAGES
                 case _:
                     self.is_broken = True
+        else:
+            self.is_broken = True
 
     async def _or_break(self, action: Awaitable[Any]) -> Any:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import sys
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from anyio.abc import ByteSendStream, Process
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import start_process
+from codemode_server.processes.framing import FramingError, frame
+from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
 
@@ -34,7 +35,7 @@ class Worker:
             raise SandboxUnavailable("the sandbox's worker process has no pipes")
         self._process = process
         self.stream: ByteSendStream = process.stdin
-        self.reader = frames.FrameReader(process.stdout)
+        self.reader = FrameReader(process.stdout)
         self._errors = process.stderr
         self._is_ready = False
 
@@ -77,7 +78,7 @@ class Worker:
         try:
             with anyio.fail_after(_START_SECONDS):
                 await self._read_own_word()
-        except (TimeoutError, frames.ProtocolError):
+        except (TimeoutError, FramingError):
             raise SandboxUnavailable("the sandbox's worker process did not become ready") from None
         except anyio.EndOfStream:
             words = await self.last_words()
@@ -99,10 +100,10 @@ class Worker:
             "folders": {guest: str(host) for guest, host in folders.items()},
         }
         try:
-            await self.stream.send(struct.pack(">I", 0) + frames.encode(settings))
+            await self.stream.send(frame(b"") + frames.encode(settings))
             with anyio.fail_after(_START_SECONDS):
                 await self._read_own_word()
-        except (TimeoutError, frames.ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+        except (TimeoutError, FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
             raise SandboxUnavailable("the sandbox's worker process ended while it was idle") from None
 
     async def is_reusable(self) -> bool:
@@ -110,14 +111,14 @@ class Worker:
         try:
             with anyio.fail_after(_END_SECONDS):
                 await self._read_own_word()
-        except (TimeoutError, frames.ProtocolError, anyio.EndOfStream, anyio.BrokenResourceError):
+        except (TimeoutError, FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
             return False
         self._is_ready = True
         return self.reader.is_empty
 
     async def _read_own_word(self) -> None:
         if await self.reader.read(0):
-            raise frames.ProtocolError("a frame after the last")
+            raise FramingError("a frame after the last")
 
     async def last_words(self) -> str:
         """Why it ended by itself, in its own words."""

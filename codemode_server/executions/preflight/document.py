@@ -146,7 +146,7 @@ class _Rewriter(ast.NodeTransformer):
             form = types.case_of(call.constants)
             node.args = []
             node.keywords = [self._keyword(call, name, value) for name, value in call.given.items()]
-        elif not call.problem and not signature.first_takes_objects and _is_one(node):
+        elif not call.problem and _is_one(node) and signature.names and not signature.takes_objects(signature.names[0]):
             form = "_cm_one"
             self.arguments[node.args[0]] = (call, signature.names[0])
         node.func = ast.Attribute(stand_in, form, ast.Load()) if form else stand_in

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
 
 CODEMODE_NAMES = ("File", "ToolError", "call", "results", "search_tools", "show")
 """Names that programs can import from `codemode`."""
@@ -26,14 +25,6 @@ NO_SKILL_FILES = (
     "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill as "
     "<name>.py in the skills folder (state.skills in upstream.yaml)"
 )
-MAP_COLLECTS_ERRORS = (
-    ".map() has no return_exceptions, it collects errors itself: the result of a failed item is None, and the errors "
-    "are in .errors of what .map() gives"
-)
-_MAP_TAKES = ("items", "[concurrency]")
-"""Arguments of `.map()` beside those of the tool."""
-_MAX_NAMES = 30
-MAP_TAKES_A_LIST = ".map() takes a list of items and makes a call for each"
 _NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
 _INSTEAD = {
     "pandas": "csv, statistics, sqlite3 and collections cover much of what pandas does",
@@ -64,15 +55,6 @@ _DEFINING_MODULES = {
     "timedelta": "datetime",
     "timezone": "datetime",
 }
-
-
-def usage(names: Sequence[str], required: Collection[str], *, is_open: bool, form: str = "") -> str:
-    """What a tool takes, or a form of it (`.map`); `is_open`: any keywords as well."""
-    own = _MAP_TAKES if form == ".map" else ()
-    if not names and not own:
-        return "It takes any keywords." if is_open else "It takes no arguments."
-    shown = [*own, *(name if name in required else f"[{name}]" for name in names[:_MAX_NAMES])]
-    return f"It takes {', '.join(shown)}{', …' if len(names) > _MAX_NAMES else ''}."
 
 
 def starts_fresh(last: str) -> str:

@@ -1,0 +1,161 @@
+"""Which argument of a call goes to which parameter of a tool; pure, for the guest's stubs and the host's static check.
+
+A tool is called by keyword under its Python-safe parameter names (the tool's own names pass too), by position in order,
+or with one dict of all arguments. `...` stands for an argument that is not given. The guest binds values, the static
+check binds the expressions that give them, so what both can't know alike is a parameter here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from .similar_names import similar_name
+
+_Value = TypeVar("_Value")
+
+MAP_COLLECTS_ERRORS = (
+    ".map() has no return_exceptions, it collects errors itself: the result of a failed item is None, and the errors "
+    "are in .errors of what .map() gives"
+)
+MAP_TAKES_A_LIST = ".map() takes a list of items and makes a call for each"
+_MAP_PARAMETERS = ("items", "[concurrency]")
+"""Parameters of `.map()` beside those of the tool."""
+_MAX_NAMES = 30
+_OBJECT_TYPES = frozenset({"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"})
+_WRAPPERS = frozenset({"Optional", "Union", "Annotated", "NotRequired", "Required"})
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a tool's stub."""
+
+    tool: str
+    names: tuple[str, ...]
+    required: tuple[str, ...]
+    is_open: bool
+    """Whether the tool takes any keywords."""
+    takes_objects: Callable[[str], bool]
+    """Whether a parameter may be given a dict, so that one dict need not be all arguments."""
+    python_names: Mapping[str, str] = field(default_factory=dict)
+    """By the tool's own name, for the parameters whose names differ."""
+
+    def usage(self, form: str = "") -> str:
+        """What the tool takes, or a form of it (`.map`)."""
+        own = _MAP_PARAMETERS if form == ".map" else ()
+        if not self.names and not own:
+            return "It takes any keywords." if self.is_open else "It takes no arguments."
+        shown = [name if name in self.required else f"[{name}]" for name in self.names[:_MAX_NAMES]]
+        return f"It takes {', '.join([*own, *shown])}{', …' if len(self.names) > _MAX_NAMES else ''}."
+
+
+def mapping_items(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    """The items of a value that may be all arguments; None for any other value."""
+    return dict(value).items() if isinstance(value, Mapping) else None
+
+
+def _is_not_ellipsis(value: Any) -> bool:
+    return value is not ...
+
+
+def bind(
+    signature: Signature,
+    args: Sequence[_Value],
+    keywords: Iterable[tuple[str, _Value]],
+    *,
+    names: Sequence[str] | None = None,
+    form: str = "",
+    items_of: Callable[[_Value], Iterable[tuple[str, _Value]] | None] = mapping_items,
+    is_given: Callable[[_Value], bool] = _is_not_ellipsis,
+) -> dict[str, _Value]:
+    """The arguments by Python name; whether all required ones are there is for `check_required`.
+
+    `names` are the parameters that positions stand for (default: all). `items_of` takes a dict apart.
+
+    Raises:
+        TypeError: an argument does not fit; the message says what the tool takes.
+    """
+    names = signature.names if names is None else names
+    pairs = list(keywords)
+    if len(args) == 1 and not pairs and (items := items_of(args[0])) is not None:
+        given = list(items)
+        if _are_all_arguments(signature, names, [key for key, _ in given]):
+            args, pairs = (), given
+    if len(args) > len(names):
+        count = f"{len(names)} argument{'s' * (len(names) != 1)}"
+        raise TypeError(f"{signature.tool}() takes {count}, not {len(args)}. {signature.usage()}")
+    bound = dict(zip(names, args, strict=False))
+    for key, value in pairs:
+        name = signature.python_names.get(key, key)
+        if name in bound:
+            raise TypeError(f"{signature.tool}() got argument {name!r} twice. {signature.usage()}")
+        if name not in signature.names and not signature.is_open:
+            hint = _hint(signature, key, {*bound, *(signature.python_names.get(other, other) for other, _ in pairs)})
+            raise TypeError(f"{signature.tool}{form}() has no argument {key!r}{hint} {signature.usage(form)}")
+        bound[name] = value
+    return {name: value for name, value in bound.items() if is_given(value)}
+
+
+def bind_shared(
+    signature: Signature,
+    keywords: Iterable[tuple[str, _Value]],
+    *,
+    is_given: Callable[[_Value], bool] = _is_not_ellipsis,
+) -> dict[str, _Value]:
+    """The arguments that all calls of a `.map()` share.
+
+    Raises:
+        TypeError: as `bind`.
+    """
+    pairs = list(keywords)
+    if any(key == "return_exceptions" for key, _ in pairs) and not (
+        signature.is_open or "return_exceptions" in signature.names
+    ):
+        raise TypeError(f"{signature.tool}{MAP_COLLECTS_ERRORS}")
+    return bind(signature, (), pairs, form=".map", is_given=is_given)
+
+
+def check_required(signature: Signature, bound: Collection[str], *, besides: str = "") -> None:
+    """Raises:
+    TypeError: a required argument is missing, other than `besides`.
+    """
+    missing = [name for name in signature.required if name not in bound and name != besides]
+    if missing:
+        raise TypeError(f"{signature.tool}() is missing {', '.join(map(repr, missing))}. {signature.usage()}")
+
+
+def type_takes_objects(annotation: ast.expr, is_class: Callable[[str], bool]) -> bool:
+    """Whether a type admits a dict; `is_class` says which names stand for the stub's own dict types."""
+    match annotation:
+        case ast.BinOp(left=left, right=right):
+            return type_takes_objects(left, is_class) or type_takes_objects(right, is_class)
+        case ast.Constant(value=str(text)):
+            return type_takes_objects(ast.parse(text, mode="eval").body, is_class)
+        case ast.Subscript(value=generic, slice=inner):
+            name = _last_name(generic)
+            if name not in _WRAPPERS:
+                return name in _OBJECT_TYPES
+            members = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return any(type_takes_objects(member, is_class) for member in members)
+    name = _last_name(annotation)
+    return name in _OBJECT_TYPES or is_class(name)
+
+
+def _are_all_arguments(signature: Signature, names: Sequence[str], keys: Sequence[str]) -> bool:
+    """Whether a single dict with these keys is all arguments, rather than the first of them."""
+    if not names or not signature.takes_objects(names[0]):
+        return True
+    known = {*signature.names, *signature.python_names}
+    return bool(keys) and all(key in known for key in keys)
+
+
+def _hint(signature: Signature, name: str, given: Collection[str]) -> str:
+    free = [known for known in signature.names if known not in given]
+    meant = similar_name(name, free, preferred=[known for known in free if known in signature.required])
+    return f"; did you mean {meant!r}?" if meant else "."
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

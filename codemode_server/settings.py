@@ -243,7 +243,8 @@ class LimitSettings(_Section):
     memory_mb: Number = Field(default=256, ge=64, le=4096)
     """Memory of the program, MiB."""
     output_bytes: Number = Field(default=8 * 2**20, ge=1024)
-    """What a program may print, stdout and stderr together, bytes."""
+    """What is shown of what a program prints, stdout and stderr together, bytes; more is kept for later programs. One
+    that prints more than this and than `call_bytes` is ended."""
     output_tokens: Number = Field(default=6_000, ge=100)
     """What reaches the model of the value, stdout, stderr and shown text, tokens altogether. Shortens, ends nothing: of
     a value the first items and all keys are left, of printed text the first and last lines, and the whole is kept."""
@@ -256,13 +257,15 @@ class LimitSettings(_Section):
     """What one session keeps of its programs' values, output and shown files for later programs, MiB; the oldest goes
     first. 0 keeps nothing."""
     calls: Number = Field(default=1_000, ge=0)
-    """Calls that one program may make."""
+    """Calls that one program may make. The next one raises `LimitExceeded`, which the program can catch once, to return
+    what it has."""
     calls_in_flight: Number = Field(default=16, ge=1, le=256)
     """Calls of one program on their way at once; more wait for their turn."""
     call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
     """Size of one call's arguments, and of its result, as JSON, bytes; either has at most 500,000 values as well."""
     value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
-    """Size of the value a program returns, as JSON, bytes; it has at most 500,000 values as well."""
+    """What is shown of the value that a program returns, as JSON, bytes; more is kept for later programs. One that
+    returns more than this and than `call_bytes`, or more than 500,000 values, is ended."""
     programs: Number = Field(default=4, ge=1, le=64)
     """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
     takes the last place while it has another, so that no session holds up the rest."""

@@ -43,7 +43,7 @@ _WAYS_ROUND = {
     "rest in a second program",
     "limits.memory_mb": "work through the data in parts and hold on to what you need only",
     "limits.output_bytes": "print less; write to a file in /workspace",
-    "limits.calls": "let the tool filter, or take a tool that gives many at once",
+    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded and return what you have",
     "limits.call_bytes": "send or ask for less in one call",
     "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
     "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",

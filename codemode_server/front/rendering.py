@@ -77,7 +77,7 @@ class _Parts:
 
     @classmethod
     def of(cls, execution: Execution, limits: LimitSettings, redactor: Redactor) -> _Parts:
-        outcome = execution.outcome
+        outcome, kept = execution.outcome, execution.kept
 
         def safe(text: str) -> str:
             # Cleaned first: a secret with control characters within is one once they are gone.
@@ -102,11 +102,11 @@ class _Parts:
         if has_value:
             is_text = isinstance(outcome.value, str)
             is_odd_line = is_text and "\r" in outcome.value and "\n" not in outcome.value
-            name = _name_of(execution.kept.get("value"))
+            name = _name_of(kept.get("value"))
             fitted = fit_value(
                 outcome.value,
                 given[0],
-                _characters(given[0]),
+                min(_characters(given[0]), limits.value_bytes),
                 safe if is_text and not is_odd_line else safe_in_json,
                 whole,
                 name,
@@ -116,7 +116,9 @@ class _Parts:
             text = json.dumps(value, ensure_ascii=False) if is_odd_line else as_text(value)
             fitted = replace(fitted, value=value, text=text)
         streams = {
-            name: fit_text(text, share, _characters(share), _name_of(execution.kept.get(name)))
+            name: fit_text(
+                text, share, min(_characters(share), limits.output_bytes), _name_of(execution.kept.get(name))
+            )
             for (name, text), share in zip(printed.items(), given[1:], strict=True)
             if text
         }
@@ -128,9 +130,9 @@ class _Parts:
         content |= streams
         cut = []
         if fitted is not None and fitted.is_cut:
-            cut.append(_kept("value", fitted.tokens, execution.kept.get("value")))
+            cut.append(_kept("value", fitted.tokens, kept.get("value")))
         if streams.get("stdout", "") != printed["stdout"]:
-            cut.append(_kept("stdout", estimate_tokens(printed["stdout"]), execution.kept.get("stdout")))
+            cut.append(_kept("stdout", estimate_tokens(printed["stdout"]), kept.get("stdout")))
         if cut:
             content["cut"] = cut
         return cls(fitted, streams, content)

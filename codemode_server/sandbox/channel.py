@@ -11,6 +11,7 @@ answer waits on disk, if it is large.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import tempfile
 from dataclasses import replace
@@ -177,9 +178,9 @@ class Channel:
             if self._scope is not None:
                 self._scope.cancel()
 
-    def exceed(self, message: str, setting: str) -> None:
+    def exceed(self, message: str, setting: str, line: int | None = None) -> None:
         """End the program for a limit."""
-        self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, setting=setting))
+        self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting))
 
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
         longest = frames.longest_frame(self._limits)
@@ -224,7 +225,7 @@ class Channel:
             case frames.Line():
                 self._line = frames.line_of_program(frame.line)
             case frames.Exceeded():
-                self._exceed_size(frame.setting)
+                self._exceed_limit(frame.setting, frame.line)
             case frames.Done():
                 await self._take_done(frame)
 
@@ -237,17 +238,32 @@ class Channel:
         self._check_id(call.id)
         self._calls += 1
         if self._calls > self._limits.calls:
-            most = self._limits.calls
-            self.exceed(f"the program made more than {most:,} calls", "limits.calls")
+            self._refuse_call(call, tasks)
             return
         if call.size > self._limits.call_bytes:
-            self._exceed_size("limits.call_bytes")
+            self._exceed_limit("limits.call_bytes")
             return
         await self._call_slots.acquire()
         await self._room.take(call)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._call, call)
+
+    def _refuse_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
+        """Tell the program that it has made all its calls; no more of them are sent by an honest guest, which knows
+        then, than were on their way."""
+        if self._calls > self._limits.calls + self._limits.calls_in_flight:
+            self._exceed_limit("limits.calls")
+            return
+        answer = _Answer(frames.refusal_frame(call.id, LimitExceeded.code, self._too_many_calls()))
+        tasks.start_soon(self._send_refusal, answer)
+
+    async def _send_refusal(self, answer: _Answer) -> None:
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # as for calls
+            await self._send(answer)
+
+    def _too_many_calls(self) -> str:
+        return f"the program made more than {self._limits.calls:,} calls"
 
     async def _call(self, call: frames.Call | frames.Read) -> None:
         try:
@@ -328,7 +344,7 @@ class Channel:
             return _Answer(frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
 
     def _take_output(self, output: frames.Output) -> None:
-        most = self._limits.output_bytes
+        most = self._limits.max_output_bytes
         left = most - self._output_bytes
         data = output.text[: left + 1].encode()
         if len(data) <= left:
@@ -342,9 +358,12 @@ class Channel:
     async def _take_done(self, done: frames.Done) -> None:
         if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
             raise frames.ProtocolError("'done' with an id that is not the program's")
-        most = self._limits.value_bytes
+        most = self._limits.max_value_bytes
         if done.size > most and await run_sized(done.size > LARGE_BYTES, frames.json_bytes, done.value) > most:
-            self._exceed_size("limits.value_bytes")
+            self._exceed_limit("limits.value_bytes")
+            return
+        if self._calls > self._limits.calls and done.error is not None and done.error.type == "LimitExceeded":
+            self.end(Ending.LIMITED, replace(done.error, setting="limits.calls"))
             return
         if done.error is not None and done.error.type == "MemoryError":
             error = out_of_memory(self._limits)
@@ -375,13 +394,20 @@ class Channel:
         else:
             self._died(str(error))
 
-    def _exceed_size(self, setting: str) -> None:
-        if setting == "limits.value_bytes":
-            self.exceed(f"the value is larger than {_size(self._limits.value_bytes)} and was not kept", setting)
-        elif setting == "values":
-            self.exceed(f"the value holds more than {MAX_VALUES:,} values and was not kept", "limits.value_bytes")
-        else:
-            self.exceed(f"a call's arguments are larger than {_size(self._limits.call_bytes)}", setting)
+    def _exceed_limit(self, setting: str, line: int | None = None) -> None:
+        match setting:
+            case "limits.value_bytes":
+                message = f"the value is larger than {_size(self._limits.max_value_bytes)} and was not kept"
+            case "values":
+                message, setting = (
+                    f"the value holds more than {MAX_VALUES:,} values and was not kept",
+                    "limits.value_bytes",
+                )
+            case "limits.calls":
+                message = self._too_many_calls()
+            case _:
+                message = f"a call's arguments are larger than {_size(self._limits.call_bytes)}"
+        self.exceed(message, setting, line)
 
     def _out_of_time(self) -> None:
         setting, limits = self._clock.spent_setting, self._limits

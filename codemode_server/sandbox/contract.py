@@ -106,6 +106,16 @@ class Limits:
     value_bytes: int = 4 * 2**20
     workspace_mb: int = 256
 
+    @property
+    def max_value_bytes(self) -> int:
+        """A value above `value_bytes` is stored whole and shown cut; above this one, the program is ended."""
+        return max(self.value_bytes, self.call_bytes)
+
+    @property
+    def max_output_bytes(self) -> int:
+        """The same for output."""
+        return max(self.output_bytes, self.call_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

@@ -13,7 +13,7 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    kept {id, name}                             name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
                    line {line}                                 the program reached this line for the first time
-                   exceeded {setting}                          the guest saw a limit first, and ends
+                   exceeded {setting, line}                    the guest saw a limit first, and ends; line may be null
                    done {id, value, value_form, error, hint}   the last frame; id is the run's, not to be guessed
 
 Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
@@ -70,9 +70,9 @@ _MAX_LOOKED_AT = 10_000
 """Values of a list or object that are searched for a long text."""
 _FRAME_VALUES = 1_000
 """More than what a frame holds beside its payload."""
-GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
-"""Limits that a guest sees first, since it would have to send too long a frame to show it; `values`: those of the
-program's value are too many."""
+GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
+"""Limits that a guest sees first: it would have to send too long a frame to show it, or it knows that the program was
+told before. `values`: the program's value holds too many."""
 
 
 class ProtocolError(framing.FramingError):
@@ -180,6 +180,8 @@ class Exceeded:
     """The program is past a limit."""
 
     setting: str
+    line: int | None = None
+    """Where in the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ def parse(data: bytes) -> GuestFrame:
         case "line":
             return Line(_field(frame, "line", int))
         case "exceeded":
-            return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)))
+            return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)), line_of_program(_line(frame)))
         case "done":
             form = _one_of(frame, "value_form", "none", "json", "repr")
             raised = _error(frame.get("error"))
@@ -254,7 +256,7 @@ def run_frame(run_id: str, code: str, limits: Limits) -> bytes:
     passed_on = {
         "call_bytes": limits.call_bytes,
         "calls_in_flight": limits.calls_in_flight,
-        "value_bytes": limits.value_bytes,
+        "value_bytes": limits.max_value_bytes,
         "values": MAX_VALUES - _FRAME_VALUES,
     }
     return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on})
@@ -343,7 +345,7 @@ def encode(frame: dict[str, Any]) -> bytes:
 
 def longest_frame(limits: Limits) -> int:
     """Bytes that an honest guest's frame may have; a longer one is refused by its header."""
-    return max(limits.call_bytes, limits.value_bytes, 2**21) + _OVERHEAD
+    return max(limits.max_value_bytes, 2**21) + _OVERHEAD
 
 
 def _error(raw: Any) -> ProgramError | None:
@@ -351,13 +353,18 @@ def _error(raw: Any) -> ProgramError | None:
         return None
     if not isinstance(raw, dict):
         raise ProtocolError("'error' of a frame is no object")
-    line = raw.get("line")
-    if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
-        raise ProtocolError("'line' of a frame is no integer")
+    line = _line(raw)
     type_, message = _field(raw, "type", str)[:200], _field(raw, "message", str)[:_MAX_TEXT]
     return ProgramError(
         type_, message, _field(raw, "traceback", str)[:_MAX_TEXT], line_of_program(line), hint=_hint(raw)
     )
+
+
+def _line(raw: dict[str, Any]) -> int | None:
+    line = raw.get("line")
+    if line is not None and (not isinstance(line, int) or isinstance(line, bool)):
+        raise ProtocolError("'line' of a frame is no integer")
+    return line
 
 
 def line_of_program(number: int | None) -> int | None:

@@ -144,7 +144,7 @@ async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp
     async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules, limits={"calls": 20})) as host:
         answer = await host.run(GET_LINKS + "read(2, 'archive', links[1]['uri'])['kind']")
         assert answer.value == "refused"
-        answer = await host.run(GET_LINKS + "for n in range(2, 40): read(n, 'archive', 'x')")
+        answer = await host.run(GET_LINKS + "for n in range(2, 60): read(n, 'archive', 'x')")
         assert answer.error["setting"] == "limits.calls"
     assert read(tmp_path) == []
 
@@ -278,7 +278,7 @@ async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Pa
 
 async def test_calls_of_tools_that_do_not_exist_are_counted_as_well(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, two_servers(tmp_path), limits={"calls": 20})) as host:
-        answer = await host.run(RAW + "for n in range(1, 30): call(n, 'main', 'none' + str(n))")
+        answer = await host.run(RAW + "for n in range(1, 60): call(n, 'main', 'none' + str(n))")
         assert answer.error["setting"] == "limits.calls"
         await is_well(host)
     assert arrived(tmp_path, "main") == []

@@ -21,9 +21,9 @@ MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(r
     [
         ({"wall_seconds": 1}, "import time; time.sleep(0.1)", "while True: pass"),
         ({"memory_mb": 96}, "len(bytearray(1_000_000))", "x = []\nwhile True: x.append(bytearray(1_000_000))"),
-        ({"output_bytes": 5_000}, "print('x' * 4_000)", "while True: print('x' * 100)"),
+        ({"output_bytes": 5_000, "call_bytes": 5_000}, "print('x' * 4_000)", "while True: print('x' * 100)"),
         ({"calls": 5}, MANY.replace("6", "5"), MANY),
-        ({"value_bytes": 5_000}, "'x' * 4_000", "'x' * 6_000"),
+        ({"value_bytes": 5_000, "call_bytes": 5_000}, "'x' * 4_000", "'x' * 6_000"),
         (
             {"workspace_mb": 2},
             "open('/workspace/a', 'wb').write(bytes(1_000_000))",
@@ -39,12 +39,39 @@ async def test_a_program_past_a_limit_ends_with_an_error_that_names_it(
     async with in_memory(configuration(tmp_path, servers, limits=limit)) as host:
         assert (await host.run(control)).content["status"] == "succeeded", "control: below the limit nothing ends"
         answer = await host.run(code)
-        (name,) = limit
+        name = next(iter(limit))
         assert answer.content["status"] == "limit_exceeded", answer.text
         assert answer.error["setting"] == f"limits.{name}"
         assert answer.text.count(f"the user can raise limits.{name}") == 1
         assert "upstream.yaml" not in answer.text
         assert (await host.run("1 + 1")).value == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "part"), [("value_bytes", "'x' * 6_000", ""), ("output_bytes", "print('x' * 6_000)", "/stdout")]
+)
+async def test_a_value_or_output_past_its_limit_is_cut_and_the_whole_can_be_read(
+    tmp_path: Path, limit: str, code: str, part: str
+) -> None:
+    async with in_memory(configuration(tmp_path, {}, limits={limit: 2_000})) as host:
+        answer = await host.run(code)
+        assert answer.content["status"] == "succeeded", answer.text
+        assert 1_000 < answer.text.count("x") < 2_000
+        whole = f'results["{answer.content["execution_id"]}{part}"]'
+        assert whole in answer.text
+        assert (await host.run(f"from codemode import results\nlen({whole})")).value >= 6_000
+    async with in_memory(configuration(tmp_path, {})) as host:
+        assert (await host.run(code)).text.count("x") >= 6_000, "control: below the limit it is shown whole"
+
+
+async def test_the_limit_on_calls_can_be_caught_and_what_was_read_returned(tmp_path: Path) -> None:
+    code = (
+        "from servers.github import list_issues\nfound = []\ntry:\n    for n in range(9):\n"
+        "        found.append(list_issues(repo=str(n)))\nexcept LimitExceeded:\n    pass\nlen(found)"
+    )
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
+        assert (await host.run(code)).value == 5
+        assert len(host.reached("list_issues")) == 5
 
 
 async def test_a_result_past_its_size_is_an_error_that_the_program_can_catch(tmp_path: Path) -> None:

@@ -69,15 +69,17 @@ async def test_memory_under_the_limit_can_be_used(lab: Lab) -> None:
 
 
 async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
-    outcome = await lab.run("while True: print('x' * 99)", output_bytes=10_000)
+    """Past `output_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
+    outcome = await lab.run("while True: print('x' * 99)", output_bytes=1_024, call_bytes=10_000)
     assert outcome.ending is Ending.LIMITED
     assert outcome.error is not None
     assert outcome.error.setting == "limits.output_bytes"
     assert outcome.stdout == ("x" * 99 + "\n") * 100
 
 
-async def test_printing_up_to_the_limit_is_whole(lab: Lab) -> None:
-    outcome = await lab.run("print('x' * 9_999)", output_bytes=10_000)
+@pytest.mark.parametrize("limits", [{"output_bytes": 10_000}, {"output_bytes": 1_024, "call_bytes": 10_000}])
+async def test_printing_up_to_the_limit_is_whole(lab: Lab, limits: dict[str, Any]) -> None:
+    outcome = await lab.run("print('x' * 9_999)", **limits)
     assert (outcome.ending, len(outcome.stdout)) == (Ending.RETURNED, 10_000)
 
 
@@ -90,6 +92,44 @@ async def test_calls_are_limited(lab: Lab) -> None:
     tools = Tools()
     assert await lab.limit(ECHO + "for i in range(11): echo(n=i)", tools, calls=10) == "limits.calls"
     assert len(tools.calls) == 10
+
+
+CATCH = "try:\n    {calls}\nexcept LimitExceeded as error:\n    r.append(str(error))\n"
+MANY = {
+    "sequence": ("", "while True: r.append(echo(n=1)['n'])"),
+    "map": ("", "r = echo.map([{'n': n} for n in range(50)])"),
+    "gather": ("import asyncio\n", "await asyncio.gather(*[echo(n=n) for n in range(50)])"),
+    "tasks": (
+        "import asyncio\ns = asyncio.Semaphore(3)\nasync def one(n):\n    async with s: return await echo(n=n)\n",
+        "await asyncio.gather(*[one(n) for n in range(50)])",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", MANY)
+async def test_a_program_can_catch_that_it_has_made_all_its_calls_and_return_what_it_has(lab: Lab, way: str) -> None:
+    tools = Tools()
+    head, calls = MANY[way]
+    code = ECHO + head + "r = []\n" + CATCH.format(calls=calls) + "r[-1]"
+    assert await lab.value(code, tools, calls=5, calls_in_flight=4) == "the program made more than 5 calls"
+    assert len(tools.calls) == 5
+
+
+async def test_a_program_that_catches_it_and_calls_again_is_ended_at_that_line(lab: Lab) -> None:
+    tools = Tools()
+    code = ECHO + "r = []\n" + CATCH.format(calls="while True: echo()") + "x = 1\nwhile x:\n    echo()\nr"
+    outcome = await lab.run(code, tools, calls=5)
+    assert outcome.ending is Ending.LIMITED
+    assert outcome.error is not None
+    assert (outcome.error.setting, outcome.error.line) == ("limits.calls", len(code.splitlines()) - 1)
+    assert len(tools.calls) == 5
+
+
+async def test_the_limit_on_calls_names_the_line_of_the_call_and_not_the_last_new_one(lab: Lab) -> None:
+    code = ECHO + "for n in range(11):\n    echo(n=n)\n    last = n\n"
+    outcome = await lab.run(code, calls=10)
+    assert outcome.error is not None
+    assert outcome.error.line == code.splitlines().index("    echo(n=n)") + 1
 
 
 async def test_as_many_calls_as_allowed_can_be_made(lab: Lab) -> None:
@@ -116,11 +156,13 @@ async def test_arguments_under_the_limit_pass(lab: Lab) -> None:
 
 
 async def test_the_value_is_limited_in_size(lab: Lab) -> None:
-    assert await lab.limit("'a' * 2_000", value_bytes=1_024) == "limits.value_bytes"
+    """Past `value_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
+    assert await lab.limit("'a' * 2_000", value_bytes=1_024, call_bytes=1_024) == "limits.value_bytes"
 
 
-async def test_a_value_under_the_limit_is_whole(lab: Lab) -> None:
-    assert await lab.value("'a' * 1_000", value_bytes=1_024) == "a" * 1_000
+@pytest.mark.parametrize("limits", [{"value_bytes": 1_024, "call_bytes": 1_024}, {"value_bytes": 512}])
+async def test_a_value_under_the_limit_is_whole(lab: Lab, limits: dict[str, Any]) -> None:
+    assert await lab.value("'a' * 1_000", **limits) == "a" * 1_000
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/workspace"])

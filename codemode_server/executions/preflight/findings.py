@@ -34,6 +34,7 @@ _MAX_FINDINGS = 50
 _MAX_LOOKED_AT = 300
 _GIVEN = frozenset(dir(builtins)) | {
     *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__", "__builtins__"),
+    "LimitExceeded",
     *("__annotations__", "__qualname__", "__module__", "__class__", "__dict__", "__path__", "__cached__"),
     *("__firstlineno__", "__static_attributes__", "__classdict__", "__conditional_annotations__", "__type_params__"),
 }

@@ -37,7 +37,9 @@ class ToolError(RuntimeError):
     message: _CmStr
     server: _CmStr
     tool: _CmStr
-    kind: _CmStr"""
+    kind: _CmStr
+class LimitExceeded(RuntimeError):
+    items: _CmList[_CmAny]"""
 _PLAIN = {
     **{name: f"_Cm{name.capitalize()}" for name in ("bool", "dict", "float", "int", "list", "str")},
     **{name: f"_Cm{name}" for name in ("Any", "Literal", "NotRequired", "TypedDict")},

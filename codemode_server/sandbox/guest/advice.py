@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-CODEMODE_NAMES = ("File", "ToolError", "call", "results", "search_tools", "show")
+CODEMODE_NAMES = ("File", "LimitExceeded", "ToolError", "call", "results", "search_tools", "show")
 """Names that programs can import from `codemode`."""
 NO_NETWORK = (
     "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import <tool>"

@@ -19,13 +19,14 @@ import asyncio
 import inspect
 import operator
 import sys
+import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from types import FrameType
 from typing import Any
 
 from .files import from_reply
-from .link import Link, Refused, holds_more_values, to_json
+from .link import OVER_LIMIT, Link, Refused, holds_more_values, to_json
 from .result_samples import note
 from .values import NotJson, to_argument
 
@@ -58,6 +59,16 @@ class ToolError(RuntimeError):
         """For `.pages()` errors: the items read before the failure."""
         self.page: Any = None
         """For `.pages()` errors: the page that can't be read."""
+
+
+class LimitExceeded(RuntimeError):
+    """The program has made all the calls that it may make. It can catch this once, to return what it has; the next call
+    ends it."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.items: list[Any] = []
+        """For `.pages()`: the items read before. For `.map()`: its results, None for those that are lacking."""
 
 
 class Unfinished:
@@ -182,6 +193,8 @@ class Calls:
         self.unclaimed: dict[int, PendingCall] = {}
         self.failures: list[Any] = []
         """Those of each `map`: what the program never looks at is told at its end."""
+        self._told: set[object] = set()
+        """Tasks and threads that were told that the program has made all its calls."""
 
     def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
         """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
@@ -200,18 +213,30 @@ class Calls:
         if holds_more_values(text, plain, self.link.values):
             message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"
             raise ToolError(message, server, tool, "too_many_values")
-        return self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
+        answer = self._over_limit() or self.link.call(server, tool, text, raw=raw)
+        return self._settled_by(answer, server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`."""
         if len(uri) > MAX_URI:
             message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
             raise ToolError(message, server, "read_resource", "too_long")
-        return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
+        answer = self._over_limit() or self.link.request("read", server=server, uri=uri)
+        return self._settled_by(answer, server, "read_resource")
+
+    def _over_limit(self) -> Future[Any] | None:
+        """The answer to a call that is one too many; a task or thread that was told so before ends the program."""
+        if self.link.no_more_calls is None:
+            return None
+        if _caller() in self._told and not self.unclaimed:  # with calls that nobody took yet, it may not know
+            self.link.exceed("limits.calls")
+        answer: Future[Any] = Future()
+        answer.set_exception(self.link.no_more_calls)
+        return answer
 
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
-        origin = _Origin(self, server)
+        origin, caller = _Origin(self, server), _caller()
 
         def settle(answer: Future[Any]) -> None:
             if result.done() or answer.cancelled():
@@ -221,6 +246,10 @@ class Calls:
                 result.set_result(taken := from_reply(value, encoding, origin, is_raw=is_raw))
                 note(tool, taken)
             except Refused as refusal:
+                if refusal.kind == OVER_LIMIT:
+                    self._told.add(caller)
+                    result.set_exception(LimitExceeded(str(refusal)))
+                    return
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
 
         def drop(result: Future[Any]) -> None:
@@ -256,6 +285,14 @@ class Calls:
         """Print what failed in each `map` whose errors the program never looked at."""
         for note in [note for failures in self.failures if (note := failures.note())][:_MAX_NOTES]:
             sys.stderr.write(f"{note}\n")
+
+
+def _caller() -> object:
+    """The task, or else the thread, that runs now."""
+    try:
+        return asyncio.current_task() or threading.get_ident()
+    except RuntimeError:  # no event loop runs
+        return threading.get_ident()
 
 
 class _Origin:

@@ -9,9 +9,9 @@ from typing import Any
 from . import source
 from .encoded import without_bytes
 from .error_hints import mend
+from .link import PROGRAM_FILE
 from .modules import PROGRAM_FILES
 
-FILENAME = "program.py"
 _MAX_TEXT = 4_000
 _MAX_CHAIN = 4
 _MAX_FRAMES = 4
@@ -23,8 +23,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     """An exception as the `done` frame has it: only the program's own lines, and not too many."""
     own = traceback.TracebackException.from_exception(error, compact=True)
     _keep_own_frames(own, 0, set())
-    lines = [frame.lineno for frame in own.stack if frame.filename == FILENAME]
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == FILENAME else (lines or [None])[-1]
+    lines = [frame.lineno for frame in own.stack if frame.filename == PROGRAM_FILE]
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == PROGRAM_FILE else (lines or [None])[-1]
     kind = type(error).__name__
     if isinstance(error, MemoryError) and "too complex to parse" in str(error):
         kind = "SyntaxError"  # memory has nothing to do with it
@@ -72,7 +72,7 @@ def _one_a_line(stack: Iterable[traceback.FrameSummary]) -> Iterator[traceback.F
 
 
 def _frame(frame: traceback.FrameSummary) -> str:
-    file = "" if frame.filename == FILENAME else f"{frame.filename} "
+    file = "" if frame.filename == PROGRAM_FILE else f"{frame.filename} "
     function = "" if frame.name in ("<module>", source.BODY_NAME) else f", in {frame.name}"
     line = (frame.line or "").strip()
     return f"{file}line {frame.lineno}{function}: {_shortened(line, _MAX_LINE)}"

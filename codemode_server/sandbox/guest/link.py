@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import collections
 import json
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from types import FrameType
+from typing import Any, NoReturn, Protocol
 
 # Made now: a program may put its own json.dumps in place later.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
+PROGRAM_FILE = "program.py"
+OVER_LIMIT = "limit_exceeded"
+"""The kind of refusal of a call that is one too many."""
 
 
 class Transport(Protocol):
@@ -120,6 +125,8 @@ class Link:
         self.call_bytes = 2**62
         self.values = 2**62
         """Values that the arguments of a call may hold."""
+        self.no_more_calls: Refused | None = None
+        """Why no further call is answered, once the host said that the program has made all its calls."""
 
     def limit(self, limits: dict[str, Any]) -> None:
         """Keep to the limits of the `run` frame."""
@@ -154,10 +161,14 @@ class Link:
             LimitPassed: they are too large; the host knows by then, whatever becomes of the exception.
         """
         if len(arguments_json) > self.call_bytes or _bytes(arguments_json) > self.call_bytes:
-            self.send({"op": "exceeded", "setting": "limits.call_bytes"})
-            raise LimitPassed("limits.call_bytes")
+            self.exceed("limits.call_bytes")
         head = to_json({"op": "call", "server": server, "tool": tool, **({"raw": True} if raw else {})})
         return self._post(self._calls, f'{head[1:-1]},"arguments":', arguments_json)
+
+    def exceed(self, setting: str) -> NoReturn:
+        """End the program for a limit; the host knows by then, whatever becomes of the exception."""
+        self.send({"op": "exceeded", "setting": setting, "line": _line_of_program()})
+        raise LimitPassed(setting)
 
     def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
         future: Future[Any] = Future()
@@ -218,14 +229,32 @@ class Link:
         future = self._waiting.pop(reply["id"], None)
         for window in (self._calls, self._questions):
             window.unanswered.pop(reply["id"], None)
+        refusal = None if reply["ok"] else Refused(reply["kind"], reply["message"])
+        if refusal is not None and refusal.kind == OVER_LIMIT:
+            self._refuse_waiting_calls(refusal)
         self._flush()
         if future is None or future.done():
             return True  # whoever asked was cancelled meanwhile
-        if reply["ok"]:
+        if refusal is None:
             future.set_result((reply["value"], reply.get("encoding", "json")))
         else:
-            future.set_exception(Refused(reply["kind"], reply["message"]))
+            future.set_exception(refusal)
         return True
+
+    def _refuse_waiting_calls(self, refusal: Refused) -> None:
+        self.no_more_calls = refusal
+        while self._calls.waiting:
+            waiting = self._calls.waiting.popleft().future
+            if waiting.set_running_or_notify_cancel():
+                waiting.set_exception(refusal)
+
+
+def _line_of_program() -> int | None:
+    """The line of the program that runs now in this thread."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != PROGRAM_FILE:
+        frame = frame.f_back
+    return None if frame is None else frame.f_lineno
 
 
 def _bytes(text: str) -> int:

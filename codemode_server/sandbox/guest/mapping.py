@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from .calls import Calls, PendingCall, ToolError
+from .calls import Calls, LimitExceeded, PendingCall, ToolError
 
 _FOR_ALL = frozenset({"refused", "unknown_tool"})
 """Kinds of errors that every other item would meet as well."""
@@ -152,6 +152,9 @@ class PendingMap(PendingCall):
                 if error.kind in _FOR_ALL:
                     raise
                 self._failures.errors[index] = error
+            except LimitExceeded as error:
+                error.items = self._results
+                raise
 
     def _signal(self) -> Future[Any]:
         signal: Future[Any] = Future()

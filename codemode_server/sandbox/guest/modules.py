@@ -20,14 +20,14 @@ from typing import Any
 
 from .advice import on_module
 from .attachments import make_show
-from .calls import Calls, ToolError, Unfinished, resolve
+from .calls import Calls, LimitExceeded, ToolError, Unfinished, resolve
 from .files import File
-from .link import Link, Refused
+from .link import PROGRAM_FILE, Link, Refused
 from .results import Results
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
 
-PROGRAM_FILES: set[str] = {"program.py"}
+PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own and the skills'."""
 _ROOTS = ("servers", "skills")
 
@@ -129,7 +129,7 @@ class MissingModules(importlib.abc.MetaPathFinder):
 
 def install(link: Link, calls: Calls, *, advice: str) -> None:
     """Make the sandbox's own modules importable."""
-    for public in (ToolError, File):
+    for public in (ToolError, LimitExceeded, File):
         public.__module__ = "codemode"  # as the program knows them, also in its tracebacks
     call = _caller(calls)
 
@@ -160,6 +160,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
         "codemode",
         "What is beside the tools: what they give and raise, show, and results of earlier programs.",
         ToolError=ToolError,
+        LimitExceeded=LimitExceeded,
         File=File,
         search_tools=search_tools,
         call=call,

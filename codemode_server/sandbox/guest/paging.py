@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from . import page_marks
-from .calls import ToolError, Unfinished
+from .calls import LimitExceeded, ToolError, Unfinished
 from .link import Link
 from .page_marks import normal, words
 from .page_parameters import Ways
@@ -68,7 +68,7 @@ class _Turner:
         self._before = items
         self.arguments = None if step is None else {**sent, **step}
 
-    def failed(self, error: ToolError) -> None:
+    def failed(self, error: ToolError | LimitExceeded) -> None:
         """A call did not succeed: its error gets what was read before."""
         error.items = self._given
         if self._given:
@@ -225,7 +225,7 @@ class Pages(Unfinished):
     def __iter__(self) -> Iterator[Any]:
         for step in self._steps():
             if isinstance(step, Future):
-                with contextlib.suppress(ToolError):  # raised from `_steps`
+                with contextlib.suppress(ToolError, LimitExceeded):  # raised from `_steps`
                     self._link.wait(step)
             else:
                 yield from step
@@ -233,7 +233,7 @@ class Pages(Unfinished):
     async def __aiter__(self) -> AsyncIterator[Any]:
         for step in self._steps():
             if isinstance(step, Future):
-                with contextlib.suppress(ToolError):
+                with contextlib.suppress(ToolError, LimitExceeded):
                     await asyncio.wrap_future(step)
             else:
                 for item in step:
@@ -248,7 +248,7 @@ class Pages(Unfinished):
             yield call
             try:
                 page = call.result()
-            except ToolError as error:
+            except (ToolError, LimitExceeded) as error:
                 turner.failed(error)
                 raise
             given = turner.take(page, is_whole=self._is_whole)[:left]

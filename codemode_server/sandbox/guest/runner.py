@@ -13,9 +13,9 @@ from typing import Any
 
 from . import lines, source
 from .attachments import hint_on
-from .calls import Calls, ToolError, finish, resolve
-from .error_reports import FILENAME, describe
-from .link import LimitPassed, Link, holds_more_values, to_json
+from .calls import Calls, LimitExceeded, ToolError, finish, resolve
+from .error_reports import describe
+from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .new_files import NewFiles
 from .output import Output
 from .values import to_result
@@ -80,15 +80,16 @@ class _Program:
         self._module = types.ModuleType("__main__")
 
     def run(self, calls: Calls) -> Any:
-        self._module.__dict__.update(__builtins__=builtins, __file__=FILENAME)
+        self._module.__dict__.update(__builtins__=builtins, __file__=PROGRAM_FILE)
         sys.modules["__main__"] = self._module
-        sys.argv = [FILENAME]
-        linecache.cache[FILENAME] = (len(self._code), None, self._code.splitlines(keepends=True), FILENAME)
+        sys.argv = [PROGRAM_FILE]
+        linecache.cache[PROGRAM_FILE] = (len(self._code), None, self._code.splitlines(keepends=True), PROGRAM_FILE)
         for name, hook in {
             source.VALUE_HOOK: self._take_value,
             source.FINISH_HOOK: finish,
             source.STAR_HOOK: self._import_star,
             "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
+            "LimitExceeded": LimitExceeded,
             "input": _no_input,
             "exit": sys.exit,
             "quit": sys.exit,
@@ -96,7 +97,7 @@ class _Program:
             setattr(builtins, name, hook)
         sys.breakpointhook = _no_breakpoint
         try:
-            code, _ = source.compile_program(self._code, FILENAME)
+            code, _ = source.compile_program(self._code, PROGRAM_FILE)
         except SyntaxError as error:
             error.msg = f"{error.msg} (nothing was run)"
             raise

@@ -38,8 +38,12 @@ from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_usage import SqliteUsageStore
 from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
@@ -77,8 +81,22 @@ class App:
         self._is_ending = threading.Event()
         """For what works in threads, which the end of the process waits for."""
         self._ownership = Ownership(self.state_folder)
-        retention = Retention(settings.state.record_days, settings.state.record_mb * 2**20)
-        self._upkeep = Upkeep(self.state_folder, self._ownership, retention)
+        state, journal_bytes = settings.state, settings.state.journal_mb * 2**20
+        self._upkeep = Upkeep(
+            self.state_folder,
+            self._ownership,
+            audit=Retention(state.record_days, state.record_mb * 2**20),
+            journal=Retention(state.journal_hours / 24, journal_bytes),
+        )
+        self._database_thread = DatabaseThread(self.state_folder, on_damage=state.on_damage)
+        self.journal = SqliteJournal(
+            self._database_thread,
+            JournalCipher(self.state_folder),
+            self._ownership,
+            execution_bytes=journal_bytes // 4,
+            on_written=self._upkeep.note_written,
+        )
+        self.audit = SqliteAudit(self._database_thread, self._upkeep.note_written)
         ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
         self.learning = learned_types(self.config, self.database)
         self.learning.load()
@@ -200,6 +218,7 @@ class App:
             temporary.close()
             app.tracing.shutdown()
             app._vectors.close()
+            app._database_thread.close()
             app.database.close()
 
     @cached_property

@@ -396,10 +396,15 @@ class StateSettings(_Section):
     """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
     which are removed when the product ends."""
     record_days: Number = Field(default=90, ge=0, le=36_500)
-    """How long executions and their calls stay in the database, days. 0: for ever."""
+    """How long the audit of executions and their calls stays in the database, days. 0: for ever."""
     record_mb: Number = Field(default=256, ge=0, le=1_048_576)
-    """How much executions and their calls may take in the database, MiB; beyond it the oldest are deleted. 0: no
-    bound."""
+    """How much the audit may take in the database, MiB; beyond it the oldest rows are deleted. 0: no bound."""
+    journal_hours: Number = Field(default=168, ge=0, le=876_000)
+    """How long the complete arguments and results of calls stay in the journal after their execution has ended, hours;
+    they are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
+    journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
+    """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
+    takes at most a quarter; of further calls it has no arguments and results."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
     """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
     one. A full disk, a lock or a missing permission is no damage."""

@@ -99,6 +99,23 @@ class SqliteAudit:
             raise AuditUnavailable(str(error)) from error
 
 
+def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
+    """Delete the oldest rows up to number `until`, at most `limit`, and move the anchor; gives how many they were."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        oldest = connection.execute(
+            "SELECT number, digest FROM audit WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
+        ).fetchall()
+        if oldest:
+            connection.execute("UPDATE audit_anchor SET number = ?, digest = ?", oldest[-1])
+            connection.execute("DELETE FROM audit WHERE number <= ?", oldest[-1][:1])
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return len(oldest)
+
+
 def _anchor(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and digest of the last row that retention deleted."""
     number, digest = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()

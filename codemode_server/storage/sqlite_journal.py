@@ -31,6 +31,8 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadable
 from codemode_server.storage.ownership import Ownership
 
+INTERRUPTED = "codemode-server ended in the middle of it"
+"""The error of an execution whose product was killed."""
 _MAX_NAME_CHARACTERS = 1_000
 """What is stored of the name of a server or tool, and of a reason."""
 _ROW_BYTES = 300
@@ -259,7 +261,7 @@ class SqliteJournal:
             started_at,
             self._text(code, f"{name}/code"),
             ended_at,
-            self._text(error, f"{name}/error"),
+            INTERRUPTED if status == ExecutionStatus.INTERRUPTED else self._text(error, f"{name}/error"),
             calls,
             milliseconds,
         )

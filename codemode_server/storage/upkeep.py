@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVarTuple
 
@@ -26,12 +27,12 @@ from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
+from codemode_server.storage.sqlite_audit import delete_audit_rows
+from codemode_server.storage.sqlite_journal import INTERRUPTED
 
 logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
 
-INTERRUPTED = "codemode-server ended in the middle of it"
-"""The recorded error of an execution whose product was killed."""
 _DAY = 86_400.0
 _EVERY_SECONDS = 3_600.0
 _RESERVE_SECONDS = 60.0
@@ -55,10 +56,24 @@ _SET_ASIDE = 2
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long and how much of the record is kept; 0 for no bound."""
+    """How long and how much of a store stays; 0 for no bound."""
 
-    days: int
+    days: float
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A table of executions and one of their calls."""
+
+    executions: str
+    calls: str
+    ended: str
+    """Column of the time when an execution ended."""
+
+
+_LEDGER = _Record("executions", "calls", "settled_at")
+_JOURNAL = _Record("journal_executions", "journal_calls", "ended_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +95,34 @@ CACHES = (
     _Cache("vectors", "model, key", "used_at", "vector", 90, None),
     _Cache("habits", "server, tool", "used_at", "tool", 365, None),
 )
-_INTERRUPT = (
-    "UPDATE executions SET status = ?, error = ?, settled_at = ?,"
-    " calls = (SELECT COUNT(*) FROM calls WHERE calls.execution_id = executions.execution_id) WHERE status = 'running'"
-)
 
 
 class Upkeep:
     """The upkeep of one state folder, by one product."""
 
     def __init__(
-        self, folder: Path, ownership: Ownership, retention: Retention, *, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        ownership: Ownership,
+        audit: Retention,
+        journal: Retention = Retention(0, 0),
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
         self._ownership = ownership
-        self._retention = retention
+        self._audit = audit
+        self._journal = journal
         self._clock = clock
         self._written = 0
         self._woken = anyio.Event()
         self._is_ending = threading.Event()
 
     def note_written(self, count: int) -> None:
-        """So many bytes were added to the record; after a sixteenth of its bound it is looked at. On the event loop."""
+        """So many bytes were added; after a sixteenth of the smaller bound there is a pass. On the event loop."""
         self._written += count
-        if self._retention.bytes and self._written > self._retention.bytes // 16:
+        bounds = [retention.bytes for retention in (self._audit, self._journal) if retention.bytes]
+        if bounds and self._written > min(bounds) // 16:
             self._written = 0
             self._woken.set()
 
@@ -140,7 +159,9 @@ class Upkeep:
                     self._problem(self._settle_interrupted, database),
                     self._problem(self._settle_gone, database),
                     self._problem(self._settle_old, database),
-                    self._problem(self._delete_records, database),
+                    self._problem(self._delete_executions, database, _LEDGER, self._audit),
+                    self._problem(self._delete_executions, database, _JOURNAL, self._journal),
+                    self._problem(self._delete_audit, database),
                     *(self._problem(self._delete_of, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]
@@ -170,11 +191,17 @@ class Upkeep:
 
     def _settle_gone(self, database: Database) -> None:
         """Those of products whose folder somebody removed, or that a restored copy of the database has."""
+        owners: set[str] = set()
         with database.use() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT owner FROM executions WHERE status = 'running' AND owner IS NOT NULL"
-            ).fetchall()
-        for owner in self._ownership.gone([owner for (owner,) in rows]):
+            for record in (_LEDGER, _JOURNAL):
+                owners |= {
+                    owner
+                    for (owner,) in connection.execute(
+                        f"SELECT DISTINCT owner FROM {record.executions}"  # noqa: S608
+                        f" WHERE {record.ended} IS NULL AND owner IS NOT NULL"
+                    )
+                }
+        for owner in self._ownership.gone(owners):
             self._settle(database, "owner = ?", owner)
 
     def _settle_old(self, database: Database) -> None:
@@ -182,39 +209,64 @@ class Upkeep:
 
     def _settle(self, database: Database, which: str, value: object) -> None:
         """Its calls stay as they are: of one that was started and not settled the outcome is not known."""
-        values = (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value)
-        database.write(f"{_INTERRUPT} AND {which}", values)
+        for record in (_LEDGER, _JOURNAL):
+            database.write(
+                f"UPDATE {record.executions} SET status = ?, error = ?, {record.ended} = ?, calls ="  # noqa: S608
+                f" (SELECT COUNT(*) FROM {record.calls} AS made WHERE made.execution_id ="
+                f" {record.executions}.execution_id) WHERE {record.ended} IS NULL AND {which}",
+                (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value),
+            )
 
-    def _delete_records(self, database: Database) -> None:
-        self._measure(database)
-        limits = [self._clock() - self._retention.days * _DAY] if self._retention.days else []
-        if self._retention.bytes and (until := _too_much(database, self._retention.bytes)) is not None:
+    def _delete_executions(self, database: Database, record: _Record, retention: Retention) -> None:
+        self._measure(database, record)
+        limits = [self._clock() - retention.days * _DAY] if retention.days else []
+        if retention.bytes and (until := _too_much(database, record, retention.bytes)) is not None:
             limits.append(until)
         while limits and not self._is_ending.is_set():
             with database.use() as connection:
                 rows = connection.execute(
-                    "SELECT execution_id FROM executions WHERE settled_at <= ? ORDER BY settled_at LIMIT ?",
+                    f"SELECT execution_id FROM {record.executions} WHERE {record.ended} <= ?"  # noqa: S608
+                    f" ORDER BY {record.ended} LIMIT ?",
                     (max(limits), _EXECUTIONS_AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
-            self._delete(database, "calls", "execution_id, seq", f"execution_id IN ({_marks(rows)})", _flat(rows))
-            self._delete(database, "executions", "execution_id", f"execution_id IN ({_marks(rows)})", _flat(rows))
+            which = f"execution_id IN ({_marks(rows)})"
+            self._delete(database, record.calls, "execution_id, seq", which, _flat(rows))
+            self._delete(database, record.executions, "execution_id", which, _flat(rows))
 
-    def _measure(self, database: Database) -> None:
-        """Note what each settled execution takes. Not when it is written: the sum over its calls takes a while."""
+    def _measure(self, database: Database, record: _Record) -> None:
+        """Note what each ended execution takes. Not when it is written: the sum over its calls takes a while."""
         while not self._is_ending.is_set():
             with database.use() as connection:
                 rows = connection.execute(
-                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM calls"  # noqa: S608
-                    " WHERE calls.execution_id = executions.execution_id), 0), execution_id FROM executions"
-                    " WHERE bytes IS NULL AND settled_at IS NOT NULL LIMIT ?",
+                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM {record.calls} AS made"  # noqa: S608
+                    f" WHERE made.execution_id = {record.executions}.execution_id), 0), execution_id"
+                    f" FROM {record.executions} WHERE bytes IS NULL AND {record.ended} IS NOT NULL LIMIT ?",
                     (_ROWS_AT_ONCE,),
                 ).fetchall()
             if not rows:
                 return
             for row in rows:
-                database.write("UPDATE executions SET bytes = ? WHERE execution_id = ?", row)
+                database.write(f"UPDATE {record.executions} SET bytes = ? WHERE execution_id = ?", row)  # noqa: S608
+            self._is_ending.wait(_PAUSE_SECONDS)
+
+    def _delete_audit(self, database: Database) -> None:
+        """The oldest rows go; those that are left stay a chain."""
+        limits = []
+        with database.use() as connection:
+            total, last = connection.execute("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
+            if self._audit.days:
+                recent = connection.execute(
+                    "SELECT MIN(number) FROM audit WHERE at >= ?", (self._clock() - self._audit.days * _DAY,)
+                ).fetchone()[0]
+                limits.append(recent - 1 if recent else last or 0)
+            if self._audit.bytes and total > self._audit.bytes:
+                newest_first = connection.execute("SELECT number, bytes FROM audit ORDER BY number DESC")
+                limits.append(int(_beyond(newest_first, self._audit.bytes * 9 // 10) or 0))
+        count = _ROWS_AT_ONCE
+        while limits and count == _ROWS_AT_ONCE and not self._is_ending.is_set():
+            count = database.with_reserve(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_of(self, database: Database, cache: _Cache) -> None:
@@ -281,15 +333,17 @@ _CALL_BYTES = f"200 + {_size('arguments')} + {_size('result')} + {_size('error')
 """With what the fields of fixed size and the indexes take, about."""
 
 
-def _too_much(database: Database, most: int) -> float | None:
-    """Up to which time of settlement executions have to go, so that nine tenths of `most` bytes are left."""
-    settled = "FROM executions WHERE settled_at IS NOT NULL"
+def _too_much(database: Database, record: _Record, most: int) -> float | None:
+    """Up to which time of their end executions have to go, so that nine tenths of `most` bytes are left."""
+    settled = f"FROM {record.executions} WHERE {record.ended} IS NOT NULL"
     with database.use() as connection:
         (total,) = connection.execute(f"SELECT SUM(bytes) {settled}").fetchone()
         if (total or 0) <= most:
             return None
         # The newest stays, however large: no program can have the record of itself deleted.
-        newest_first = f"SELECT settled_at, COALESCE(bytes, 0) {settled} ORDER BY settled_at DESC LIMIT -1 OFFSET 1"
+        newest_first = (
+            f"SELECT {record.ended}, COALESCE(bytes, 0) {settled} ORDER BY {record.ended} DESC LIMIT -1 OFFSET 1"
+        )
         return _beyond(connection.execute(newest_first), most * 9 // 10)
 
 

@@ -31,7 +31,8 @@ from codemode_server.storage import upkeep as upkeep_module
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.upkeep import CACHES, INTERRUPTED, Retention, Upkeep, _can_shrink
+from codemode_server.storage.sqlite_journal import INTERRUPTED
+from codemode_server.storage.upkeep import CACHES, Retention, Upkeep, _can_shrink
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0

@@ -169,7 +169,7 @@ class App:
             redactor=self.config.redactor,
         )
         return ProgramHostApi(
-            execution.caller,
+            execution.calls,
             gateway=self.gateway,
             listed=self.tools.wait_for_first_listing,
             catalog=self.catalog,

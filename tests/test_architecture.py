@@ -91,7 +91,7 @@ def test_only_the_gateway_calls_an_upstream() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("call_tool", "call_raw", "read_resource")
         if path.relative_to(PACKAGE).parts[0] not in ("upstreams", "front")
     }
-    assert callers == {"gateway/gateway.py"}
+    assert callers == {"gateway/targets.py"}
 
 
 def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:

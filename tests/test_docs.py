@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
@@ -17,7 +17,7 @@ from codemode_server import __version__, field_names, json_size, logs, redaction
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
 from codemode_server.front import failures, http, http_token
-from codemode_server.gateway import gateway, ledger
+from codemode_server.gateway import ledger, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats
@@ -91,7 +91,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"a list of more than (\d+) MiB is not stored", (listing_store.MAX_LISTING_CHARACTERS // MIB,)),
         (r"What has fewer than (\d+) characters", (secrecy.MIN_LENGTH,)),
         (r"than (\d+) characters, or fewer than (\d+) if all", (secrecy._SAFE_LENGTH, secrecy._SAFE_DIGITS)),
-        (r"more than (\d+) different arguments", (gateway.MAX_GUESSES,)),
+        (r"more than (\d+) different arguments", (pipeline.MAX_GUESSES,)),
         (r"at most (\d+) KiB of a call's arguments", (redaction.MAX_PAYLOAD_BYTES // KIB,)),
         (
             r"(\d+) KiB of a program and (\d+) KiB of an error",
@@ -302,10 +302,9 @@ def test_the_changelog_has_something_on_this_version() -> None:
 
 
 def test_the_glossary_s_words_for_states_are_those_of_the_code() -> None:
-    from codemode_server.gateway.policy import Verdict
+    from codemode_server.domain.calls import Decision
 
-    (verdict,) = re.findall(
-        r"^\| \*\*verdict\*\* \| (.*) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
+    (decision,) = re.findall(
+        r"^\| \*\*decision\*\* \| (.*) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
     )
-    assert all(answer in verdict for answer in ("allow", "deny", "ask", "reason"))
-    assert set(Verdict.__slots__) == {"answer", "reason"}
+    assert all(kind in decision for kind in (*(one.kind for one in get_args(Decision)), "reason"))

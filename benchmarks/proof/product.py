@@ -14,8 +14,10 @@ from benchmarks.proof.world import World, configuration, make_world
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config import load
+from codemode_server.config.live import RequestContext
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.gateway import Caller
+from codemode_server.domain.principals import Session
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.sandbox.contract import Reply
 from codemode_server.storage.ledger_store import LedgerStore
@@ -34,7 +36,7 @@ class Product:
     app: App
     client: Client
     world: World
-    caller: Caller
+    calls: ExecutionCalls
 
     @property
     def catalog(self) -> Catalog:
@@ -46,7 +48,7 @@ class Product:
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         """One call as a program makes it, through the gateway; places in the arguments are filled in."""
-        return await self.app.gateway.call(self.caller, server, tool, self.world.filled(arguments))
+        return await self.app.gateway.call(self.calls, server, tool, self.world.filled(arguments))
 
     async def execute(self, code: str) -> tuple[dict[str, Any], str]:
         """Run a program, its places filled in; gives the structured content and the text that the model gets."""
@@ -80,4 +82,4 @@ async def product(folder: Path, *, learns: bool = True) -> AsyncIterator[Product
         await app.pool.wait_settled(_SETTLE_SECONDS)
         execution = ExecutionId("proof")
         LedgerStore(app.database).record_execution_started(ExecutionStart(execution, "proof", "default", "wasm", None))
-        yield Product(app, client, world, Caller(execution))
+        yield Product(app, client, world, ExecutionCalls(execution, RequestContext.local(Session("proof"), app.config)))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from codemode_server.domain.ids import ExecutionId, JsonValue
 
@@ -57,6 +57,7 @@ class ToolCall:
 class Allow:
     """The call is sent."""
 
+    kind: ClassVar[str] = "allow"
     reason: str
 
 
@@ -64,6 +65,7 @@ class Allow:
 class Deny:
     """The call is refused."""
 
+    kind: ClassVar[str] = "deny"
     reason: str
 
 
@@ -71,6 +73,7 @@ class Deny:
 class Ask:
     """A person has to approve the call first. Until approvals exist, the call is refused."""
 
+    kind: ClassVar[str] = "ask"
     reason: str
 
 
@@ -78,6 +81,7 @@ class Ask:
 class Replay:
     """An earlier run of the execution made this call; its outcome is used again and nothing is sent."""
 
+    kind: ClassVar[str] = "replay"
     outcome: CallOutcome
     reason: str
 
@@ -86,11 +90,13 @@ class Replay:
 class Simulate:
     """A dry run: nothing is sent, and the program gets a value of the result's type."""
 
+    kind: ClassVar[str] = "simulate"
     result_type: str
     reason: str
 
 
 Decision = Allow | Deny | Ask | Replay | Simulate
+"""What becomes of a call, always with a reason; `kind` is its name in records, traces and permission rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,11 @@ class CallOutcome:
     result_bytes: int = 0
     """Size of the result as JSON."""
     result: JsonValue = None
-    """The result as the program received it; None unless it succeeded."""
+    """The result as the program received it, in `encoding`; None if the program received an error."""
     error: str | None = None
-    """The message that the program received; None if it succeeded."""
+    """What went wrong, without secrets; None if the call succeeded."""
+    encoding: Literal["json", "blocks"] = "json"
+    """See `sandbox.contract.Reply`."""
 
 
 def arguments_digest(arguments: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ from codemode_server.domain.principals import Session
 from codemode_server.executions.artifacts import ArtifactStore, artifact_reply
 from codemode_server.executions.attachments import Showing
 from codemode_server.executions.skills import Skills
-from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.gateway import Gateway
 from codemode_server.sandbox.contract import Reply
 
 Search = Callable[[str, str, str | None, int, str | None], Awaitable[list[Any]]]
@@ -23,11 +24,11 @@ Search = Callable[[str, str, str | None, int, str | None], Awaitable[list[Any]]]
 
 
 class ProgramHostApi:
-    """Bound to its `Caller`, so nothing that a program sends can make it anybody else."""
+    """Bound to its `ExecutionCalls`, so nothing that a program sends can make it anybody else."""
 
     def __init__(
         self,
-        caller: Caller,
+        calls: ExecutionCalls,
         *,
         gateway: Gateway,
         listed: Callable[[], Awaitable[None]],
@@ -38,7 +39,7 @@ class ProgramHostApi:
         kept: ArtifactStore,
         session: Session,
     ) -> None:
-        self._caller = caller
+        self._calls = calls
         self._gateway = gateway
         self._listed = listed
         self._catalog = catalog
@@ -50,11 +51,11 @@ class ProgramHostApi:
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         with _ending_without_record():
-            return await self._gateway.call(self._caller, server, tool, arguments, raw=raw)
+            return await self._gateway.call(self._calls, server, tool, arguments, raw=raw)
 
     async def read(self, server: str, uri: str) -> Reply:
         with _ending_without_record():
-            return await self._gateway.read(self._caller, server, uri)
+            return await self._gateway.read(self._calls, server, uri)
 
     async def load(self, module: str) -> dict[str, Any]:
         await self._listed()

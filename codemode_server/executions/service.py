@@ -36,7 +36,7 @@ from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.workspace import Workspace
-from codemode_server.gateway.gateway import Caller
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.ledger import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, ExecutionStart, Ledger
 from codemode_server.redaction import kept_text, payload
 from codemode_server.sandbox.backend_selection import Sandbox
@@ -77,7 +77,7 @@ class Execution:
     code: str
     context: RequestContext
     limits: Limits
-    caller: Caller
+    calls: ExecutionCalls
     status: ExecutionStatus = ExecutionStatus.RUNNING
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
@@ -151,7 +151,7 @@ class Executor:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
         limits = _limits(self._config.settings.limits, timeout_s)
-        execution = Execution(execution_id, code, context, limits, Caller(execution_id))
+        execution = Execution(execution_id, code, context, limits, ExecutionCalls(execution_id, context))
         self._tasks.start_soon(self._live, execution, name=execution_id)
         return execution
 
@@ -233,9 +233,9 @@ class Executor:
             begun=execution.begun,
         )
         execution.phase = Phase.RUNNING
-        execution.caller.doubted_keys = checked.doubted_keys
+        execution.calls.doubted_keys = checked.doubted_keys
         execution.outcome = await backend.run(program, self._door(execution))
-        execution.warnings += checked.warning_lines(execution.caller.received_keys)
+        execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         await self._keep(execution)
 
@@ -271,7 +271,7 @@ class Executor:
             execution.kept[what] = str(error)
 
     def _settle(self, execution: Execution, span: Span) -> None:
-        outcome, caller = execution.outcome, execution.caller
+        outcome, calls = execution.outcome, execution.calls
         error = outcome.error
         told = self._kept_error(error) if error else None
         if execution.status is ExecutionStatus.CANCELLED:
@@ -280,10 +280,10 @@ class Executor:
             span,
             "span",
             codemode__status=execution.status.value,
-            codemode__calls=caller.started,
+            codemode__calls=calls.started,
             codemode__program_ms=outcome.program_ms,
             codemode__upstream_ms=outcome.upstream_ms,
-            codemode__result_tokens=sum(report.result_tokens for report in caller.reports),
+            codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
             codemode__tokens_saved=_tokens_saved(execution),
         )
         spans.observe_output(span, payload(outcome.value, self._config.payloads, self._config.redactor))
@@ -292,11 +292,11 @@ class Executor:
         if execution.level is not None:
             try:
                 self._ledger.record_execution_settled(
-                    execution.execution_id, execution.status, told, caller.started, execution.milliseconds
+                    execution.execution_id, execution.status, told, calls.started, execution.milliseconds
                 )
             except LedgerUnavailable as unavailable:
                 execution.status, execution.outcome = _not_run(unavailable)
-        answered = (report for report in caller.reports if report.status is CallStatus.SUCCEEDED)
+        answered = (report for report in calls.reports if report.status is CallStatus.SUCCEEDED)
         self._habits.used(execution.session, (ToolName(report.server, report.tool) for report in answered))
 
     def _kept_error(self, error: ProgramError) -> str:
@@ -345,4 +345,4 @@ def _tokens_saved(execution: Execution) -> int:
     """What the calls' results would have cost the model, less what the program gave back; an estimate."""
     outcome = execution.outcome
     given = estimate_tokens(outcome.stdout) + (estimate_tokens(str(outcome.value)) if outcome.value is not None else 0)
-    return max(0, sum(report.result_tokens for report in execution.caller.reports) - given)
+    return max(0, sum(report.result_tokens for report in execution.calls.reports) - given)

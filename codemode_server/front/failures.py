@@ -15,7 +15,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.service import Execution
 from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import fit_text, shares
-from codemode_server.gateway.gateway import CallReport
+from codemode_server.gateway.execution_calls import CallReport
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line, cut_middle
@@ -65,11 +65,11 @@ def render_failure(
     if error:
         content["error"] = error
     few = {kind: _few(those) for kind, those in told.items()}
-    calls = _calls(execution.caller.reports, error.get("message", ""))
+    calls = _calls(execution.calls.reports, error.get("message", ""))
     hints = [error["hint"]] if "hint" in error else []
     remarks = [
         *remarks_of(few | {"hints": [*hints, *few.get("hints", [])]}),
-        *_call_lines(calls, any(map(succeeded_with_effect, execution.caller.reports))),
+        *_call_lines(calls, any(map(succeeded_with_effect, execution.calls.reports))),
         *duration_remark(execution.milliseconds),
     ]
     rest = sum(len(line) + 1 for line in (*lines, *remarks))

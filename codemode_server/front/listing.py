@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.domain.calls import Allow
 from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.front.example import INVENTED, Example, example_of
-from codemode_server.gateway.policy import Names, judge
+from codemode_server.gateway.policy import Spellings, decide
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionSettings, Settings
@@ -83,7 +83,7 @@ class _Offer:
     def of(cls, server: Server, permissions: PermissionSettings, uses: Mapping[ToolName, Use]) -> _Offer | None:
         if server.state not in _LISTED_STATES:
             return None
-        names = Names(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER))
+        names = Spellings.of_server(server)
         tools = [tool for tool in server.tools if not tool.refusal and _is_allowed(permissions, names, tool)]
         if server.tools and not tools:
             return None
@@ -182,9 +182,8 @@ def _line(tool: Tool, server: Server) -> str:
     return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
 
 
-def _is_allowed(permissions: PermissionSettings, server: Names, tool: Tool) -> bool:
-    names = Names(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL))
-    return judge(permissions, server, names).lets_through
+def _is_allowed(permissions: PermissionSettings, server: Spellings, tool: Tool) -> bool:
+    return isinstance(decide(permissions, server, Spellings.of_tool(tool)), Allow)
 
 
 def _joined(names: list[str], characters: int) -> str:

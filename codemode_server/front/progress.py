@@ -9,7 +9,7 @@ import anyio
 
 from codemode_server.executions.service import Execution, Phase
 from codemode_server.front.server import Progress
-from codemode_server.gateway.gateway import Caller, CallInFlight
+from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
 from codemode_server.text import clean_line
 
 HEARTBEAT_SECONDS = 2.0
@@ -30,7 +30,7 @@ async def report_progress(execution: Execution, send: Progress, sandbox: Callabl
     while True:
         line, now = progress_line(execution, sandbox()), anyio.current_time()
         if line != last or now >= due:
-            await send(*meter.read(execution.caller), line)
+            await send(*meter.read(execution.calls), line)
             last, due = line, now + HEARTBEAT_SECONDS
         await anyio.sleep(_LOOK_SECONDS)
 
@@ -44,10 +44,10 @@ class Meter:
     def __init__(self) -> None:
         self._value = 0.0
 
-    def read(self, caller: Caller) -> tuple[float, float | None]:
+    def read(self, calls: ExecutionCalls) -> tuple[float, float | None]:
         """The number, and what it will be when the calls in flight have ended; None if their upstreams don't say."""
-        parts = [call.progress.fraction for call in caller.in_flight.values()]
-        ended = len(caller.reports)
+        parts = [call.progress.fraction for call in calls.in_flight.values()]
+        ended = len(calls.reports)
         self._value = round(
             max(self._value + _MIN_PROGRESS_STEP, 100 * (ended + sum(part or 0.0 for part in parts))), 4
         )
@@ -70,17 +70,17 @@ def progress_line(execution: Execution, sandbox: str) -> str:
             return "checking the program"
         case Phase.RUNNING if not execution.begun.is_set():
             return "starting a sandbox for the program"
-    return _running_line(execution.caller)
+    return _running_line(execution.calls)
 
 
-def _running_line(caller: Caller) -> str:
-    reports, calls = caller.reports, list(caller.in_flight.values())
+def _running_line(calls: ExecutionCalls) -> str:
+    reports, in_flight = calls.reports, list(calls.in_flight.values())
     done = f"{len(reports)} call{'' if len(reports) == 1 else 's'} done"
-    if not calls:
+    if not in_flight:
         return f"running; {done}, the last {reports[-1].server}.{reports[-1].tool}" if reports else "running"
     # The one that reported last has news; where none reports, the oldest is what the program waits for.
-    call = max(calls, key=lambda it: it.progress.reported_at or -math.inf)
-    others = f" and {len(calls) - 1} more call{'' if len(calls) == 2 else 's'}" if len(calls) > 1 else ""
+    call = max(in_flight, key=lambda it: it.progress.reported_at or -math.inf)
+    others = f" and {len(in_flight) - 1} more call{'' if len(in_flight) == 2 else 's'}" if len(in_flight) > 1 else ""
     return f"waiting for {call.title}{_report(call)}{others}" + (f"; {done}" if reports else "")
 
 

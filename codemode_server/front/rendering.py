@@ -23,7 +23,7 @@ from codemode_server.executions.service import Execution
 from codemode_server.front import failures
 from codemode_server.front.layout import duration_remark, lay_out, remarks_of
 from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
-from codemode_server.gateway.gateway import CallReport
+from codemode_server.gateway.execution_calls import CallReport
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_in_json, clean_line
@@ -63,7 +63,7 @@ def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> R
         return Rendered(text, content, True, execution.shown)
     made = _Parts.of(execution, limits, redactor)
     content = _head(execution) | made.content | _told(execution, redactor)
-    content["calls"] = calls_of(execution.caller.reports)
+    content["calls"] = calls_of(execution.calls.reports)
     return Rendered(_text(execution, content, made), content, False, execution.shown)
 
 
@@ -172,11 +172,11 @@ def _head(execution: Execution) -> dict[str, Any]:
 def _told(execution: Execution, redactor: Redactor) -> dict[str, Any]:
     """Lines that follow a program's output (notes, warnings and so on) by kind; kinds without lines are left out."""
     told = {
-        "unmarked_errors": list(execution.caller.unmarked_errors.values()),
+        "unmarked_errors": list(execution.calls.unmarked_errors.values()),
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,
-        "notes": execution.caller.notes,
+        "notes": execution.calls.messages,
     }
     return {name: _few(lines, redactor) for name, lines in told.items() if lines}
 
@@ -232,9 +232,7 @@ def _text(execution: Execution, content: dict[str, Any], made: _Parts) -> str:
 def _nothing_remark(execution: Execution) -> str:
     """Why nothing is shown, and which calls succeeded that do not only read, so that the model does not repeat them."""
     counts = Counter(
-        f"{report.server}.{report.tool}"
-        for report in execution.caller.reports
-        if failures.succeeded_with_effect(report)
+        f"{report.server}.{report.tool}" for report in execution.calls.reports if failures.succeeded_with_effect(report)
     )
     named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
     called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""

@@ -1,5 +1,5 @@
-"""The one door for every call: check, record, forward, settle.
+"""The one way to an upstream: decide, check, record, send, record the outcome.
 
-`gateway.Gateway.call` is the only caller of `Upstreams.call_tool` in the whole product; `tests/test_architecture.py`
+`targets` has the only callers of the upstreams in the whole product; `tests/test_architecture.py`
 keeps it so.
 """

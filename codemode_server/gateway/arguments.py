@@ -9,7 +9,6 @@ whatever a `$schema` in it says.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -103,8 +102,7 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         validator = _validator(json.dumps(tool.definition.input_schema, sort_keys=True))
         if validator is None:
             return []
-        _patience.until = time.monotonic() + _MAX_CHECKING_SECONDS
-        errors = validator.iter_errors(arguments)
+        errors = validator.evolve(format_checker=_Deadline(_MAX_CHECKING_SECONDS)).iter_errors(arguments)
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
         reader = SchemaReader(tool.definition.input_schema)
@@ -113,16 +111,21 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         return []
 
 
-class _Patience(threading.local):
-    """Until when the check that runs may go on; there is one at a time in a thread."""
+class _Deadline:
+    """When a check has to stop. A validator gets it as its format checker, which it hands on to those of subschemas."""
 
-    until = 0.0
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + seconds
+
+    def check_time(self) -> None:
+        if time.monotonic() > self._ends_at:
+            raise _DeadlinePassed
+
+    def check(self, instance: object, format: str) -> None:  # noqa: A002 - jsonschema calls it; no format is checked
+        return
 
 
-_patience = _Patience()
-
-
-class _OutOfPatience(Exception):
+class _DeadlinePassed(Exception):
     """Raised when a check takes too long: references that fan out take exponential time."""
 
 
@@ -164,8 +167,7 @@ def _unchecked(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> No
 
 def _bounded_check(check: _Check) -> _Check:
     def bounded(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        if time.monotonic() > _patience.until:
-            raise _OutOfPatience
+        validator.format_checker.check_time()
         yield from check(validator, value, instance, schema) or ()
 
     return bounded

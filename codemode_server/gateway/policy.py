@@ -1,8 +1,7 @@
-"""What the permissions say about one call; pure.
+"""Decides whether a call may be sent, from the permissions of the configuration. Pure.
 
-The first rule that matches decides, else the default. A rule is matched against the names as the upstream has them
-and as Python has them, so neither spelling slips past a `deny`. `ask` needs a person, who can't be asked yet: it
-refuses, and says so.
+The first rule that matches decides, otherwise the default. A rule is matched against the names as the upstream has them
+and as Python has them, so neither spelling slips past a `deny`.
 """
 
 from __future__ import annotations
@@ -12,51 +11,74 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
+from codemode_server.domain.errors import CallRefused
 from codemode_server.settings import PermissionRule, PermissionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """A server or a tool under the two names it has."""
+class Spellings:
+    """The names under which a rule can mean a server or a tool."""
 
     raw: str
     python: str
-    alone: str = ""
+    without_suffix: str = ""
     """The Python name that it would have, and perhaps had, if there were no other like it."""
 
+    @classmethod
+    def of_server(cls, server: Server) -> Spellings:
+        return cls(server.raw_name, server.name, name_alone(server.raw_name, Kind.SERVER))
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer to one call; never without its reason."""
-
-    answer: Literal["allow", "deny", "ask"]
-    reason: str
-
-    @property
-    def lets_through(self) -> bool:
-        return self.answer == "allow"
+    @classmethod
+    def of_tool(cls, tool: Tool) -> Spellings:
+        return cls(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL))
 
 
-def judge(permissions: PermissionSettings, server: Names, tool: Names) -> Verdict:
-    """The verdict on a call of `tool` on `server`."""
+def decide(permissions: PermissionSettings, server: Spellings, tool: Spellings) -> Allow | Deny | Ask:
+    """The decision on calls of `tool` on `server`."""
     for number, rule in enumerate(permissions.rules, start=1):
         if _matches(rule, server, tool):
-            return Verdict(rule.answer, _reason(rule, number))
-    return Verdict(permissions.default, f"permissions.default is {permissions.default!r}")
+            return _DECISIONS[rule.answer](_reason(rule, number))
+    return _DECISIONS[permissions.default](f"permissions.default is {permissions.default!r}")
 
 
-def _matches(rule: PermissionRule, server: Names, tool: Names) -> bool:
+def require_permission(title: str, decision: Decision) -> None:
+    """Return if the call `title` may be sent.
+
+    Raises:
+        CallRefused: it may not; the message is for the model.
+    """
+    match decision:
+        case Allow():
+            return
+        case Deny(reason=reason):
+            raise CallRefused(f"{title} is not permitted: {reason.rstrip('.')}. Do not try again; tell the user.")
+        case Ask(reason=reason):
+            raise CallRefused(
+                f"{title} needs a person's approval, and asking for it is not possible yet, "
+                f"so the call was refused ({reason}). Do not try again; tell the user."
+            )
+        case Replay() | Simulate():
+            raise CallRefused(f"{title} was refused: {decision.kind} is not possible yet")
+
+
+_DECISIONS: dict[Literal["allow", "deny", "ask"], type[Allow | Deny | Ask]] = {"allow": Allow, "deny": Deny, "ask": Ask}
+
+
+def _matches(rule: PermissionRule, server: Spellings, tool: Spellings) -> bool:
     server_glob, _, tool_glob = rule.pattern.partition("/")
     # An upstream that adds `a_b` takes that name from `a-b`; a `deny` that was written for it still holds.
     is_wide = rule.answer != "allow"
     return _fits(server, server_glob, is_wide=is_wide) and _fits(tool, tool_glob or "*", is_wide=is_wide)
 
 
-def _fits(names: Names, glob: str, *, is_wide: bool) -> bool:
+def _fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
     """A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form."""
     return any(
         spelling == glob or fnmatchcase(spelling, _composed(glob))
-        for name in (names.raw, names.python, *([names.alone] if is_wide and names.alone else []))
+        for name in (names.raw, names.python, *([names.without_suffix] if is_wide and names.without_suffix else []))
         for spelling in (name, _composed(name))
     )
 
@@ -66,5 +88,5 @@ def _composed(text: str) -> str:
 
 
 def _reason(rule: PermissionRule, number: int) -> str:
-    said = f"rule {number} of permissions.rules ({rule.answer}: {rule.pattern})"
-    return f"{said}: {rule.reason}" if rule.reason else said
+    source = f"rule {number} of permissions.rules ({rule.answer}: {rule.pattern})"
+    return f"{source}: {rule.reason}" if rule.reason else source

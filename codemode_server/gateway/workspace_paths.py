@@ -15,7 +15,7 @@ _MAX_PATH_CHARACTERS = 100
 _PATH = re.compile(r"(?<![\w/.~-])/workspace(?![\w-])(?:/[^\s'\"`<>|;:,]*)?")
 
 
-def note_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
+def message_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
     """What to tell the model if a call of the tool `title` failed with a message that names such a path.
 
     The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.

@@ -10,7 +10,7 @@ from codemode_server.domain.principals import Session
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.executions.service import Execution, Phase
 from codemode_server.front.progress import Meter, progress_line
-from codemode_server.gateway.gateway import Caller, CallInFlight
+from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Limits
 from codemode_server.upstreams.progress import CallProgress
@@ -21,7 +21,9 @@ COMPILED = "the sandbox is compiled (28 s)"
 def execution(phase: Phase) -> Execution:
     name = ExecutionId("x1")
     context = RequestContext.local(Session("s"), LiveConfig())
-    return Execution(name, "1", context, Limits(), Caller(name), phase=phase, queue=QueuePlace(2, 3, 4))
+    return Execution(
+        name, "1", context, Limits(), ExecutionCalls(name, context), phase=phase, queue=QueuePlace(2, 3, 4)
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,13 +42,13 @@ async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_d
 
 
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:
-    caller, progress, meter = Caller(ExecutionId("x1")), CallProgress(), Meter()
-    caller.in_flight[1] = CallInFlight("ci.build", progress)
-    readings = [meter.read(caller)]
+    calls, progress, meter = execution(Phase.RUNNING).calls, CallProgress(), Meter()
+    calls.in_flight[1] = CallInFlight("ci.build", progress)
+    readings = [meter.read(calls)]
     reports: list[tuple[float, float | None]] = [(3, 4), (1, 4), (9, 4), (float("nan"), 4), (1, 0), (-5, 10), (1, None)]
     for done, total in reports:
         progress.take(done, total, None, 1.0, Redactor())
-        readings.append(meter.read(caller))
+        readings.append(meter.read(calls))
     numbers = [number for number, _ in readings]
     assert numbers == sorted(set(numbers))
     assert all(total is None or total >= number for number, total in readings)

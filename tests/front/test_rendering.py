@@ -22,7 +22,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.service import Execution
 from codemode_server.front.layout import remarks_of
 from codemode_server.front.rendering import render
-from codemode_server.gateway.gateway import Caller, CallReport
+from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 from codemode_server.redaction import MASK, Redactor
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, ProgramError
 from codemode_server.settings import LimitSettings
@@ -324,7 +324,7 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
     context = RequestContext.local(Session("s"), LiveConfig())
-    made = Execution(name, "", context, Limits(), Caller(name, len(reports), reports))
+    made = Execution(name, "", context, Limits(), ExecutionCalls(name, context, len(reports), reports=reports))
     made.status, made.outcome = ExecutionStatus.SUCCEEDED, Outcome(Ending.RETURNED)
     made.level, made.milliseconds = IsolationLevel.WASM, 1_234.0
     return made
@@ -359,10 +359,10 @@ async def test_a_failed_program_warns_of_effects_only_if_a_call_may_have_had_som
     """A call answered with the text of an error did not succeed, and a note has that text already."""
     made = execution([replace(report(1), effect=Effect.READS), replace(report(2, "say"), has_error_text=True)])
     made.status, made.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=ProgramError("KeyError", "'a'"))
-    made.caller.reports[1] = replace(made.caller.reports[1], result="Database error: no such table")
+    made.calls.reports[1] = replace(made.calls.reports[1], result="Database error: no such table")
     lines = ["calls:", "- github.list_issues() succeeded", "- github.say() answered with an error"]
     assert render(made, LIMITS, Redactor()).text.split("\n")[2:] == lines
-    made.caller.reports.append(report(3, "create_issue"))
+    made.calls.reports.append(report(3, "create_issue"))
     assert "do not repeat its effects" in render(made, LIMITS, Redactor()).text
 
 
@@ -430,7 +430,7 @@ async def test_a_program_that_took_long_says_how_long() -> None:
 async def test_what_is_doubtful_and_what_is_noted_stands_beside_the_result_a_line_each() -> None:
     made = execution([])
     made.warnings = ["line 2: 'titel' is no key\n\x1b[31mof it"]
-    made.caller.notes = [f"the secret is {SECRET}", f"the secret is {SECRET}", *(f"note {n}" for n in range(20))]
+    made.calls.messages = [f"the secret is {SECRET}", f"the secret is {SECRET}", *(f"note {n}" for n in range(20))]
     rendered = render(made, LIMITS, Redactor([SECRET]))
     text, content = rendered.text, rendered.content
     assert content["warnings"] == ["line 2: 'titel' is no key of it"]

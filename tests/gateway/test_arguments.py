@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -182,3 +183,15 @@ class TestAHostileSchema:
 
     def test_that_is_no_schema_is_let_through(self) -> None:
         check_arguments(tool({"type": 7, "properties": {"a": {"type": "no such type"}}}), {"a": 1})
+
+
+def test_checks_in_several_threads_have_deadlines_of_their_own() -> None:
+    """Regression: the static check of a long program runs in a thread, beside the checks of calls on the event loop."""
+    halves = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    endless = {"type": "object", "$defs": halves | {"d60": {}}, "properties": {"a": {"$ref": "#/$defs/d0"}}}
+    simple = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    with ThreadPoolExecutor(1) as threads:
+        check = threads.submit(check_arguments, tool(endless), {"a": 1})
+        while not check.done():
+            assert "must be an integer" in refusal(simple, {"a": "x"})
+        check.result()

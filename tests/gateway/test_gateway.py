@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
     CallError,
@@ -27,8 +27,10 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
@@ -82,10 +84,10 @@ class HostApi:
     gateway: Gateway
     upstreams: RecordingUpstreams
     database: Database
-    caller: Caller
+    calls: ExecutionCalls
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        return (await self.gateway.call(self.caller, "github", tool, arguments)).value
+        return (await self.gateway.call(self.calls, "github", tool, arguments)).value
 
     def recorded(self) -> list[tuple[Any, ...]]:
         with self.database.use() as connection:
@@ -99,18 +101,19 @@ class HostApi:
 def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
     database = Database(tmp_path)
     ledger = LedgerStore(database)
-    caller = Caller(ExecutionId("x1"))
-    ledger.record_execution_started(ExecutionStart(caller.execution_id, "s1", "default", "wasm", None))
+    ledger.record_execution_started(ExecutionStart(ExecutionId("x1"), "s1", "default", "wasm", None))
     upstreams = RecordingUpstreams(answer)
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
+    config = LiveConfig(settings, Redactor([SECRET]))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s1"), config))
     gateway = Gateway(
         catalog=lambda: catalog,
         upstreams=upstreams,
         ledger=ledger,
-        config=LiveConfig(settings, Redactor([SECRET])),
+        config=config,
     )
-    return HostApi(gateway, upstreams, database, caller)
+    return HostApi(gateway, upstreams, database, calls)
 
 
 class TestACallThatIsAllowed:
@@ -123,7 +126,7 @@ class TestACallThatIsAllowed:
     async def test_is_reported_to_its_caller_with_size_and_tokens(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"number": 7})
         await it.call("create_issue", {"title": "Bug"})
-        (report,) = it.caller.reports
+        (report,) = it.calls.reports
         assert (report.server, report.tool, report.status) == ("github", "create_issue", CallStatus.SUCCEEDED)
         assert report.result_bytes == len('{"number": 7}')
         assert report.result_tokens > 0
@@ -156,7 +159,7 @@ class TestACallThatIsNotPermitted:
         assert it.recorded()[0][2:4] == ("ask", "refused")
 
     async def test_tells_nothing_of_the_arguments_it_would_have_taken(self, tmp_path: Path) -> None:
-        """The verdict comes before the check, so a refused tool can't be explored."""
+        """The decision comes before the check, so a refused tool can't be explored."""
         it = door(tmp_path, default="deny")
         with pytest.raises(CallRefused):
             await it.call("create_issue", {"nonsense": 1})
@@ -175,7 +178,7 @@ class TestACallWithWrongArguments:
         with pytest.raises(UnknownTool, match="create_issue"):
             await it.call("create_isue", {"title": "Bug"})
         assert it.upstreams.reached == []
-        (report,) = it.caller.reports
+        (report,) = it.calls.reports
         assert (report.tool, report.status) == ("create_isue", CallStatus.INVALID), "the attempt is told"
 
 
@@ -261,18 +264,18 @@ class TestALinkedResource:
     async def test_is_read_as_a_call_of_its_own(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
-        reply = await it.gateway.read(it.caller, "github", "doc://a")
+        reply = await it.gateway.read(it.calls, "github", "doc://a")
         assert reply.value[0]["text"] == "in doc://a"
         assert it.upstreams.reached[-1] == ("github", "resources/read", {"uri": "doc://a"})
         assert it.recorded()[1] == (2, "resources/read", "allow", "succeeded", None)
-        report = it.caller.reports[-1]
+        report = it.calls.reports[-1]
         assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (2, "github", "read_resource", True)
 
     async def test_beside_an_object_may_be_read_as_well(self, tmp_path: Path) -> None:
         beside = {"files": [{"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"}]}
         it = door(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
         await it.call("create_issue", {"title": "Bug"})
-        await it.gateway.read(it.caller, "github", "doc://a")
+        await it.gateway.read(it.calls, "github", "doc://a")
         assert it.recorded()[1][3] == "succeeded"
 
     @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
@@ -281,7 +284,7 @@ class TestALinkedResource:
         it = door(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(InvalidArguments, match="only a link that a call gave can be fetched"):
-            await it.gateway.read(it.caller, "github", uri)
+            await it.gateway.read(it.calls, "github", uri)
         assert len(it.upstreams.reached) == 1
         assert it.recorded()[1][1:4] == ("resources/read", "allow", "invalid")
 
@@ -289,18 +292,18 @@ class TestALinkedResource:
         it = door(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(UnknownTool, match="gitlab"):
-            await it.gateway.read(it.caller, "gitlab", "doc://a")
-        it.caller = Caller(it.caller.execution_id, started=10)
+            await it.gateway.read(it.calls, "gitlab", "doc://a")
+        it.calls = ExecutionCalls(it.calls.execution_id, it.calls.context, started=10)
         with pytest.raises(InvalidArguments):
-            await it.gateway.read(it.caller, "github", "doc://a")
+            await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
 
     async def test_that_a_raw_result_or_a_text_names_is_not_a_link(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"content": [{"type": "resource_link", "uri": "doc://a"}], "uri": "doc://a"})
         await it.call("create_issue", {"title": "Bug"})
-        await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         with pytest.raises(InvalidArguments):
-            await it.gateway.read(it.caller, "github", "doc://a")
+            await it.gateway.read(it.calls, "github", "doc://a")
 
     @pytest.mark.parametrize("rule", ["github/read_resource", "github", "*/read_*"])
     async def test_is_refused_if_a_rule_says_so(self, tmp_path: Path, rule: str) -> None:
@@ -308,7 +311,7 @@ class TestALinkedResource:
         it = door(tmp_path, answer=LINKED, rules=rules)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(CallRefused, match=r"github\.read_resource is not permitted"):
-            await it.gateway.read(it.caller, "github", "doc://a")
+            await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
         assert it.recorded()[1][1:4] == ("resources/read", "deny", "refused")
 
@@ -316,7 +319,7 @@ class TestALinkedResource:
         it = door(tmp_path, answer=LINKED)
         uri = (await it.call("create_issue", {"title": "Bug"}))[2]["uri"]
         assert uri == "https://docs/b?key=***"
-        reply = await it.gateway.read(it.caller, "github", uri)
+        reply = await it.gateway.read(it.calls, "github", uri)
         assert it.upstreams.reached[-1][2] == {"uri": f"https://docs/b?key={SECRET}"}
         assert SECRET not in str(reply)
         assert SECRET not in it.dump()
@@ -325,28 +328,28 @@ class TestALinkedResource:
         files = [{"type": "file", "mime_type": None, "name": None, "uri": f"doc://{n}"} for n in range(10_050)]
         it = door(tmp_path, answer=Reply(files, "blocks"), payloads="none")
         await it.call("create_issue", {"title": "Bug"})
-        assert len(it.caller.links) == 10_000
+        assert len(it.calls.links) == 10_000
 
 
 class TestARawCall:
     async def test_gives_the_whole_result_redacted(self, tmp_path: Path) -> None:
         result = {"content": [{"type": "text", "text": f"1 {SECRET}"}], "_meta": {"a": 1}, "isError": False}
         it = door(tmp_path, answer=result)
-        reply = await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply == Reply(result | {"content": [{"type": "text", "text": "1 ***"}]})
         assert it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
     async def test_that_gives_an_error_is_recorded_as_failed_and_not_raised(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"isError": True, "content": [{"type": "text", "text": f"no {SECRET}"}]})
-        reply = await it.gateway.call(it.caller, "github", "create_issue", {"title": "Bug"}, raw=True)
+        reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply.value["isError"] is True
         assert it.recorded()[0][3:] == ("failed", "no ***")
-        assert (it.caller.reports[0].status, it.caller.reports[0].error) == (CallStatus.FAILED, "no ***")
+        assert (it.calls.reports[0].status, it.calls.reports[0].error) == (CallStatus.FAILED, "no ***")
 
     async def test_is_judged_and_checked_like_any_other(self, tmp_path: Path) -> None:
         it = door(tmp_path, rules=[{"deny": "github/delete_*"}])
         with pytest.raises(CallRefused):
-            await it.gateway.call(it.caller, "github", "delete_repo", {}, raw=True)
+            await it.gateway.call(it.calls, "github", "delete_repo", {}, raw=True)
         with pytest.raises(InvalidArguments):
-            await it.gateway.call(it.caller, "github", "create_issue", {}, raw=True)
+            await it.gateway.call(it.calls, "github", "create_issue", {}, raw=True)
         assert it.upstreams.reached == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import ExecutionError
-from codemode_server.gateway.gateway import MAX_GUESSES
+from codemode_server.gateway.pipeline import MAX_GUESSES
 from tests.gateway.test_learning import SECRET, Product
 
 
@@ -19,10 +19,10 @@ def product(tmp_path: Path) -> Product:
 
 
 async def send(product: Product, *notes: Any) -> None:
-    caller = product.program()
+    calls = product.program()
     product.upstream.answer = {"ok": True}
     for note in notes:
-        await product.gateway.call(caller, "git-hub", "list_issues", {"repo": note})
+        await product.gateway.call(calls, "git-hub", "list_issues", {"repo": note})
 
 
 async def test_many_different_guesses_end_the_program_and_the_person_is_told(

@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CallError, ToolFailed
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.gateway.gateway import Caller, Gateway
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
@@ -108,16 +110,16 @@ class Product:
         self._catalog = self._catalog.with_observed(self.learning.take_news())
         return self._catalog
 
-    def program(self) -> Caller:
-        caller = Caller(ExecutionId(f"x{next(_NUMBERS)}"))
-        self._ledger.record_execution_started(ExecutionStart(caller.execution_id, "s", "default", "wasm", None))
-        return caller
+    def program(self) -> ExecutionCalls:
+        calls = ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.local(Session("s"), self.config))
+        self._ledger.record_execution_started(ExecutionStart(calls.execution_id, "s", "default", "wasm", None))
+        return calls
 
-    async def call(self, answer: Any, tool: str = "list_issues", caller: Caller | None = None) -> Caller:
+    async def call(self, answer: Any, tool: str = "list_issues", calls: ExecutionCalls | None = None) -> ExecutionCalls:
         self.upstream.answer = answer
-        caller = caller or self.program()
-        await self.gateway.call(caller, "git-hub", tool, {})
-        return caller
+        calls = calls or self.program()
+        await self.gateway.call(calls, "git-hub", tool, {})
+        return calls
 
     def tool(self, name: str = "list_issues") -> Tool:
         return self.catalog().tool("git_hub", name)
@@ -361,14 +363,14 @@ class TestAResultThatIsNotWhatItsStubSaid:
         for _ in range(14):
             await it.call([{"id": 1, "labels": ["x"], "title": "x"}])
         with caplog.at_level(logging.WARNING):
-            caller = await it.call([{"id": "Ann Example", "title": None}])
-        (report,) = caller.reports
+            calls = await it.call([{"id": "Ann Example", "title": None}])
+        (report,) = calls.reports
         assert report.status == "succeeded"
         note = (
             "git_hub.list_issues: result differs from its type: "
             "[].labels is missing; [].id is str, not int; [].title is None, not str (observed in 10 calls)"
         )
-        assert caller.notes == [note]
+        assert calls.messages == [note]
         assert note in caplog.text
         assert "Ann Example" not in caplog.text
 
@@ -376,23 +378,23 @@ class TestAResultThatIsNotWhatItsStubSaid:
         it = product()
         for _ in range(3):
             await it.call({"id": 1})
-        caller = await it.call("x")
-        await it.call(["x"], caller=caller)
-        assert len(caller.notes) == 1
+        calls = await it.call("x")
+        await it.call(["x"], calls=calls)
+        assert len(calls.messages) == 1
 
     async def test_is_measured_by_what_the_program_could_have_read(self, product: Make) -> None:
         """Not by what its own calls taught meanwhile."""
         it = product()
-        caller = it.program()
+        calls = it.program()
         for answer in (*[{"id": 1}] * 5, {"other": 2}):
-            await it.call(answer, caller=caller)
-        assert caller.notes == []
+            await it.call(answer, calls=calls)
+        assert calls.messages == []
 
     async def test_is_nothing_to_tell_before_the_third_call(self, product: Make) -> None:
         it = product()
         await it.call({"id": 1})
         await it.call({"id": 1})
-        assert (await it.call("x")).notes == []
+        assert (await it.call("x")).messages == []
 
     @pytest.mark.parametrize(
         ("before", "now"),
@@ -411,7 +413,7 @@ class TestAResultThatIsNotWhatItsStubSaid:
         it = product()
         for _ in range(5):
             await it.call(before)
-        assert (await it.call(now)).notes == []
+        assert (await it.call(now)).messages == []
 
     @pytest.mark.parametrize(
         ("result", "told"),
@@ -427,13 +429,13 @@ class TestAResultThatIsNotWhatItsStubSaid:
     )
     async def test_of_a_declared_type_is_told_at_once(self, product: Make, result: Any, told: str | None) -> None:
         note = f"git_hub.get_issue: result differs from its type: {told} (declared)"
-        caller = await product().call(result, "get_issue")
-        assert caller.notes == ([note] if told else [])
+        calls = await product().call(result, "get_issue")
+        assert calls.messages == ([note] if told else [])
 
     async def test_names_no_field_in_the_log_where_no_payloads_are_kept(
         self, product: Make, caplog: pytest.LogCaptureFixture
     ) -> None:
-        caller = await product(payloads="none").call({"id": "x", "labels": []}, "get_issue")
-        assert ".id is str" in caller.notes[0]
+        calls = await product(payloads="none").call({"id": "x", "labels": []}, "get_issue")
+        assert ".id is str" in calls.messages[0]
         assert "git_hub.get_issue: result differs from its type" in caplog.text
         assert ".id" not in caplog.text

@@ -1,0 +1,73 @@
+"""What the model is told of each call, beside the result of its program. Subscribes to the pipeline's events."""
+
+from __future__ import annotations
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import CallStatus
+from codemode_server.gateway import summaries
+from codemode_server.gateway.events import CallEnded, CallEvent, CallSent, CallUnresolved
+from codemode_server.gateway.execution_calls import CallInFlight, CallReport
+from codemode_server.gateway.targets import ToolTarget, title_of
+from codemode_server.gateway.workspace_paths import message_on_path
+
+
+class CallReports:
+    """Writes reports and messages into the `ExecutionCalls`."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+
+    def __call__(self, event: CallEvent) -> None:
+        match event:
+            case CallUnresolved(calls, seq, server, tool, error):
+                calls.reports.append(CallReport(seq, server, tool, CallStatus.INVALID, 0.0, error=error))
+            case CallSent(calls, call, target, progress):
+                calls.in_flight[call.seq] = CallInFlight(title_of(target), progress)
+            case CallEnded():
+                self._report(event)
+                _report_restart(event)
+                _report_errors(event)
+            case _:
+                pass
+
+    def _report(self, event: CallEnded) -> None:
+        target, outcome, result = event.target, event.outcome, event.result
+        event.calls.reports.append(
+            CallReport(
+                event.call.seq,
+                target.server.name,
+                target.name,
+                outcome.status,
+                outcome.milliseconds,
+                result.bytes,
+                result.tokens,
+                outcome.error,
+                arguments=summaries.of_arguments(event.call.arguments, self._config.redactor),
+                result=result.text,
+                effect=target.effect,
+                has_error_text=result.unmarked_error is not None,
+            )
+        )
+
+
+def _report_restart(event: CallEnded) -> None:
+    in_flight = event.calls.in_flight.pop(event.call.seq, None)
+    if in_flight is not None and (restart := in_flight.progress.restart):
+        name = event.target.server.name
+        event.calls.messages.append(f"{name} was {restart} since its last call; its state may be gone")
+
+
+def _report_errors(event: CallEnded) -> None:
+    target, calls = event.target, event.calls
+    if not isinstance(target, ToolTarget):
+        return
+    if unmarked := event.result.unmarked_error:
+        line = f"{title_of(target)} answered with an error as a normal result: {unmarked}"
+        calls.unmarked_errors.setdefault((event.call.server, event.call.tool), line)
+    is_error_raised = event.outcome.status is CallStatus.FAILED and event.reply is None
+    failure = unmarked or (event.outcome.error if is_error_raised else None)
+    if failure is None or calls.has_workspace_message:
+        return
+    if message := message_on_path(title_of(target), event.call.arguments, failure):
+        calls.has_workspace_message = True
+        calls.messages.append(message)

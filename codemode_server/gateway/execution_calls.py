@@ -1,0 +1,103 @@
+"""The calls of one execution: whose they are, what the pipeline counts of them, and what the model is told of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from codemode_server.catalog.catalog import Tool
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.calls import CallKey, CallStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
+from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.upstreams.progress import CallProgress
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """One call as it is reported to the model."""
+
+    seq: int
+    server: str
+    tool: str
+    """Python names, as the program imported them."""
+    status: CallStatus
+    milliseconds: float
+    result_bytes: int = 0
+    result_tokens: int = 0
+    """What the result would have cost the model, estimated."""
+    error: str | None = None
+    arguments: dict[str, str] = field(default_factory=dict)
+    """A summary of each argument, without secrets; for the model, in case the program fails."""
+    result: str = ""
+    """A summary of the result, without secrets."""
+    effect: Effect = Effect.UNKNOWN
+    has_error_text: bool = False
+    """Whether the upstream answered with the text of an error as a normal result."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallInFlight:
+    """A call that was sent and is not answered yet."""
+
+    title: str
+    """`server.tool`, as the program imported them."""
+    progress: CallProgress
+
+
+@dataclass(slots=True)
+class ExecutionCalls:
+    """State of the calls of one execution.
+
+    The executor makes it and binds it to the sandbox's channel, so nothing in a frame can name an execution, a session
+    or a principal.
+    """
+
+    execution_id: ExecutionId
+    context: RequestContext
+    started: int = 0
+    """Number of calls so far."""
+    occurrences: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Server, tool and digest of the arguments → number of such calls so far."""
+    links: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
+    guesses: set[str] = field(default_factory=set)
+    """Digests of arguments that held a secret of the configuration, which no program is told."""
+
+    in_flight: dict[int, CallInFlight] = field(default_factory=dict)
+    """By their number (`seq`), the oldest first."""
+    reports: list[CallReport] = field(default_factory=list)
+    """The calls that ended, in the order in which they ended."""
+    messages: list[str] = field(default_factory=list)
+    """What the model is told beside the result, a line each; cleaned and redacted when it is shown."""
+    unmarked_errors: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Raw names of tools that answered with an error as a normal result → a line that says so, of the first one."""
+    has_workspace_message: bool = False
+    """Whether a message says already that servers do not see /workspace."""
+
+    doubted_keys: frozenset[ResultKey] = frozenset()
+    """Keys that no known result has, as the check before the run reported."""
+    received_keys: set[ResultKey] = field(default_factory=set)
+    """Those of them that a result had after all."""
+    called_tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
+    """Raw names → the tool as it was when it first answered, and so what its stub said."""
+    mismatched_tools: set[tuple[str, str]] = field(default_factory=set)
+    """Raw names of tools of which a message says already that a result differs from its type."""
+
+    @property
+    def principal(self) -> Principal:
+        return self.context.principal
+
+    def next_seq(self) -> int:
+        self.started += 1
+        return self.started
+
+    def next_key(self, server: str, tool: str, digest: str) -> CallKey:
+        """The key of the next call with these raw names and arguments."""
+        self.occurrences[server, tool, digest] += 1
+        return CallKey(server, tool, digest, self.occurrences[server, tool, digest])
+
+    def doubted_keys_of(self, tool: Tool) -> set[str]:
+        return {one.key for one in self.doubted_keys if (one.server, one.tool) == (tool.server, tool.name)}

@@ -1,0 +1,246 @@
+"""The path of every call, from its decision to its outcome; `CallPipeline.run` lists the steps in order.
+
+The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. A call is
+recorded before it is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are
+recorded when they end. Everything else that follows a call subscribes to `gateway.events`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.errors import (
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    ExecutionError,
+    InvalidArguments,
+    LedgerUnavailable,
+    ToolNotCallable,
+    UpstreamUnavailable,
+)
+from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallSent
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS, CallStart, Ledger
+from codemode_server.gateway.policy import Spellings, decide, require_permission
+from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
+from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.redaction import kept_text, payload
+from codemode_server.sandbox.contract import Reply
+from codemode_server.upstreams.progress import CallProgress
+
+logger = logging.getLogger(__name__)
+
+MAX_GUESSES = 20
+"""Different arguments with a secret of the configuration in them; a program with more of them is ended."""
+_MAX_LINKS = 10_000
+"""Links that an execution may read."""
+_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
+    (CallRefused, CallStatus.REFUSED),
+    (ToolNotCallable, CallStatus.INVALID),
+    (InvalidArguments, CallStatus.INVALID),
+    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
+    (CallTimedOut, CallStatus.TIMED_OUT),
+)
+
+
+@dataclass(slots=True)
+class CallAttempt:
+    """One call on its way through the pipeline."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    target: CallTarget
+    decision: Decision
+    arguments_payload: str | None
+    began_at: float
+    """Of `time.perf_counter`."""
+    is_large: bool
+    """Whether work on the arguments is done in a thread."""
+    is_recorded: bool = False
+
+    @property
+    def milliseconds(self) -> float:
+        """Since it began."""
+        return (time.perf_counter() - self.began_at) * 1e3
+
+
+class CallPipeline:
+    """Runs calls, many at once; all state of a call is in its `CallAttempt` and the `ExecutionCalls`."""
+
+    def __init__(
+        self,
+        *,
+        upstreams: Upstreams,
+        ledger: Ledger,
+        events: CallEvents,
+        config: LiveConfig,
+    ) -> None:
+        self._upstreams = upstreams
+        self._ledger = ledger
+        self._events = events
+        self._config = config
+
+    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
+        """Make one call for an execution and return what the program receives.
+
+        Raises:
+            CallError: the call did not succeed; the message is for the program.
+            ExecutionError: the program has to be ended.
+            LedgerUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
+        """
+        attempt = await self._begin(calls, target, arguments)
+        try:
+            await self._stop_guessing(attempt)
+            require_permission(title_of(target), attempt.decision)
+            await self._check_arguments(attempt)
+            await self._record_begin(attempt)
+            reply = await self._send(attempt)
+            reply, result = await self._redact(attempt, reply)
+        except CallError as error:
+            message = self._config.redactor.text(str(error))
+            await self._end(attempt, _status_of(error), error=message)
+            raise type(error)(message) from error
+        except ExecutionError as error:
+            await self._end(attempt, CallStatus.REFUSED, error=str(error))
+            raise
+        except LedgerUnavailable as error:
+            self._publish_end(attempt, CallOutcome(CallStatus.REFUSED, attempt.milliseconds, error=str(error)))
+            raise
+        except BaseException:
+            await self._end(attempt, CallStatus.CANCELLED, error="the program ended before the answer")
+            raise
+        status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
+        await self._end(attempt, status, reply, result, error=result.marked_error)
+        return reply
+
+    async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
+        """Give the call its number, its key and its decision."""
+        began_at, has_many = time.perf_counter(), is_large(arguments)
+        seq, server, tool = calls.next_seq(), target.server.raw_name, target.raw_name
+        digest = await run_sized(has_many, arguments_digest, arguments)
+        call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
+        decision = decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
+        shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
+        self._events.publish(CallBegan(calls, call, target, decision, shown))
+        return CallAttempt(calls, call, target, decision, shown, began_at, has_many)
+
+    async def _stop_guessing(self, attempt: CallAttempt) -> None:
+        """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
+        calls, call = attempt.calls, attempt.call
+        if not await run_sized(attempt.is_large, self._config.redactor.holds_guarded, call.arguments):
+            return
+        calls.guesses.add(call.key.arguments_digest)
+        if len(calls.guesses) > MAX_GUESSES:
+            logger.warning(
+                "%s: a program sent a secret of the configuration to tools in more than %d ways, the last time to "
+                "%s, and was ended",
+                *(calls.execution_id, MAX_GUESSES, title_of(attempt.target)),
+            )
+            raise ExecutionError(
+                f"the program was ended: it sent a secret of the configuration in more than {MAX_GUESSES} calls "
+                "with different arguments"
+            )
+
+    async def _check_arguments(self, attempt: CallAttempt) -> None:
+        await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
+
+    async def _record_begin(self, attempt: CallAttempt) -> None:
+        call, decision = attempt.call, attempt.decision
+        self._ledger.record_call_started(
+            CallStart(
+                execution_id=call.execution_id,
+                seq=call.seq,
+                server=call.server,
+                tool=call.tool,
+                verdict=decision.kind,
+                reason=decision.reason,
+                arguments=attempt.arguments_payload,
+            )
+        )
+        attempt.is_recorded = True
+
+    async def _send(self, attempt: CallAttempt) -> Reply:
+        calls, call, progress = attempt.calls, attempt.call, CallProgress()
+        self._events.publish(CallSent(calls, call, attempt.target, progress))
+        return await attempt.target.send(self._upstreams, calls, call.arguments, progress)
+
+    async def _redact(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
+        """The reply without secrets, and its summary; its links may be read from now on."""
+        given_uris, redactor = linked_uris(reply), self._config.redactor
+        box = [reply.value]
+        reply = replace(reply, value=None)
+        reply = replace(reply, value=await run_sized(is_large(box), redactor.take_value, box))
+        links, server = attempt.calls.links, attempt.target.server.raw_name
+        for given, known in zip(given_uris, linked_uris(reply), strict=False):
+            if len(links) < _MAX_LINKS:
+                links[server, known] = given
+        is_long = is_large(reply.value)
+        return reply, await run_sized(is_long, summarise, attempt.target, reply, self._config.payloads, redactor)
+
+    async def _end(
+        self,
+        attempt: CallAttempt,
+        status: CallStatus,
+        reply: Reply | None = None,
+        result: ResultSummary = NO_RESULT,
+        *,
+        error: str | None = None,
+    ) -> None:
+        """Record the outcome and publish it, also if the program is being cancelled."""
+        outcome = CallOutcome(status, attempt.milliseconds, result.bytes, error=error)
+        if reply is not None:
+            outcome = replace(outcome, result=reply.value, encoding=reply.encoding)
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._record_end(attempt, outcome, result)
+        finally:
+            self._publish_end(attempt, outcome, reply, result)
+
+    async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome, result: ResultSummary) -> None:
+        if not attempt.is_recorded:  # it was refused or invalid
+            await self._record_begin(attempt)
+        self._ledger.record_call_settled(
+            attempt.call.execution_id,
+            attempt.call.seq,
+            outcome.status,
+            outcome.milliseconds,
+            outcome.result_bytes,
+            result.payload,
+            self._recorded_error(outcome),
+        )
+
+    def _publish_end(
+        self,
+        attempt: CallAttempt,
+        outcome: CallOutcome,
+        reply: Reply | None = None,
+        result: ResultSummary = NO_RESULT,
+    ) -> None:
+        self._events.publish(
+            CallEnded(
+                *(attempt.calls, attempt.call, attempt.target, attempt.decision, outcome),
+                recorded_error=self._recorded_error(outcome),
+                reply=reply,
+                result=result,
+            )
+        )
+
+    def _recorded_error(self, outcome: CallOutcome) -> str | None:
+        """The error as records and traces may hold it: a message may hold values."""
+        if outcome.error is None:
+            return None
+        text = outcome.error if self._config.payloads == "all" else outcome.status.value
+        return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+
+
+def _status_of(error: CallError) -> CallStatus:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

@@ -1,0 +1,187 @@
+"""The order of a call's steps, and who may stop it: decide, check, record, send, record. Upstreams are in memory; the
+ledger fails where a test says so."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.calls import CallKey, CallStatus, arguments_digest
+from codemode_server.domain.errors import CallRefused, InvalidArguments, LedgerUnavailable, ToolFailed
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallSent, CallUnresolved, Subscriber
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.ledger import CallStart
+from codemode_server.sandbox.contract import Reply
+from codemode_server.settings import Settings
+from codemode_server.upstreams.progress import CallProgress
+
+TOOL = ToolDefinition(
+    "create-issue",
+    input_schema={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+)
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL,))])
+
+
+@dataclass
+class Steps:
+    """An upstream and a ledger that write down what reaches them, in one list."""
+
+    steps: list[str] = field(default_factory=list)
+    failing_step: str = ""
+    """The step of the ledger that fails."""
+    upstream_error: Exception | None = None
+
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+        self.steps.append("send")
+        if self.upstream_error:
+            raise self.upstream_error
+        return Reply({"number": 7})
+
+    async def call_raw(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
+        raise NotImplementedError
+
+    def record_call_started(self, start: CallStart) -> None:
+        self._record("begin")
+
+    def record_call_settled(
+        self, execution_id: ExecutionId, seq: int, status: CallStatus, *rest: float | str | None
+    ) -> None:
+        self._record(f"end {status}")
+
+    def record_execution_started(self, *args: Any) -> None:
+        raise NotImplementedError
+
+    record_execution_settled = record_execution_started
+
+    def _record(self, step: str) -> None:
+        if self.failing_step and step.startswith(self.failing_step):
+            raise LedgerUnavailable("the disk is gone")
+        self.steps.append(step)
+
+    def on_event(self, event: CallEvent) -> None:
+        self.steps.append(type(event).__name__)
+
+
+def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions: Any) -> Gateway:
+    return Gateway(
+        catalog=lambda: CATALOG,
+        upstreams=steps,
+        ledger=steps,
+        config=LiveConfig(Settings.model_validate({"permissions": permissions})),
+        subscribers=subscribers,
+    )
+
+
+def execution() -> ExecutionCalls:
+    return ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s"), LiveConfig()))
+
+
+class TestTheOrder:
+    async def test_a_call_is_recorded_before_it_is_sent_and_again_when_it_ends(self) -> None:
+        steps, calls = Steps(), execution()
+        reply = await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert reply.value == {"number": 7}
+        assert steps.steps == ["CallBegan", "begin", "CallSent", "send", "end succeeded", "CallEnded"]
+
+    async def test_a_denied_call_is_recorded_and_its_schema_is_not_explained(self) -> None:
+        steps, calls = Steps(), execution()
+        with pytest.raises(CallRefused, match="is not permitted") as refused:
+            await gateway(steps, [steps.on_event], default="deny").call(calls, "github", "create_issue", {"a": 1})
+        assert "title" not in str(refused.value)
+        assert steps.steps == ["CallBegan", "begin", "end refused", "CallEnded"]
+
+    async def test_an_invalid_call_is_recorded_and_not_sent(self) -> None:
+        steps, calls = Steps(), execution()
+        with pytest.raises(InvalidArguments, match="'title' is required"):
+            await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"a": 1})
+        assert steps.steps == ["CallBegan", "begin", "end invalid", "CallEnded"]
+
+
+class TestARecordThatFails:
+    async def test_at_the_beginning_stops_the_call(self) -> None:
+        steps, calls = Steps(failing_step="begin"), execution()
+        with pytest.raises(LedgerUnavailable, match="the disk is gone"):
+            await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert steps.steps == ["CallBegan", "CallEnded"], "nothing was sent, and the span is closed"
+
+    @pytest.mark.parametrize("error", [None, ToolFailed("boom")])
+    async def test_at_the_end_is_raised_and_the_call_is_reported(self, error: Exception | None) -> None:
+        steps, calls = Steps(failing_step="end", upstream_error=error), execution()
+        with pytest.raises(LedgerUnavailable):
+            await gateway(steps).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert [report.status for report in calls.reports] == [CallStatus.FAILED if error else CallStatus.SUCCEEDED]
+        assert calls.in_flight == {}
+
+
+class TestASubscriber:
+    async def test_that_raises_stops_neither_the_call_nor_the_others(self, caplog: pytest.LogCaptureFixture) -> None:
+        def broken(event: CallEvent) -> None:
+            raise RuntimeError("no disk for the audit")
+
+        steps, calls = Steps(), execution()
+        reply = await gateway(steps, [broken, steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert reply.value == {"number": 7}
+        assert [step for step in steps.steps if step.startswith("Call")] == ["CallBegan", "CallSent", "CallEnded"]
+        assert "no disk for the audit" in caplog.text
+
+    async def test_receives_the_decision_and_the_outcome(self) -> None:
+        events: list[CallEvent] = []
+        await gateway(Steps(), [events.append]).call(execution(), "github", "create_issue", {"title": "Bug"})
+        began, sent, ended = events
+        assert isinstance(began, CallBegan)
+        assert isinstance(sent, CallSent)
+        assert isinstance(ended, CallEnded)
+        assert (began.decision.kind, began.arguments) == ("allow", '{"title": "str of 3"}')
+        assert (ended.outcome.status, ended.outcome.result) == (CallStatus.SUCCEEDED, {"number": 7})
+        assert began.call is sent.call is ended.call
+
+    async def test_is_told_of_a_tool_that_does_not_exist(self) -> None:
+        events: list[CallEvent] = []
+        with pytest.raises(Exception, match="create_issue"):
+            await gateway(Steps(), [events.append]).call(execution(), "github", "create_isue", {})
+        (event,) = events
+        assert isinstance(event, CallUnresolved)
+        assert (event.seq, event.server, event.tool) == (1, "github", "create_isue")
+
+
+class TestTheKey:
+    async def keys(self, arguments: Sequence[dict[str, Any]]) -> set[CallKey]:
+        events: list[CallEvent] = []
+        one, calls = gateway(Steps(), [events.append]), execution()
+        async with anyio.create_task_group() as tasks:
+            for these in arguments:
+                tasks.start_soon(one.call, calls, "github", "create_issue", these)
+        return {event.call.key for event in events if isinstance(event, CallBegan)}
+
+    async def test_does_not_depend_on_the_order_in_which_calls_arrive(self) -> None:
+        arguments = [{"title": f"{number % 4}"} for number in range(12)]
+        keys = await self.keys(arguments)
+        assert len(keys) == 12, "control: each call has a key of its own"
+        random.Random(7).shuffle(arguments)
+        assert await self.keys(arguments) == keys
+
+    async def test_counts_calls_with_the_same_arguments(self) -> None:
+        keys = await self.keys([{"title": "a"}, {"title": "b"}, {"title": "a"}])
+        assert sorted(key.occurrence for key in keys) == [1, 1, 2]
+
+    def test_does_not_depend_on_the_order_of_the_arguments_names(self) -> None:
+        assert arguments_digest({"a": {"x": 1, "y": 2}, "b": "é"}) == arguments_digest(
+            {"b": "é", "a": {"y": 2, "x": 1}}
+        )
+        assert arguments_digest({"a": 1}) != arguments_digest({"a": "1"})

@@ -19,9 +19,10 @@ import anyio
 
 from codemode_server import __version__
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.sandbox.backends.microvm import MicrovmSettings
 from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
 from codemode_server.sandbox.contract import Ending, Limits, Program, Reply
-from codemode_server.settings import LimitSettings, SandboxSettings
+from codemode_server.settings import LimitSettings
 
 RESULTS = Path(os.environ.get("CODEMODE_VM_OUT") or Path(__file__).parent) / "MICROVM.md"
 ROW = {"id": 1, "status": "pending", "amount": 13.37, "customer": "c1@example.com", "note": "x" * 900}
@@ -56,7 +57,7 @@ class Tools:
 async def measure() -> list[tuple[str, float]]:
     """What was measured, in milliseconds."""
     figures = [("`python3 -c pass`, the unit", _python_start())]
-    settings = SandboxSettings(image=os.environ["CODEMODE_VM_IMAGE"], warm=2)
+    settings = MicrovmSettings(image=os.environ["CODEMODE_VM_IMAGE"], warm=2)
     backend = MicrovmBackend(settings, LimitSettings(), None)
 
     async def run(code: str, session: str) -> tuple[Any, float]:

@@ -9,42 +9,22 @@ No message of a validator holds the value it is about: that may be a secret. Nor
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from codemode_server.sandbox import registry as sandboxes
+from codemode_server.setting_types import Number, ProblemWithin, Seconds, Section
 
-def _not_a_claim(value: object) -> object:
-    """Python counts True as 1; a person who writes `timeout: yes` means something else."""
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")  # noqa: TRY004 - pydantic takes ValueError only
-    return value
-
-
-Number = Annotated[int, BeforeValidator(_not_a_claim)]
-Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ADDRESS = re.compile(r"https?://[^/?#\s]+\S*$")
 _UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
-DEFAULT_IMAGE = (
-    "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
-)
-"""The official image, pinned: what a tag means can change."""
-_IMAGE = (
-    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
-)
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    # Not `use_attribute_docstrings`: it parses the source at each import, 40 ms before the host's handshake.
-
-
-class ToolFilter(_Section):
+class ToolFilter(Section):
     """Which of a server's tools exist for programs and searches at all."""
 
     include: tuple[Glob, ...] = ("*",)
@@ -59,11 +39,11 @@ class ToolFilter(_Section):
             try:
                 _checked_glob(pattern)
             except ValueError as error:
-                raise _Problem(str(error), index) from None
+                raise ProblemWithin(str(error), index) from None
         return patterns
 
 
-class ServerSettings(_Section):
+class ServerSettings(Section):
     """One upstream MCP server: either `command` (a process over stdio) or `url` (over HTTP)."""
 
     command: str | None = None
@@ -106,7 +86,7 @@ class ServerSettings(_Section):
     def _args_can_be_passed(cls, args: tuple[str, ...]) -> tuple[str, ...]:
         for index, arg in enumerate(args):
             if "\0" in arg:
-                raise _Problem("holds a NUL character", index)
+                raise ProblemWithin("holds a NUL character", index)
         return args
 
     @field_validator("env")
@@ -114,9 +94,9 @@ class ServerSettings(_Section):
     def _env_can_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
         for name, value in env.items():
             if not name or "=" in name or "\0" in name:
-                raise _Problem("is not the name of an environment variable", name)
+                raise ProblemWithin("is not the name of an environment variable", name)
             if "\0" in value:
-                raise _Problem("holds a NUL character", name)
+                raise ProblemWithin("holds a NUL character", name)
         return env
 
     @field_validator("headers")
@@ -124,9 +104,9 @@ class ServerSettings(_Section):
     def _headers_can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name):
-                raise _Problem("is not the name of an HTTP header", name)
+                raise ProblemWithin("is not the name of an HTTP header", name)
             if any(character in value for character in "\r\n\0"):
-                raise _Problem("holds a line break, which an HTTP header can't", name)
+                raise ProblemWithin("holds a line break, which an HTTP header can't", name)
         return headers
 
     @field_validator("url")
@@ -143,49 +123,17 @@ class ServerSettings(_Section):
         only, strangers = ("command", ("transport", "headers")) if self.command else ("url", ("args", "env", "cwd"))
         for name in strangers:
             if name in self.model_fields_set and getattr(self, name):
-                raise _Problem(f"has no meaning beside `{only}`", name)
+                raise ProblemWithin(f"has no meaning beside `{only}`", name)
         return self
 
 
-class SandboxSettings(_Section):
-    """Where programs run. Nothing ever runs outside a sandbox."""
-
-    backend: Literal["auto", "microsandbox", "wasm"] = "auto"
-    """`microsandbox`: a microVM of its own for each session. `wasm`: CPython inside WebAssembly, which works
-    everywhere. `auto`: microVMs where this machine can boot them, else `wasm`; `codemode-server doctor` tells."""
-    require: Literal["any", "microvm"] = "any"
-    """`microvm`: programs are refused, with the reason, where no microVM can be had; nothing less takes its place."""
-    image: str = Field(default=DEFAULT_IMAGE, max_length=500, json_schema_extra={"pattern": f"^{_IMAGE}$"})
-    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; with a digest, nobody can change what it
-    means. Pulled at first use, or ahead of it with `codemode-server setup`."""
-    memory_mb: Number = Field(default=512, ge=256, le=16_384)
-    """Memory of a microVM, MiB; never less than `limits.memory_mb` and 192 more."""
-    cpus: Number = Field(default=1, ge=1, le=16)
-    """Processors of a microVM."""
-    disk_mb: Number = Field(default=256, ge=16, le=8_192)
-    """Scratch disk of a microVM, MiB: what can be in /tmp, kept in its memory. All else but /workspace is read-only."""
-    warm: Number = Field(default=1, ge=0, le=16)
-    """Sandboxes kept ready: microVMs, each for one session, or `wasm` workers, each for one program (about 45 MB)."""
-    idle_seconds: Seconds = 900.0
-    """A session's microVM that has run nothing for so long is ended; the next program gets another."""
-    age_seconds: Seconds = 7_200.0
-    """A microVM older than this runs no further program and is replaced."""
-
-    @field_validator("image")
-    @classmethod
-    def _image_is_a_reference(cls, image: str) -> str:
-        if not re.fullmatch(_IMAGE, image):
-            raise ValueError("is no reference of an image; write it like docker.io/library/python:3.14-slim")
-        return image
-
-    @model_validator(mode="after")
-    def _backend_can_meet_what_is_required(self) -> Self:
-        if self.require == "microvm" and self.backend == "wasm":
-            raise _Problem("`microvm` can't be met by `backend: wasm`; change one of the two", "require")
-        return self
+if TYPE_CHECKING:
+    from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
+else:
+    SandboxSettings = sandboxes.settings_model()
 
 
-class PermissionRule(_Section):
+class PermissionRule(Section):
     """One rule: exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its tools)."""
 
     allow: Glob | None = None
@@ -222,7 +170,7 @@ class PermissionRule(_Section):
         return "allow" if self.allow else "deny" if self.deny else "ask"
 
 
-class PermissionSettings(_Section):
+class PermissionSettings(Section):
     """What programs may call. The first rule that matches decides; the model has no say in it."""
 
     default: Literal["allow", "deny", "ask"] = "allow"
@@ -232,7 +180,7 @@ class PermissionSettings(_Section):
     result links to is judged as `server/read_resource`."""
 
 
-class LimitSettings(_Section):
+class LimitSettings(Section):
     """What one program may use. Past one of these it ends with an error that names it; the next program is unharmed."""
 
     wall_seconds: Seconds = 60.0
@@ -276,7 +224,7 @@ class LimitSettings(_Section):
     it added to /workspace beyond it is removed. Deleting works however much there is."""
 
 
-class LangfuseSettings(_Section):
+class LangfuseSettings(Section):
     """Where traces go if Langfuse is used; the usual LANGFUSE_* environment variables do as well."""
 
     public_key: str | None = Field(default=None, repr=False)
@@ -287,7 +235,7 @@ class LangfuseSettings(_Section):
     """Default: `LANGFUSE_BASE_URL`, else Langfuse's cloud."""
 
 
-class TracingSettings(_Section):
+class TracingSettings(Section):
     """OpenTelemetry spans of each program and each call. What they hold of payloads is `state.payloads`."""
 
     otlp_endpoint: str | None = Field(default=None, repr=False)
@@ -298,7 +246,7 @@ class TracingSettings(_Section):
     """`service.name` of the spans."""
 
 
-class EndpointSettings(_Section):
+class EndpointSettings(Section):
     """An encoder elsewhere, behind an OpenAI-compatible address. It is sent the descriptions of all tools, and every
     query."""
 
@@ -330,7 +278,7 @@ class EndpointSettings(_Section):
         return key
 
 
-class SearchSettings(_Section):
+class SearchSettings(Section):
     """How `search_tools` ranks."""
 
     ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
@@ -361,7 +309,7 @@ def is_folder(model: str) -> bool:
     return model.startswith(("/", "./", "../", "~"))
 
 
-class TypeSettings(_Section):
+class TypeSettings(Section):
     """What programs know of results before they call."""
 
     learn: bool = True
@@ -374,7 +322,7 @@ class TypeSettings(_Section):
     no check."""
 
 
-class ResultSettings(_Section):
+class ResultSettings(Section):
     """The form in which the host gets results."""
 
     structured_content: bool = False
@@ -382,7 +330,7 @@ class ResultSettings(_Section):
     read results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
-class StateSettings(_Section):
+class StateSettings(Section):
     """What is kept between runs, and where."""
 
     dir: str | None = None
@@ -412,10 +360,10 @@ class StateSettings(_Section):
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
 
 
-class Settings(_Section):
+class Settings(Section):
     """All of `upstream.yaml`."""
 
-    servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = {}
+    servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = Field(default={})
     """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
@@ -433,9 +381,10 @@ def json_schema() -> dict[str, Any]:
     Wider than the settings where the file is: a variable may stand for a number, a number for text.
     """
     schema = Settings.model_json_schema()
-    for model, definition in [("Settings", schema), *schema["$defs"].items()]:
-        for field, documentation in _field_documentation(model).items():
-            definition["properties"][field]["description"] = documentation
+    models = {model.__name__: model for model in _models(Settings)}
+    for name, definition in [("Settings", schema), *schema["$defs"].items()]:
+        for field, documentation in _field_documentation(models[name]).items():
+            definition["properties"][field].setdefault("description", documentation)
         definition.pop("title", None)
         properties: dict[str, Any] = definition["properties"]
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
@@ -456,21 +405,40 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _field_documentation(model: str) -> dict[str, str]:
-    """The docstrings under the fields of one model, by field."""
+def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """The model and those of its sections, at any depth."""
+    from typing import get_args
+
+    yield model
+    kinds: list[Any] = [field.annotation for field in model.model_fields.values()]
+    while kinds:
+        kind = kinds.pop()
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _models(kind)
+        else:
+            kinds += get_args(kind)
+
+
+def _field_documentation(model: type[BaseModel]) -> dict[str, str]:
+    """The docstrings under the fields of one model and of those that it extends, by field."""
     import ast
     import inspect
-    import sys
+    import textwrap
     from itertools import pairwise
 
-    module = ast.parse(inspect.getsource(sys.modules[__name__]))
-    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == model)
-    return {
-        field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-    }
+    found: dict[str, str] = {}
+    for written in model.__mro__:
+        if not issubclass(written, Section):
+            continue
+        source = textwrap.dedent(inspect.getsource(written))
+        body = next(node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+        found |= {
+            field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
+            for field, text in pairwise(body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        }
+    return found
 
 
 def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -490,13 +458,6 @@ def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
     if "$ref" in kind or kind.get("type") in ("object", "array"):  # nothing after the colon leaves the default
         return {**about, "anyOf": [kind, {"type": "null"}]}
     return {**about, **kind}
-
-
-class _Problem(PydanticCustomError):
-    """A refusal that belongs to one key or item of what is being validated, and is shown there."""
-
-    def __new__(cls, message: str, member: str | int) -> Self:
-        return super().__new__(cls, "problem_within", "{message}", {"message": message, "member": member})
 
 
 def _checked_glob(pattern: str) -> str:

@@ -12,9 +12,8 @@ from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.tools import UpstreamState, definition_text
-from codemode_server.sandbox.backends.microvm import probe_cache, runtime
+from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import examine
-from codemode_server.settings import SandboxSettings
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
 
@@ -41,17 +40,16 @@ def is_well(server: Server) -> bool:
 
 async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
     """A line on the sandbox, known without booting anything, and whether it is what the settings ask for."""
-    if settings.backend == "wasm":
-        return "sandbox: wasm", True
-    known = await probe_cache.examine(settings)
     more = "`codemode-server doctor` tells more"
-    if known is None or known.works:
-        doubt = "" if known else f"; not tried yet, {more}"
-        return f"sandbox: microvm (microsandbox {runtime.version()}, {settings.image}){doubt}", True
-    if settings.backend == "microsandbox" or settings.require == "microvm":
-        asks = "backend: microsandbox" if settings.backend == "microsandbox" else "require: microvm"
-        return f"sandbox: none, since `sandbox.{asks}` can't be met: {known.reason}; {more}", False
-    return f"sandbox: wasm, since no microVM can be had: {known.reason}; {more}", True
+    missing: list[str] = []
+    for spec in candidates(settings):
+        found = await spec.outlook(settings)
+        if found.is_available:
+            doubts = f"; {found.doubt}, {more}" if found.doubt else f"; {more}" if missing else ""
+            return ", ".join([f"sandbox: {found.text}", *missing]) + doubts, True
+        reason = f"`{demand(settings)}` can't be met" if demand(settings) else f"no {spec.sandbox} can be had"
+        missing.append(f"since {reason}: {found.text}")
+    return ", ".join(["sandbox: none", *missing]) + f"; {more}", False
 
 
 def _table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:

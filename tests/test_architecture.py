@@ -12,11 +12,14 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
 LIVE = "codemode_server.config.live."
 """Every stage may read the configuration in force, and nothing else of `config`."""
+REGISTRIES = ("codemode_server.sandbox.registry.", "codemode_server.upstreams.transports.registry.")
+"""They describe implementations before anything of those is imported; the settings are made of what they list."""
 STAGES = ("front", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {
     "domain",
     "json_escapes",
+    "setting_types",
     "json_size",
     "off_loop",
     "redaction",
@@ -74,7 +77,23 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         allowed = {"gateway"}
     else:  # neutral modules, and the configuration, which only knows the settings
         allowed = set()
+        if own == "settings":
+            used = {stage_of(name) for name in imports(path) if not f"{name}.".startswith(REGISTRIES)} - NEUTRAL
     assert used <= allowed, f"{own} must not import {', '.join(sorted(used - allowed))}"
+
+
+@pytest.mark.parametrize("name", ["sandbox.backends"])
+def test_only_the_registry_knows_the_implementations(name: str) -> None:
+    """So adding one is adding one file."""
+    folder = PACKAGE.joinpath(*name.split("."))
+    known = {
+        dotted
+        for path in FILES
+        if not path.is_relative_to(folder)
+        for dotted in imports(path)
+        if dotted.startswith(f"codemode_server.{name}.")
+    }
+    assert not known
 
 
 def test_the_guest_imports_nothing_of_the_host() -> None:

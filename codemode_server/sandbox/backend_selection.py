@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,10 +15,10 @@ from anyio.abc import TaskGroup
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.contract import SandboxBackend
-from codemode_server.settings import LimitSettings, SandboxSettings
+from codemode_server.sandbox.registry import BackendSpec, SandboxSettings, candidates, demand
+from codemode_server.settings import LimitSettings
 
 logger = logging.getLogger(__name__)
-_Backend = TypeVar("_Backend", bound=SandboxBackend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Choice:
 
     backend: SandboxBackend
     shortfall: str = ""
-    """Why programs run in no microVM, where `auto` would have taken one; else empty."""
+    """Why a backend with stronger isolation can't be had; empty if none was tried."""
 
 
 class Sandbox:
@@ -83,7 +83,7 @@ class Sandbox:
 
     @property
     def shortfall(self) -> str:
-        """Why programs run in no microVM, as far as that is known by now; empty if they do."""
+        """Why programs run in no stronger isolation, as far as that is known by now; empty if none was tried."""
         return self._choice.shortfall if self._choice is not None else ""
 
     async def _prepare(self) -> None:
@@ -96,62 +96,23 @@ class Sandbox:
 async def choose(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> Choice:
-    """Start the backend that the settings mean on this machine; `announce` gets lines for the person.
+    """Start the best backend that the settings allow and this machine has; `announce` gets lines for the person.
 
     Raises:
         SandboxUnavailable: there is none.
     """
-    shortfall = ""
-    if settings.backend != "wasm":
+    failures: list[tuple[BackendSpec[Any], SandboxUnavailable]] = []
+    for spec in candidates(settings):
         try:
-            return Choice(await _microvm(settings, limits, workspace, announce))
+            backend = await spec.create(settings, limits, workspace, announce)
         except SandboxUnavailable as error:
-            if settings.backend == "microsandbox" or settings.require == "microvm":
-                raise _unmet(settings, error) from error
-            shortfall = error.reason
-            logger.warning("programs run in wasm, in no microVM: %s; `codemode-server doctor` tells more", shortfall)
-    from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-
-    return Choice(await _started(WasmBackend(warm=settings.warm, announce=announce)), shortfall)
-
-
-async def _microvm(
-    settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
-) -> SandboxBackend:
-    from codemode_server.sandbox.backends.microvm import probe_cache
-    from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
-
-    known = await probe_cache.examine(settings)
-    if known is not None and not known.works:
-        raise known.error
-    if known is None:
-        announce("trying a microVM on this machine, once")
-    try:
-        backend = await _started(MicrovmBackend(settings, limits, workspace, announce=announce))
-    except SandboxUnavailable as error:
-        probe_cache.remember(probe_cache.key(settings), probe_cache.Verdict.of(error))
-        raise
-    if known is None:
-        probe_cache.remember(
-            probe_cache.key(settings), probe_cache.Verdict(works=True, boot_seconds=backend.boot_seconds)
-        )
-        announce(f"programs run in microVMs; the first took {backend.boot_seconds:.1f} s to boot")
-    return backend
-
-
-async def _started(backend: _Backend) -> _Backend:
-    try:
-        await backend.start()
-    except BaseException as error:
-        with anyio.CancelScope(shield=True):
-            await backend.aclose()
-        if isinstance(error, OSError):
-            raise SandboxUnavailable(f"the sandbox can't be started: {error}") from error
-        raise
-    return backend
-
-
-def _unmet(settings: SandboxSettings, error: SandboxUnavailable) -> SandboxUnavailable:
-    """What the settings ask for can't be had, and nothing less takes its place."""
-    asks = "sandbox.backend: microsandbox" if settings.backend == "microsandbox" else "sandbox.require: microvm"
-    return SandboxUnavailable(f"`{asks}` can't be met: {error.reason}", error.remedy, passing=error.passing)
+            failures.append((spec, error))
+            continue
+        for failed, why in failures:
+            more = "`codemode-server doctor` tells more"
+            logger.warning("programs run in %s, in no %s: %s; %s", spec.sandbox, failed.sandbox, why.reason, more)
+        return Choice(backend, "; ".join(why.reason for _, why in failures))
+    _, last = failures[-1]
+    if demanded := demand(settings):
+        raise SandboxUnavailable(f"`{demanded}` can't be met: {last.reason}", last.remedy, passing=last.passing)
+    raise last

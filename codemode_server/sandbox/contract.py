@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import anyio
 
+from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue
 
@@ -208,3 +209,23 @@ class SandboxBackend(Protocol):
 
     async def aclose(self) -> None:
         """End every sandbox and wait until they are gone."""
+
+
+Backend = TypeVar("Backend", bound=SandboxBackend)
+
+
+async def started(backend: Backend) -> Backend:
+    """Start a backend, or close it and raise.
+
+    Raises:
+        SandboxUnavailable: it can't be started.
+    """
+    try:
+        await backend.start()
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await backend.aclose()
+        if isinstance(error, OSError):
+            raise SandboxUnavailable(f"the sandbox can't be started: {error}") from error
+        raise
+    return backend

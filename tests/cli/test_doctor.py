@@ -10,11 +10,19 @@ import pytest
 
 from codemode_server import doctor
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox.backends.microvm import backend, image, probe_cache, runtime
+from codemode_server.sandbox.backends.microvm import (
+    DEFAULT_IMAGE,
+    MicrovmSettings,
+    backend,
+    image,
+    probe_cache,
+    runtime,
+)
 from codemode_server.sandbox.backends.microvm.probe_cache import Verdict
 from codemode_server.sandbox.backends.microvm.runtime import Problem
 from codemode_server.sandbox.backends.wasm import component
-from codemode_server.settings import DEFAULT_IMAGE, SandboxSettings, SearchSettings
+from codemode_server.sandbox.registry import Check
+from codemode_server.settings import SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 
@@ -107,7 +115,7 @@ async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await image.load_archive(Image().save_as_docker_does(tmp_path / "image.tar"), DEFAULT_IMAGE)
 
 
-async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doctor.Report, doctor.Check]:
+async def examine(settings: MicrovmSettings, *, boot: bool = True) -> tuple[doctor.Report, Check]:
     search = SearchSettings(ranker="lexical")
     report = await doctor.examine(settings, search, boot=boot, announce=lambda line: None)
     (booted,) = [check for check in report.checks if check.name == "boot"]
@@ -115,11 +123,11 @@ async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doct
 
 
 @pytest.mark.usefixtures("capable")
-@pytest.mark.parametrize("settings", [SandboxSettings(), SandboxSettings(require="microvm")], ids=["auto", "required"])
+@pytest.mark.parametrize("settings", [MicrovmSettings(), MicrovmSettings(require="microvm")], ids=["auto", "required"])
 async def test_a_machine_that_boots_one_runs_programs_there(
-    settings: SandboxSettings, monkeypatch: pytest.MonkeyPatch
+    settings: MicrovmSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def boot(given: SandboxSettings) -> float:
+    async def boot(given: MicrovmSettings) -> float:
         return 0.31
 
     report, booted = await examine(settings, boot=False)
@@ -145,9 +153,9 @@ async def test_a_machine_that_boots_one_runs_programs_there(
 @pytest.mark.parametrize(
     ("settings", "is_met", "where"),
     [
-        (SandboxSettings(), True, "wasm, since no microVM can be had: the kernel did not start"),
+        (MicrovmSettings(), True, "wasm, since no microVM can be had: the kernel did not start"),
         (
-            SandboxSettings(require="microvm"),
+            MicrovmSettings(require="microvm"),
             False,
             "nothing, since `sandbox.require: microvm` can't be met as things are",
         ),
@@ -155,11 +163,11 @@ async def test_a_machine_that_boots_one_runs_programs_there(
     ids=["auto", "required"],
 )
 async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
-    monkeypatch: pytest.MonkeyPatch, settings: SandboxSettings, is_met: bool, where: str
+    monkeypatch: pytest.MonkeyPatch, settings: MicrovmSettings, is_met: bool, where: str
 ) -> None:
     attempts = []
 
-    async def fail(given: SandboxSettings) -> float:
+    async def fail(given: MicrovmSettings) -> float:
         attempts.append(given)
         raise SandboxUnavailable("the kernel did not start", "update the kernel")
 
@@ -178,11 +186,11 @@ async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
 async def test_a_boot_that_fails_for_no_known_reason_does_not_send_one_to_the_doctor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def fail(given: SandboxSettings) -> float:
+    async def fail(given: MicrovmSettings) -> float:
         raise SandboxUnavailable("it ended", "`codemode-server doctor` looks for the reason")
 
     monkeypatch.setattr(backend, "trial_boot", fail)
-    _, booted = await examine(SandboxSettings())
+    _, booted = await examine(MicrovmSettings())
     assert booted.remedy.startswith("a virtual machine")
 
 
@@ -192,7 +200,7 @@ async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monke
         return Problem("this user may not open /dev/kvm", "sudo usermod -aG kvm me", part="device")
 
     monkeypatch.setattr(runtime, "virtualization", closed)
-    report, booted = await examine(SandboxSettings())
+    report, booted = await examine(MicrovmSettings())
     states = {check.name: (check.state, check.remedy) for check in report.checks}
     assert states["virtualization"] == ("ok", "")
     assert states["access"] == ("failed", "sudo usermod -aG kvm me")
@@ -202,11 +210,11 @@ async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monke
 @pytest.mark.usefixtures("capable")
 async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "version", lambda: None)
-    report, _ = await examine(SandboxSettings())
+    report, _ = await examine(MicrovmSettings())
     assert [check.name for check in report.checks] == ["platform", "microsandbox", "image", "boot", "wasm", "search"]
     assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
     assert report.is_met
-    report, _ = await examine(SandboxSettings(backend="microsandbox"))
+    report, _ = await examine(MicrovmSettings(backend="microsandbox"))
     assert not report.is_met
 
 
@@ -215,6 +223,6 @@ async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.
     """A component that was not built; the remedy is a command."""
     missing = partial(component.checked_component, tmp_path / "guest.wasm")
     monkeypatch.setattr(component, "checked_component", missing)
-    report, _ = await examine(SandboxSettings(backend="wasm"))
+    report, _ = await examine(MicrovmSettings(backend="wasm"))
     assert (report.is_met, report.destination) == (False, "nothing, since no sandbox can be had as things are")
     assert "make component" in report.text

@@ -10,8 +10,7 @@ import anyio
 import platformdirs
 import pytest
 
-from codemode_server.sandbox.backends.microvm import image, runtime
-from codemode_server.settings import DEFAULT_IMAGE
+from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image, runtime
 from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image, Registry, digest, serving

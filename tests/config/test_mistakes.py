@@ -194,4 +194,4 @@ def test_what_is_no_reference_of_an_image_is_refused_with_an_example_of_one(fold
     ],
 )
 def test_every_form_of_reference_is_taken(folder: Folder, image: str) -> None:
-    assert folder.load(f"sandbox: {{image: '{image}'}}").settings.sandbox.image == image
+    assert folder.load(f"sandbox: {{image: '{image}'}}").settings.sandbox.model_dump()["image"] == image

@@ -12,9 +12,8 @@ import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox import processor
-from codemode_server.sandbox.backends.microvm import probe_cache, runtime
+from codemode_server.sandbox.backends.microvm import MicrovmSettings, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import Verdict, recall, remember
-from codemode_server.settings import SandboxSettings
 
 WORKS = Verdict(works=True, boot_seconds=0.25)
 FAILS = Verdict(works=False, reason="the kernel did not start", remedy="run: codemode-server doctor")
@@ -105,10 +104,10 @@ def test_a_cache_that_can_not_be_written_is_none(cache: Path) -> None:
 
 
 def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = SandboxSettings()
+    settings = MicrovmSettings()
     first = probe_cache.key(settings)
-    assert probe_cache.key(SandboxSettings(warm=3)) == first
-    others = [probe_cache.key(SandboxSettings(image="other"))]
+    assert probe_cache.key(MicrovmSettings(warm=3)) == first
+    others = [probe_cache.key(MicrovmSettings(image="other"))]
     for target, name, value in (
         (platform, "release", "7.0"),
         (processor, "features", "flags: none"),
@@ -122,9 +121,9 @@ def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_boot_is_remembered_and_recalled_without_another(cache: Path) -> None:
-    settings, boots = SandboxSettings(), []
+    settings, boots = MicrovmSettings(), []
 
-    async def boot(given: SandboxSettings) -> float:
+    async def boot(given: MicrovmSettings) -> float:
         boots.append(given)
         return 0.25
 
@@ -134,13 +133,13 @@ async def test_a_boot_is_remembered_and_recalled_without_another(cache: Path) ->
 
 
 async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_moment() -> None:
-    async def fail(settings: SandboxSettings) -> float:
+    async def fail(settings: MicrovmSettings) -> float:
         raise SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
 
-    async def fail_for_now(settings: SandboxSettings) -> float:
+    async def fail_for_now(settings: MicrovmSettings) -> float:
         raise SandboxUnavailable("no network", passing=True)
 
-    settings, other = SandboxSettings(), SandboxSettings(image="other")
+    settings, other = MicrovmSettings(), MicrovmSettings(image="other")
     assert await probe_cache.try_boot(settings, fail) == FAILS
     assert recall(probe_cache.key(settings)) == FAILS
     assert str(FAILS.error) == "the kernel did not start; run: codemode-server doctor"
@@ -149,18 +148,12 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
 
 
 async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
-    settings = SandboxSettings()
+    settings = MicrovmSettings()
     problem = await runtime.doctor()
     expected = None if problem is None else Verdict.of(problem)
     assert await probe_cache.examine(settings) == expected
     remember(probe_cache.key(settings), WORKS)
     assert await probe_cache.examine(settings) == (WORKS if problem is None else expected)
-
-
-async def test_who_wants_wasm_is_not_examined(cache: Path) -> None:
-    examined = await probe_cache.examine(SandboxSettings(backend="wasm"))
-    assert examined is not None
-    assert (examined.works, examined.reason) == (False, "`sandbox.backend` is `wasm`")
 
 
 def test_a_verdict_is_one_line_of_json(cache: Path) -> None:

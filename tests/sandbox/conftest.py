@@ -11,47 +11,27 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from codemode_server.domain.executions import IsolationLevel
+from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.contract import SandboxBackend
+from codemode_server.sandbox.registry import backends
+from codemode_server.settings import LimitSettings
 from tests.sandbox.lab import MICROVM, Lab
-
-
-def make_wasm(workspace: Path) -> SandboxBackend:
-    from codemode_server.sandbox.backends.wasm import build
-    from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-
-    if not build.is_current():
-        build.build_component()
-    return WasmBackend(warm=2, announce=lambda line: print(line, file=sys.stderr))
-
-
-def make_microvm(workspace: Path) -> SandboxBackend:
-    from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
-    from codemode_server.settings import LimitSettings, SandboxSettings
-
-    settings = SandboxSettings(backend="microsandbox", image=os.environ["CODEMODE_VM_IMAGE"], warm=1)
-    return MicrovmBackend(settings, LimitSettings(), workspace, announce=lambda line: print(line, file=sys.stderr))
-
-
-@runtime_checkable
-class Tended(Protocol):
-    """A backend that boots ahead in the background."""
-
-    async def tend(self) -> None: ...
-
 
 EMPTY = """
 import os, shutil
 for entry in os.scandir("/workspace"):
     shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 """
-BACKENDS: dict[str, Callable[[Path], SandboxBackend]] = {"microsandbox": make_microvm, "wasm": make_wasm}
+BACKENDS = {spec.name: spec for spec in backends()}
+MARKS = {IsolationLevel.MICROVM: MICROVM}
 
 
 def _beside(factory: pytest.TempPathFactory, name: str) -> Path:
@@ -61,13 +41,22 @@ def _beside(factory: pytest.TempPathFactory, name: str) -> Path:
 async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[SandboxBackend]:
     workspace = _beside(factory, name) / "workspace"
     workspace.mkdir(parents=True)
-    made = BACKENDS[name](workspace)
-    await made.start()
-    tending = asyncio.create_task(made.tend()) if isinstance(made, Tended) else None
+    settings: dict[str, Any] = {"backend": name, "warm": 2}
+    if name == "microsandbox":
+        settings |= {"image": os.environ["CODEMODE_VM_IMAGE"], "warm": 1}
+    elif name == "wasm" and not build.is_current():
+        build.build_component()
+    spec = BACKENDS[name]
+    made = await spec.create(
+        spec.settings_model.model_validate(settings),
+        LimitSettings(),
+        workspace,
+        lambda line: print(line, file=sys.stderr),
+    )
+    tending = asyncio.create_task(made.tend())
     yield made
-    if tending is not None:
-        tending.cancel()
-        await asyncio.wait([tending])
+    tending.cancel()
+    await asyncio.wait([tending])
     await made.aclose()
 
 
@@ -88,7 +77,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a microVM: make vmtest")
 
 
-@pytest.fixture(params=[pytest.param("microsandbox", marks=MICROVM), "wasm"])
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(spec.isolation, ())) for name, spec in BACKENDS.items()])
 def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     made: SandboxBackend = request.getfixturevalue(request.param)
     return made

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE
 from codemode_server.sandbox.guest.advice import CODEMODE_NAMES
 from codemode_server.sandbox.importable import STANDARD
-from codemode_server.settings import DEFAULT_IMAGE
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -35,11 +35,12 @@ def backend(microsandbox: SandboxBackend) -> SandboxBackend:
 
 def made(workspace: Path | None, *, transport: Any = "vsock", **settings: Any) -> Any:
     """A backend of one's own, which boots nothing ahead of need but the first machine."""
+    from codemode_server.sandbox.backends.microvm import MicrovmSettings
     from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
-    from codemode_server.settings import LimitSettings, SandboxSettings
+    from codemode_server.settings import LimitSettings
 
     chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0, **settings}
-    return MicrovmBackend(SandboxSettings.model_validate(chosen), LimitSettings(), workspace, transport=transport)
+    return MicrovmBackend(MicrovmSettings.model_validate(chosen), LimitSettings(), workspace, transport=transport)
 
 
 @asynccontextmanager

@@ -1,6 +1,95 @@
 """Programs in microVMs of microsandbox: a kernel of their own behind hardware virtualization, one VM to a session.
 
-`runtime` knows where microsandbox is and what this machine lacks for it, `image` has the VMs' image, `verdict`
+`runtime` knows where microsandbox is and what this machine lacks for it, `image` has the VMs' image, `probe_cache`
 remembers whether one boots here. The package `microsandbox` is imported inside functions only: it is not there on every
 platform, and weighs 40 MB that a start without microVMs must not load.
 """
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field, field_validator
+
+from codemode_server.domain.executions import IsolationLevel
+from codemode_server.sandbox.registry import Announce, BackendSpec, Diagnosis, Outlook, SandboxSettings, Step
+from codemode_server.setting_types import Number, Seconds
+
+if TYPE_CHECKING:
+    from codemode_server.sandbox.contract import SandboxBackend
+    from codemode_server.settings import LimitSettings
+
+DEFAULT_IMAGE = (
+    "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
+)
+"""The official image, pinned: what a tag means can change."""
+_IMAGE = (
+    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+
+class MicrovmSettings(SandboxSettings):
+    """The section `sandbox` as microVMs read it."""
+
+    image: str = Field(default=DEFAULT_IMAGE, max_length=500, json_schema_extra={"pattern": f"^{_IMAGE}$"})
+    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; with a digest, nobody can change what it
+    means. Pulled at first use, or ahead of it with `codemode-server setup`."""
+    memory_mb: Number = Field(default=512, ge=256, le=16_384)
+    """Memory of a microVM, MiB; never less than `limits.memory_mb` and 192 more."""
+    cpus: Number = Field(default=1, ge=1, le=16)
+    """Processors of a microVM."""
+    disk_mb: Number = Field(default=256, ge=16, le=8_192)
+    """Scratch disk of a microVM, MiB: what can be in /tmp, kept in its memory. All else but /workspace is read-only."""
+    idle_seconds: Seconds = 900.0
+    """A session's microVM that has run nothing for so long is ended; the next program gets another."""
+    age_seconds: Seconds = 7_200.0
+    """A microVM older than this runs no further program and is replaced."""
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_a_reference(cls, image: str) -> str:
+        if not re.fullmatch(_IMAGE, image):
+            raise ValueError("is no reference of an image; write it like docker.io/library/python:3.14-slim")
+        return image
+
+
+async def _diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+    from codemode_server.sandbox.backends.microvm.diagnosis import diagnose
+
+    return await diagnose(settings, boot=boot, announce=announce)
+
+
+async def _outlook(settings: MicrovmSettings) -> Outlook:
+    from codemode_server.sandbox.backends.microvm.diagnosis import outlook
+
+    return await outlook(settings)
+
+
+async def _prepare(settings: MicrovmSettings, archive: Path | None, announce: Announce) -> Step:
+    from codemode_server.sandbox.backends.microvm.preparation import prepare
+
+    return await prepare(settings, archive, announce)
+
+
+async def _create(
+    settings: MicrovmSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+) -> SandboxBackend:
+    from codemode_server.sandbox.backends.microvm.backend import create
+
+    return await create(settings, limits, workspace, announce)
+
+
+BACKEND = BackendSpec(
+    name="microsandbox",
+    isolation=IsolationLevel.MICROVM,
+    sandbox="microVM",
+    documentation="a microVM of its own for each session, where this machine can boot them.",
+    settings_model=MicrovmSettings,
+    diagnose=_diagnose,
+    outlook=_outlook,
+    prepare=_prepare,
+    create=_create,
+)

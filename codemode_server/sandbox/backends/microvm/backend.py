@@ -17,16 +17,16 @@ import anyio.to_thread
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox.backends.microvm import image, runtime
+from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, MicrovmSettings, image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.leftovers import Run
 from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine, Transport
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
+from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, started
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
-from codemode_server.settings import DEFAULT_IMAGE, LimitSettings, SandboxSettings
+from codemode_server.settings import LimitSettings
 
 _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
@@ -36,7 +36,32 @@ _MAX_TRIES = 3
 _TRIAL_SECONDS = 300.0
 
 
-async def trial_boot(settings: SandboxSettings) -> float:
+async def create(
+    settings: MicrovmSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
+) -> MicrovmBackend:
+    """A started backend, unless a microVM is known not to boot here.
+
+    Raises:
+        SandboxUnavailable: with the reason and what to do.
+    """
+    known = await probe_cache.examine(settings)
+    if known is not None and not known.works:
+        raise known.error
+    if known is None:
+        announce("trying a microVM on this machine, once")
+    key = probe_cache.key(settings)
+    try:
+        backend = await started(MicrovmBackend(settings, limits, workspace, announce=announce))
+    except SandboxUnavailable as error:
+        probe_cache.remember(key, probe_cache.Verdict.of(error))
+        raise
+    if known is None:
+        probe_cache.remember(key, probe_cache.Verdict(works=True, boot_seconds=backend.boot_seconds))
+        announce(f"programs run in microVMs; the first took {backend.boot_seconds:.1f} s to boot")
+    return backend
+
+
+async def trial_boot(settings: MicrovmSettings) -> float:
     """Boot one microVM as the settings have it, and end it; gives the seconds that it took to be ready.
 
     Raises:
@@ -62,7 +87,7 @@ class MicrovmBackend:
 
     def __init__(
         self,
-        settings: SandboxSettings,
+        settings: MicrovmSettings,
         limits: LimitSettings,
         workspace: Path | None,
         *,

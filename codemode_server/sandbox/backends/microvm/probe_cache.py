@@ -25,8 +25,7 @@ import platformdirs
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.sandbox import processor
-from codemode_server.sandbox.backends.microvm import runtime
-from codemode_server.settings import SandboxSettings
+from codemode_server.sandbox.backends.microvm import MicrovmSettings, runtime
 
 logger = logging.getLogger(__name__)
 
@@ -56,16 +55,14 @@ class Verdict:
         return SandboxUnavailable(self.reason, self.remedy, passing=self.passing)
 
 
-async def examine(settings: SandboxSettings) -> Verdict | None:
+async def examine(settings: MicrovmSettings) -> Verdict | None:
     """What is known without booting anything; None: nothing speaks against it, and none was booted yet."""
-    if settings.backend == "wasm":
-        return Verdict(works=False, reason="`sandbox.backend` is `wasm`", remedy="set it to auto", passing=True)
     if (problem := await runtime.doctor()) is not None:
         return Verdict.of(problem)
     return await anyio.to_thread.run_sync(recall, key(settings))
 
 
-async def try_boot(settings: SandboxSettings, boot: Callable[[SandboxSettings], Awaitable[float]]) -> Verdict:
+async def try_boot(settings: MicrovmSettings, boot: Callable[[MicrovmSettings], Awaitable[float]]) -> Verdict:
     """Boot one microVM, and remember how that went; `boot` gives the seconds it took."""
     try:
         verdict = Verdict(works=True, boot_seconds=await boot(settings))
@@ -75,7 +72,7 @@ async def try_boot(settings: SandboxSettings, boot: Callable[[SandboxSettings], 
     return verdict
 
 
-def key(settings: SandboxSettings) -> str:
+def key(settings: MicrovmSettings) -> str:
     """A name for all that a verdict depends on."""
     parts = [
         runtime.version() or "",

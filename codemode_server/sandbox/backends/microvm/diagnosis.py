@@ -1,0 +1,115 @@
+"""What microVMs need of this machine, for `doctor`, and what is known of them without a boot, for `status`."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import replace
+
+import anyio.to_thread
+
+from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.sandbox.backends.microvm import BACKEND, MicrovmSettings, image, probe_cache, runtime
+from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Outlook, candidates
+
+_PLACE = "microVMs of microsandbox, one to a session"
+_ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
+"""For a boot that fails though all that can be looked at is right."""
+
+
+async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+    """Look at everything; with `boot`, boot a microVM where nothing speaks against it."""
+    checks = [*await _machine(), await _image(settings)]
+    obstacles = [check for check in checks if check.is_in_the_way]
+    if BACKEND not in candidates(settings):
+        booted = Check("boot", "skipped", f"`sandbox.backend` is `{settings.backend}`")
+    elif obstacles:
+        booted = Check("boot", "skipped", f"not tried, for want of {obstacles[0].name}")
+    elif boot:
+        announce("booting a microVM")
+        booted = await _booted(settings)
+    else:
+        booted = await _boot_of_last_time(settings)
+    checks.append(booted)
+    if obstacle := next((check for check in checks if check.is_in_the_way), None):
+        if (obstacle.name, obstacle.state) == ("image", "missing"):
+            return Diagnosis((*checks,), f"{_PLACE}, once the image is pulled and if one boots here", is_ready=False)
+        return Diagnosis((*checks,))
+    return Diagnosis((*checks,), _PLACE if booted.state == "ok" else f"{_PLACE}, if one boots here")
+
+
+async def outlook(settings: MicrovmSettings) -> Outlook:
+    """What is known without booting anything."""
+    known = await probe_cache.examine(settings)
+    if known is not None and not known.works:
+        return Outlook(known.reason, is_available=False)
+    text = f"microvm (microsandbox {runtime.version()}, {settings.image})"
+    return Outlook(text, doubt="" if known else "not tried yet")
+
+
+async def _machine() -> list[Check]:
+    """What microVMs need of the machine, each whatever the others are."""
+    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    checks = [Check("platform", "ok", f"{system} {platform.release()} on {platform.machine()}")]
+    if (version := runtime.version()) is None:
+        problem = runtime.not_installed(sys.platform, platform.machine())
+        return [*checks, Check("microsandbox", "missing", problem.reason, problem.remedy)]
+    home = await anyio.to_thread.run_sync(_home)
+    try:
+        found = await anyio.to_thread.run_sync(runtime.find)
+    except SandboxUnavailable as error:
+        if home.is_in_the_way:  # which is what the error is about, then
+            return [*checks, Check("microsandbox", "ok", version), home]
+        return [*checks, Check("microsandbox", "failed", error.reason, error.remedy), home]
+    return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), *await _virtualization(), home]
+
+
+async def _virtualization() -> list[Check]:
+    present = Check("virtualization", "ok", "the processor has it")
+    match await runtime.virtualization():
+        case None:
+            return [present, Check("access", "ok", "this user may use it")]
+        case problem if problem.part == "device":
+            return [present, Check("access", "failed", problem.reason, problem.remedy)]
+        case problem:
+            failed = Check("virtualization", "failed", problem.reason, problem.remedy)
+            return [failed, Check("access", "skipped", "nothing to have access to")]
+
+
+def _home() -> Check:
+    if (problem := runtime.home_problem()) is not None:
+        return Check("MSB_HOME", "failed", problem.reason, problem.remedy)
+    home = runtime.home()
+    return Check("MSB_HOME", "ok", f"{home}, {runtime.free_mb(home) / 1024:.1f} GB free")
+
+
+async def _image(settings: MicrovmSettings) -> Check:
+    if runtime.version() is None:
+        return Check("image", "skipped", "there is no microsandbox to keep it")
+    try:
+        stored = await image.find(settings.image)
+    except SandboxUnavailable as error:
+        return Check("image", "failed", error.reason, error.remedy)
+    if stored is None:
+        return Check("image", "missing", f"{settings.image} is not on this machine yet", "codemode-server setup")
+    return Check("image", "ok", f"{settings.image}, {stored.size_bytes / 1e6:.1f} MB")
+
+
+async def _booted(settings: MicrovmSettings) -> Check:
+    from codemode_server.sandbox.backends.microvm import backend
+
+    return _boot(await probe_cache.try_boot(settings, backend.trial_boot))
+
+
+async def _boot_of_last_time(settings: MicrovmSettings) -> Check:
+    known = await anyio.to_thread.run_sync(probe_cache.recall, probe_cache.key(settings))
+    if known is None:
+        return Check("boot", "skipped", "not tried")
+    check = _boot(known)
+    return replace(check, told=f"{check.told}, when it was last tried")
+
+
+def _boot(known: probe_cache.Verdict) -> Check:
+    if known.works:
+        return Check("boot", "ok", f"booted in {known.boot_seconds or 0.0:.1f} s")
+    return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)

@@ -14,7 +14,7 @@ demo: setup
 
 ## All tests, a process to each processor.
 test: setup
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 ## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization. Tests of
 ## guest code that is the same on every backend (marked `portable`) run on wasm in `make test`, here with `vmtest-all`.

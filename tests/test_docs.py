@@ -192,7 +192,7 @@ def test_the_targets_do_what_contributing_says() -> None:
         "fuzz",
     }
     assert "all tests" in told["test"]
-    assert re.search(r"python -m pytest -n auto --dist loadfile$", does["test"], re.MULTILINE)
+    assert re.search(r"python -m pytest -n auto --dist worksteal$", does["test"], re.MULTILINE)
     assert '$(VMTEST) -m "microvm and not portable" $(VMTESTS)' in does["vmtest"]
     assert "$(VMTEST) -m microvm $(VMTESTS)" in does["vmtest-all"]
     assert 'pytest -m "not slow' in does["fast"]

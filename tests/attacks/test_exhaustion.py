@@ -7,6 +7,7 @@ left that should not be, and no temporary folder.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -198,6 +199,7 @@ async def test_a_value_nested_ten_thousand_deep_ends_its_program_at_most(tmp_pat
 
 
 async def test_huge_arguments_with_a_million_wrong_names_do_not_hold_up_the_host(tmp_path: Path) -> None:
+    """What is measured is the processor's time on the event loop, which other processes do not lengthen."""
     servers = hostile(tmp_path, "heavy")
     async with in_memory(configuration(tmp_path, servers)) as host:
         ended = anyio.Event()
@@ -213,9 +215,9 @@ async def test_huge_arguments_with_a_million_wrong_names_do_not_hold_up_the_host
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(attack)
             while not ended.is_set():
-                started = anyio.current_time()
+                started = time.thread_time()
                 await host.call("list_dir", path="/skills")
-                longest = max(longest, anyio.current_time() - started)
+                longest = max(longest, time.thread_time() - started)
                 await anyio.sleep(0.01)
         assert longest < 6
         await is_well(host)

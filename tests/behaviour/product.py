@@ -18,6 +18,12 @@ from codemode_server.app import App
 from codemode_server.config import load
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"
+PLAIN = f"""\
+import sys
+sys.path.append({str(UPSTREAMS.parents[1])!r})
+from tests.example_servers.plain import Call, Server, ToolError
+"""
+"""The first lines of a script that is an upstream of its own and starts fast."""
 OFFICE = ("google_drive", "salesforce", "slack", "github")
 
 

@@ -13,13 +13,10 @@ from typing import Any
 
 import pytest
 
-from .product import Host, configuration, in_memory, over_stdio
+from .product import PLAIN, Host, configuration, in_memory, over_stdio
 
-UPSTREAM = '''\
-import sys
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer(sys.argv[1])
+UPSTREAM = '''
+server = Server(sys.argv[1])
 
 @server.tool()
 def list_tickets(state: str = "open") -> list[str]:
@@ -36,7 +33,7 @@ QUERY = "confidential words of a query: list the tickets"
 def desks(folder: Path, habits: bool = True, **sections: Any) -> Path:
     """Two upstreams alike. They are ranked by words, by which equals are equal; a model reads their names as well."""
     place = folder / "desk.py"
-    place.write_text(UPSTREAM)
+    place.write_text(PLAIN + UPSTREAM)
     servers = {name: {"command": sys.executable, "args": [str(place), name]} for name in ("alpha", "beta")}
     return configuration(folder, servers, search={"ranker": "lexical", "habits": habits}, **sections)
 

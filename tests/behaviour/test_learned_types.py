@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from .product import Host, configuration, in_memory, over_stdio
+from .product import PLAIN, Host, configuration, in_memory, over_stdio
 
-UPSTREAM = '''\
+UPSTREAM = '''
 import json
 import os
 import sqlite3
 from typing import Any, Literal
-from mcp.server.mcpserver import MCPServer
 
-server = MCPServer("desk")
+server = Server("desk")
 
 @server.tool()
 def visits(day: str) -> dict[str, Any]:
@@ -76,7 +75,7 @@ server.run()
 
 def desk(folder: Path, **sections: Any) -> Path:
     place = folder / "desk.py"
-    place.write_text(UPSTREAM)
+    place.write_text(PLAIN + UPSTREAM)
     server = {"command": sys.executable, "args": [str(place)], "env": {"CHANGED": str(folder / "changed")}}
     return configuration(folder, {"desk": server}, **sections)
 

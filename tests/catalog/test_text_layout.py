@@ -46,12 +46,12 @@ def test_a_hostile_text_takes_little_longer_than_a_plain_one_of_its_size(name: s
 
     def seconds(text: str) -> float:
         def once() -> float:
-            start = time.perf_counter()
+            start = time.thread_time()
             TextSample.of(text, keep_values=True)
             unmarked_error(text)
             unmarked_error({"error": text})
             contains_summary(text, "a summary")
-            return time.perf_counter() - start
+            return time.thread_time() - start
 
         return min(once() for _ in range(3))
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from mcp.server.mcpserver import MCPServer
+import sys
+from pathlib import Path
 
-server = MCPServer("git", log_level="CRITICAL")
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.example_servers.plain import Server
+
+server = Server("git")
 
 
 @server.tool()
@@ -15,4 +20,4 @@ def git_log(repo_path: str, max_count: int = 10) -> str:
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    server.run()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
-import anyio
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.example_servers.plain import Call, Server, ToolError
 
 STATUSES = ("pending", "shipped", "paid", "cancelled")
 
@@ -40,7 +41,7 @@ def noted(tool: str, **arguments: Any) -> int:
     return before
 
 
-def google_drive(server: MCPServer) -> None:
+def google_drive(server: Server) -> None:
     @server.tool(description="Get the content of a document.")
     def get_document(documentId: str) -> dict[str, Any]:
         noted("get_document", documentId=documentId)
@@ -52,21 +53,21 @@ def google_drive(server: MCPServer) -> None:
         return rows(10_000)
 
 
-def salesforce(server: MCPServer) -> None:
+def salesforce(server: Server) -> None:
     @server.tool(description="Update a record of the CRM.")
     def update_record(objectType: str, recordId: str, data: dict[str, Any]) -> dict[str, Any]:
         noted("update_record", objectType=objectType, recordId=recordId, data=data)
         return {"id": recordId, "success": True}
 
 
-def slack(server: MCPServer) -> None:
+def slack(server: Server) -> None:
     @server.tool(description="Get the latest messages of a channel.")
     def get_channel_history(channel: str) -> list[dict[str, str]]:
         before = noted("get_channel_history", channel=channel)
         return [{"text": "starting"}, {"text": "deployment complete" if before else "still deploying"}]
 
 
-def github(server: MCPServer) -> None:
+def github(server: Server) -> None:
     @server.tool(description="Create an issue in a repository.")
     def create_issue(owner: str, repo: str, title: str, body: str = "") -> dict[str, Any]:
         number = noted("create_issue", owner=owner, repo=repo, title=title, body=body)
@@ -92,43 +93,40 @@ def github(server: MCPServer) -> None:
         raise ToolError("kaboom: the branch does not exist")
 
 
-def slow(server: MCPServer) -> None:
-    now = [0, 0]
+def slow(server: Server) -> None:
+    now, most = 0, 0
+    counting = threading.Lock()
 
     @server.tool(description="Wait so many seconds.")
-    async def wait(seconds: float) -> float:
+    def wait(call: Call, seconds: float) -> float:
+        nonlocal now, most
         noted("wait", seconds=seconds)
-        now[0] += 1
-        now[1] = max(now)
-        try:
-            await anyio.sleep(seconds)
-        except anyio.get_cancelled_exc_class():
+        with counting:
+            now += 1
+            most = max(now, most)
+        if call.cancelled.wait(seconds):
             noted("cancelled")
-            raise
-        finally:
-            now[0] -= 1
+        with counting:
+            now -= 1
         return seconds
 
     @server.tool(description="Work in so many steps of so many seconds, and report each with a message, or none.")
-    async def work(ctx: Context, steps: int, seconds: float, message: str | None = None) -> int:
+    def work(call: Call, steps: int, seconds: float, message: str | None = None) -> int:
         noted("work", steps=steps)
-        try:
-            for step in range(1, steps + 1):
-                await anyio.sleep(seconds)
-                if message is not None:
-                    await ctx.report_progress(step, steps, message)
-        except anyio.get_cancelled_exc_class():
-            noted("cancelled")
-            raise
+        for step in range(1, steps + 1):
+            if call.cancelled.wait(seconds):
+                noted("cancelled")
+                return step
+            if message is not None:
+                call.report(step, steps, message)
         return steps
 
     @server.tool(description="How many waited at the same time, at most.")
     def most_at_once() -> int:
-        return now[1]
+        return most
 
 
 if __name__ == "__main__":
-    name = sys.argv[1]
-    office = MCPServer(name, log_level="CRITICAL")
-    {it.__name__: it for it in (google_drive, salesforce, slack, github, slow)}[name](office)
-    office.run("stdio")
+    office = Server(sys.argv[1])
+    {it.__name__: it for it in (google_drive, salesforce, slack, github, slow)}[office.name](office)
+    office.run()

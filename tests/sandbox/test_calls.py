@@ -273,8 +273,9 @@ POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPo
             id="caught inside",
         ),
         pytest.param(
-            f"def slow(i):\n    time.sleep({0.3 * SLOWNESS})\n    return echo(n=i)['n']\nt = time.monotonic()\n"
-            f"with ThreadPoolExecutor(8) as p: r = list(p.map(slow, range(8)))\n[r, time.monotonic() - t < {1.2 * SLOWNESS}]",
+            "awake = []\ndef slow(i):\n    awake.append(-1)\n"
+            f"    time.sleep({0.3 * SLOWNESS})\n    awake.append(1)\n    return echo(n=i)['n']\n"
+            "with ThreadPoolExecutor(8) as p: r = list(p.map(slow, range(8)))\n[r, awake[:2] == [-1, -1]]",
             [[0, 1, 2, 3, 4, 5, 6, 7], True],
             id="sleeping at the same time",
         ),

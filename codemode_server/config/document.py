@@ -8,15 +8,17 @@ problem, not a surprise. Nothing of the file's values is in any message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import yaml
+from ruamel.yaml.cyaml import CSafeLoader
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import Node as YAMLNode
+from ruamel.yaml.reader import ReaderError
 
 from codemode_server.config.problems import Problems, joined
-
-Loader: type[yaml.CSafeLoader] | type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 30
@@ -59,24 +61,18 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
     if is_json:
         text = _plain_json(text)
     try:
-        _refuse_depth(text, problems)
-        loader = Loader(text)
-        try:
-            root = loader.get_single_node()
-            if root is None:
-                return EMPTY
-            tree = _Conversion(loader, problems).convert(root, line=root.start_mark.line + 1, where="")
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
+        _check_events(text, problems)
+        loader = CSafeLoader(text)
+        root = loader.get_single_node()
+        tree = EMPTY if root is None else _Conversion(loader, problems).convert(root, "")
+    except MarkedYAMLError as error:
         is_unclosed = "quoted scalar" in (error.context or "") and "end of stream" in (error.problem or "")
         mark = (error.context_mark if is_unclosed else error.problem_mark) or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        problems.add(line, f"column {column}" if mark else "", _syntax_sentence(error, text, is_json=is_json))
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 0
-        problems.add(line, "", "there is a control character here; remove it")
-    except yaml.YAMLError:
+        place = f"column {mark.column + 1}" if mark else ""
+        problems.add(mark.line + 1 if mark else 0, place, _syntax_sentence(error, text, is_json=is_json))
+    except ReaderError as error:
+        problems.add(text.count("\n", 0, error.position) + 1, "", "there is a control character here; remove it")
+    except YAMLError:
         problems.add(0, "", "is not valid YAML")
     else:
         if tree.value is None:
@@ -87,55 +83,45 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
     raise problems.error()
 
 
-def _refuse_depth(text: str, problems: Problems) -> None:
-    """Look at the depth before anything that recurses sees the file."""
-    depth = 0
-    for event in yaml.parse(text, Loader=Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
+def _check_events(text: str, problems: Problems) -> None:
+    """Refuse deep nesting before anything that recurses sees the file, and tags."""
+    loader, depth = CSafeLoader(text), 0
+    while loader.check_event():
+        event = loader.get_event()
+        line = event.start_mark.line + 1
+        if isinstance(event, CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                problems.add(_line(event), "", f"nested more than {MAX_DEPTH} levels deep")
+                problems.add(line, "", f"nested more than {MAX_DEPTH} levels deep")
                 raise problems.error()
-            _refuse_tag(event.tag, _line(event), problems)
-        elif isinstance(event, yaml.CollectionEndEvent):
+        elif isinstance(event, CollectionEndEvent):
             depth -= 1
-        elif isinstance(event, yaml.ScalarEvent):
-            _refuse_tag(event.tag, _line(event), problems)
-
-
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 0
-
-
-def _refuse_tag(tag: str | None, line: int, problems: Problems) -> None:
-    if tag is not None:
-        problems.add(
-            line, "", "YAML tags (`!…`) are not supported; write a plain value, in quotes if it begins with `!`"
-        )
+        if getattr(event, "tag", None) is not None:
+            problems.add(
+                line, "", "YAML tags (`!…`) are not supported; write a plain value, in quotes if it begins with `!`"
+            )
 
 
 @dataclass(slots=True)
 class _Conversion:
-    """PyYAML's nodes to ours: aliases written out, merge keys applied."""
+    """The parser's nodes to ours: aliases written out, merge keys applied."""
 
-    loader: yaml.CSafeLoader | yaml.SafeLoader
+    loader: CSafeLoader
     problems: Problems
     nodes: int = 0
 
-    def convert(self, node: yaml.Node, line: int, where: str, depth: int = 0) -> Node:
-        self._count(line, where, depth)
-        if isinstance(node, yaml.MappingNode):
+    def convert(self, node: YAMLNode, where: str, line: int = 0, depth: int = 0) -> Node:
+        line = line or node.start_mark.line + 1
+        self._count(line, depth)
+        if isinstance(node, MappingNode):
             return Node(self._entries(node, where, depth), line, where)
-        if isinstance(node, yaml.SequenceNode):
-            items = [
-                self.convert(item, item.start_mark.line + 1, joined(where, index), depth + 1)
-                for index, item in enumerate(node.value)
-            ]
-            return Node(items, line, where)
-        text = str(node.value)
-        return Node(self._scalar(node), line, where, text)
+        if isinstance(node, SequenceNode):
+            items = (self.convert(item, joined(where, at), 0, depth + 1) for at, item in enumerate(node.value))
+            return Node(list(items), line, where)
+        assert isinstance(node, ScalarNode)  # noqa: S101 - there is no fourth kind
+        return Node(self._scalar(node), line, where, str(node.value))
 
-    def _count(self, line: int, where: str, depth: int) -> None:
+    def _count(self, line: int, depth: int) -> None:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             self.problems.add(line, "", f"the file holds more than {MAX_NODES} values once its aliases are written out")
@@ -144,100 +130,100 @@ class _Conversion:
             self.problems.add(line, "", f"nested more than {MAX_DEPTH} levels deep; does an alias contain itself?")
             raise self.problems.error()
 
-    def _entries(self, node: yaml.MappingNode, where: str, depth: int) -> dict[str, Node]:
+    def _entries(self, node: MappingNode, where: str, depth: int) -> dict[str, Node]:
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            self._count(line, where, depth)
-            if not isinstance(key_node, yaml.ScalarNode):
+            line, name = key_node.start_mark.line + 1, str(key_node.value)
+            self._count(line, depth)
+            if not isinstance(key_node, ScalarNode):
                 self.problems.add(line, where, "a key must be a plain word")
             elif key_node.tag == "tag:yaml.org,2002:merge":
-                for source in self._merge_sources(value_node, line, where):
-                    for name, value in self._entries(source, where, depth + 1).items():
-                        merged.setdefault(name, value)
-            elif key_node.value in own:
-                first = own[key_node.value].line
-                self.problems.add(line, joined(where, key_node.value), f"stands twice, first on line {first}; keep one")
+                for source in value_node.value if isinstance(value_node, SequenceNode) else [value_node]:
+                    if not isinstance(source, MappingNode):
+                        told = "must be an alias of a mapping, or a list of such"
+                        self.problems.add(line, joined(where, "<<"), told)
+                        continue
+                    for merged_name, value in self._entries(source, where, depth + 1).items():
+                        merged.setdefault(merged_name, value)
+            elif name in own:
+                told = f"stands twice, first on line {own[name].line}; keep one"
+                self.problems.add(line, joined(where, name), told)
             else:
-                name = str(key_node.value)
-                own[name] = self.convert(value_node, line, joined(where, name), depth + 1)
+                own[name] = self.convert(value_node, joined(where, name), line, depth + 1)
         return {**merged, **own}
 
-    def _merge_sources(self, node: yaml.Node, line: int, where: str) -> Iterator[yaml.MappingNode]:
-        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if isinstance(source, yaml.MappingNode):
-                yield source
-            else:
-                self.problems.add(line, joined(where, "<<"), "must be an alias of a mapping, or a list of such")
-
-    def _scalar(self, node: yaml.Node) -> str | int | float | bool | None:
-        kind = str(node.tag).rpartition(":")[2]
-        if kind not in ("null", "bool", "int", "float"):
-            return str(node.value)  # dates too: nothing here is a date
+    def _scalar(self, node: ScalarNode) -> str | int | float | bool | None:
+        text = str(node.value)
         try:
-            value = self.loader.construct_object(node)
+            match str(node.tag).rpartition(":")[2]:
+                case "null":
+                    return None
+                case "bool":
+                    return text.casefold() == "true"
+                case "int":
+                    return int(self.loader.construct_object(node))
+                case "float":
+                    return float(text.replace("_", "").casefold().replace(".inf", "inf").replace(".nan", "nan"))
         except (ValueError, OverflowError):  # an integer of 5,000 digits
-            return str(node.value)
-        return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+            return text
+        # YAML 1.1 has these as well, and people write them. Dates stay text: nothing here is a date.
+        return text if node.style in ("'", '"') else _YES_OR_NO.get(text.casefold(), text)
 
 
-def _syntax_sentence(error: yaml.MarkedYAMLError, text: str, *, is_json: bool) -> str:
-    """What a person can do about a syntax error. PyYAML's own words are for those who wrote the parser."""
-    problem, context = error.problem or "", error.context or ""
-    lines = text.splitlines() if error.problem_mark is None else text.split("\n")
-    mark = error.problem_mark
-    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    rest = line[mark.column :] if mark is not None else ""
-    if is_json:
-        return _json_sentence(problem, context)
-    if "alias" in problem or "alias" in context:
-        return '`*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"'
-    if "anchor" in problem or "anchor" in context:
-        return (
-            "`&` at the beginning of a value is an anchor in YAML; give each its own name, or put the value in quotes"
-        )
-    if "\t" in line[: len(line) - len(line.lstrip())] or "tab character" in problem or rest.startswith("\t"):
-        return "there is a tab here; YAML is indented with spaces only"
-    if "another document" in problem:
-        return "a second document begins here (`---`); a configuration file is one document"
-    if "cannot start any token" in problem:
-        return (
-            f"a value can't begin with {rest[:1]!r} in YAML; put it in quotes" if rest else "put this value in quotes"
-        )
-    if "flow" in context:
-        if "$" in line and rest.startswith(("{", "}")):
-            return 'inside [ ] and { } a variable must be in quotes: "${NAME}"'
-        bracket = "[" if "sequence" in context else "{" if "mapping" in context else ""
-        opened = f", opened on line {error.context_mark.line + 1}" if error.context_mark else ""
-        return (
-            f"a comma or the closing bracket of `{bracket}`{opened} is missing"
-            if bracket
-            else "a value is missing here"
-        )
-    if "mapping values are not allowed" in problem:
-        return "a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes"
-    if "quoted scalar" in context:
-        if "escape" in problem:
-            return "unknown escape after `\\`; write `\\\\`, or use single quotes"
-        return "the quote that is opened here is not closed"
-    if "could not find expected ':'" in problem:
-        return "a `:` is missing after the key"
-    if "tag" in problem or "tag" in context:
-        return "YAML tags (`!…`) are not supported; put a value that begins with `!` in quotes"
-    if "expected '-' indicator" in problem or "block sequence" in context:
-        return "a list goes on or ends here in a way that doesn't fit; each item begins with `- `, all equally indented"
-    if "block" in context:
-        return "the indentation of this line fits no line above it"
-    return "this is not valid YAML"
+_YES_OR_NO = {"yes": True, "on": True, "no": False, "off": False}
 
 
-def _json_sentence(problem: str, context: str) -> str:
-    if "quoted scalar" in context:
-        return "unknown escape after `\\`" if "escape" in problem else "the quote that is opened here is not closed"
-    if "flow" in context:
-        return "a comma or a closing bracket is missing here, or a quote"
-    return "this is not valid JSON"
+_YAML_SENTENCES = (
+    ("alias", '`*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"'),
+    (
+        "anchor",
+        "`&` at the beginning of a value is an anchor in YAML; give each its own name, or put the value in quotes",
+    ),
+    ("tab character", "there is a tab here; YAML is indented with spaces only"),
+    ("another document", "a second document begins here (`---`); a configuration file is one document"),
+    ("cannot start any token", "a value can't begin with %(first)r in YAML; put it in quotes"),
+    ("flow sequence", "a comma or the closing bracket of `[`%(opened)s is missing"),
+    ("flow mapping", "a comma or the closing bracket of `{`%(opened)s is missing"),
+    ("flow", "a value is missing here"),
+    (
+        "mapping values are not allowed",
+        "a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes",
+    ),
+    ("quoted scalar.*escape", "unknown escape after `\\`; write `\\\\`, or use single quotes"),
+    ("quoted scalar", "the quote that is opened here is not closed"),
+    ("could not find expected ':'", "a `:` is missing after the key"),
+    ("tag", "YAML tags (`!…`) are not supported; put a value that begins with `!` in quotes"),
+    (
+        "expected '-' indicator|block sequence",
+        "a list goes on or ends here in a way that doesn't fit; each item begins with `- `, all equally indented",
+    ),
+    ("block", "the indentation of this line fits no line above it"),
+    ("", "this is not valid YAML"),
+)
+"""What libyaml says, and what a person can do about it; the first that fits."""
+_JSON_SENTENCES = (
+    ("quoted scalar.*escape", "unknown escape after `\\`"),
+    ("quoted scalar", "the quote that is opened here is not closed"),
+    ("flow", "a comma or a closing bracket is missing here, or a quote"),
+    ("", "this is not valid JSON"),
+)
+
+
+def _syntax_sentence(error: MarkedYAMLError, text: str, *, is_json: bool) -> str:
+    """What to do about a syntax error. libyaml's own words are for those who wrote the parser."""
+    mark, lines = error.problem_mark, text.split("\n")
+    line = lines[mark.line] if mark and mark.line < len(lines) else ""
+    rest = line[mark.column :] if mark else ""
+    said = f"{error.context or ''}: {error.problem or ''}"
+    if not is_json and ("\t" in line[: len(line) - len(line.lstrip())] or rest.startswith("\t")):
+        said = "tab character"
+    elif not is_json and "flow" in said and "$" in line and rest.startswith(("{", "}")):
+        return 'inside [ ] and { } a variable must be in quotes: "${NAME}"'
+    opened = f", opened on line {error.context_mark.line + 1}" if error.context_mark else ""
+    sentences = _JSON_SENTENCES if is_json else _YAML_SENTENCES
+    sentence = next(sentence for pattern, sentence in sentences if re.search(pattern, said))
+    return sentence % {"first": rest[:1], "opened": opened}
 
 
 _JSON_PARTS = re.compile(

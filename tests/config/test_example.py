@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from codemode_server.config import load
 from codemode_server.settings import Settings, json_schema
@@ -55,7 +55,7 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
 
 
 def test_every_section_and_every_limit_is_in_the_example() -> None:
-    example = yaml.safe_load(_uncommented())
+    example = YAML(typ="safe").load(_uncommented())
     assert set(example) == {*Settings.model_fields, "mcpServers"}
     for section in ("limits", "sandbox", "search", "state", "tracing", "permissions"):
         assert set(example[section]) == set(type(getattr(Settings(), section)).model_fields), section
@@ -81,7 +81,7 @@ def test_every_field_is_documented_in_the_schema_and_no_other_is_allowed() -> No
 def test_the_schema_allows_the_example(text: str) -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(yaml.safe_load(text), schema)
+    jsonschema.validate(YAML(typ="safe").load(text), schema)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_the_schema_allows_the_example(text: str) -> None:
 def test_the_schema_refuses_what_the_settings_refuse(folder: Folder, text: str) -> None:
     assert folder.refusal(text)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(text), json_schema())
+        jsonschema.validate(YAML(typ="safe").load(text), json_schema())

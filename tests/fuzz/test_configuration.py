@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from codemode_server.config import load
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
@@ -68,7 +69,10 @@ trees = st.one_of(
 
 
 def as_yaml(tree: Any) -> str:
-    return str(yaml.safe_dump(tree, allow_unicode=True, width=60))
+    dumper, text = YAML(typ="safe"), StringIO()
+    dumper.width = 60
+    dumper.dump(tree, text)
+    return text.getvalue()
 
 
 def as_toml(tree: Any) -> str:

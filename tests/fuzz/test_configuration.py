@@ -69,7 +69,7 @@ trees = st.one_of(
 
 
 def as_yaml(tree: Any) -> str:
-    dumper, text = YAML(typ="safe"), StringIO()
+    dumper, text = YAML(typ="safe", pure=True), StringIO()
     dumper.width = 60
     dumper.dump(tree, text)
     return text.getvalue()

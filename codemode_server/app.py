@@ -32,6 +32,7 @@ from codemode_server.first_listing import LastRun, learned_types, reasons, state
 from codemode_server.front import http_token
 from codemode_server.front.answers import Answers
 from codemode_server.front.server import FrontServer
+from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
@@ -119,7 +120,12 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self.gateway = Gateway(
-            catalog=self.catalog, upstreams=self.pool, ledger=ledger, config=self.config, learning=self.learning
+            catalog=self.catalog,
+            upstreams=self.pool,
+            ledger=ledger,
+            config=self.config,
+            learning=self.learning,
+            subscribers=[CallAudit(self.audit)],
         )
         self._preflight = Preflight(
             catalog=self.catalog,

@@ -59,14 +59,19 @@ class AuditRow:
 
 
 class Audit(Protocol):
-    """Raises `AuditUnavailable` where the store can't be used; a failure is reported and stops no call."""
+    """A failure to write stops no call."""
 
-    async def append(self, event: AuditEvent) -> None: ...
+    def append(self, event: AuditEvent) -> None:
+        """Queue the event and return at once; it is written in this order. A failure to write it is logged."""
 
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:
-        """The principal's rows in order, from the one after number `after`."""
+        """The principal's rows in order, from the one after number `after`, with all that was queued before.
+
+        Raises:
+            AuditUnavailable: the store can't be read.
+        """
 
     async def first_broken_row(self) -> int | None:
-        """Verify the chain; the number of the first row that does not fit, or None."""
+        """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does."""

@@ -39,7 +39,8 @@ class Journal(Protocol):
         """Set a final status; an execution ends once."""
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
-        """Returns once the call survives the death of the process, and of the machine unless `is_read_only`."""
+        """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it)."""

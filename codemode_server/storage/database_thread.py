@@ -40,7 +40,8 @@ class _Request(Generic[T]):
 
     step: Step[T]
     is_durable: bool
-    future: asyncio.Future[T]
+    future: asyncio.Future[T] | None = None
+    """None if nobody waits; an error is logged then."""
     result: T | None = None
     error: Exception | None = None
 
@@ -67,13 +68,22 @@ class DatabaseThread:
         """
         if self._is_closed:
             raise LedgerUnavailable("codemode-server is ending, so nothing is recorded any more")
-        request: _Request[T] = _Request(step, is_durable, asyncio.get_running_loop().create_future())
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(_Request(step, is_durable, future))
+        return await future
+
+    def post(self, step: Step[object]) -> None:
+        """Queue a step and return at once; an error is logged."""
+        if self._is_closed:
+            logger.warning("codemode-server is ending, so nothing is recorded any more")
+        else:
+            self._put(_Request(step, is_durable=False))
+
+    def _put(self, request: _Request[Any]) -> None:
         self._requests.put(request)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="codemode-journal", daemon=True)
             self._thread.start()
-        result: T = await request.future
-        return result
 
     def close(self) -> None:
         """Do what was asked for and end the thread. Blocks."""
@@ -148,14 +158,20 @@ def _extend_log(database: Database) -> None:
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:
     """Let the callers go on, with one message to each event loop."""
-    for loop in {request.future.get_loop() for request in requests}:
+    waiting: dict[asyncio.AbstractEventLoop, list[_Request[Any]]] = {}
+    for request in requests:
+        if request.future is not None:
+            waiting.setdefault(request.future.get_loop(), []).append(request)
+        elif request.error is not None:
+            logger.warning("an event of the audit is lost: %s", request.error)
+    for loop, answered in waiting.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(_settle, [it for it in requests if it.future.get_loop() is loop])
+            loop.call_soon_threadsafe(_settle, answered)
 
 
 def _settle(requests: Sequence[_Request[Any]]) -> None:
     for request in requests:
-        if request.future.done():  # its caller was cancelled
+        if request.future is None or request.future.done():  # its caller was cancelled
             continue
         if request.error is not None:
             request.future.set_exception(request.error)

@@ -37,7 +37,7 @@ class SqliteAudit:
         self._thread = thread
         self._on_written = on_written
 
-    async def append(self, event: AuditEvent) -> None:
+    def append(self, event: AuditEvent) -> None:
         values = _values(event)
         canonical = _canonical(values)
         size = _ROW_BYTES + len(canonical)
@@ -50,7 +50,7 @@ class SqliteAudit:
                 (number + 1, *values, _digest(digest, canonical), size),
             )
 
-        await self._run(insert)
+        self._thread.post(insert)
         self._on_written(size)
 
     async def rows(

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, cast
 
 import anyio
 
@@ -39,13 +39,6 @@ _ROW_BYTES = 300
 """What the fields of fixed size and the indexes take, about."""
 _OMITTED = b"\x00"
 """Stored in place of a value that is more than the journal holds of one execution."""
-_DECISIONS: dict[type[Decision], str] = {
-    Allow: "allow",
-    Deny: "deny",
-    Ask: "ask",
-    Replay: "replay",
-    Simulate: "simulate",
-}
 _EXECUTION_COLUMNS = (
     "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
     " milliseconds"
@@ -55,6 +48,8 @@ _CALL_COLUMNS = (
     " result_bytes, result, error"
 )
 _Row = tuple[Any, ...]
+_Received = tuple[Literal["json", "blocks"], JsonValue]
+"""Encoding and value of a result."""
 
 
 class SqliteJournal:
@@ -149,7 +144,7 @@ class SqliteJournal:
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
-                " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (
                     call.execution_id,
                     call.seq,
@@ -157,7 +152,7 @@ class SqliteJournal:
                     _short(call.tool),
                     call.key.occurrence,
                     arguments(),
-                    _DECISIONS[type(decision)],
+                    decision.kind,
                     _short(decision.reason),
                     None if detail is None else self._encrypted(detail, f"{place}/detail"),
                     started_at,
@@ -171,7 +166,8 @@ class SqliteJournal:
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
-        result = await self._prepared(execution_id, outcome.result, f"{place}/result") if has_result else _nothing
+        received = [outcome.encoding, outcome.result]
+        result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
 
         def update(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -273,20 +269,25 @@ class SqliteJournal:
         seq, server, tool, occurrence, sealed_arguments, decision, reason, detail, started_at, *ending = row
         status, milliseconds, result_bytes, sealed_result, error = ending
         place, unreadable = f"{execution_id}/{seq}", None
-        arguments, result, known = {}, None, None
+        arguments: dict[str, Any] = {}
+        received: JsonValue = None
+        known: JsonValue = None
         try:
             arguments = self._decrypted(sealed_arguments, f"{place}/arguments")
             known = self._decrypted(detail, f"{place}/detail")
         except ValueUnreadable as problem:
             unreadable = f"the arguments can't be read: {problem}"
         try:
-            result = self._decrypted(sealed_result, f"{place}/result")
+            received = self._decrypted(sealed_result, f"{place}/result")
         except ValueUnreadable as problem:
             unreadable = unreadable or f"the result can't be read: {problem}"
         outcome = None
         if status != CallStatus.STARTED:
             message = self._text(error, f"{place}/error")
-            outcome = CallOutcome(CallStatus(status), milliseconds, result_bytes or 0, result, message)
+            encoding, result = cast("_Received", tuple(received) if received else ("json", None))
+            outcome = CallOutcome(
+                CallStatus(status), milliseconds, result_bytes or 0, result, message, encoding=encoding
+            )
         key = CallKey(server, tool, arguments_digest(arguments), occurrence)
         call = ToolCall(execution_id, seq, server, tool, arguments, key)
         return CallRecord(call, _decision(decision, reason, known), started_at, outcome, unreadable)
@@ -313,6 +314,7 @@ def _detail(decision: Decision) -> JsonValue:
                 "result_bytes": it.result_bytes,
                 "result": it.result,
                 "error": it.error,
+                "encoding": it.encoding,
             }
         case Simulate(result_type=result_type):
             return result_type

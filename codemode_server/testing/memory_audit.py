@@ -20,7 +20,7 @@ class MemoryAudit:
     def events(self) -> list[AuditEvent]:
         return [row.event for row in self._rows]
 
-    async def append(self, event: AuditEvent) -> None:
+    def append(self, event: AuditEvent) -> None:
         before = self._rows[-1].digest if self._rows else ""
         self._rows.append(AuditRow(len(self._rows) + 1, event, _digest(before, event)))
 

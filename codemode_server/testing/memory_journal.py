@@ -43,7 +43,7 @@ class MemoryJournal:
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         self._check()
-        self._calls[call.execution_id, call.seq] = CallRecord(call, decision, self._clock())
+        self._calls.setdefault((call.execution_id, call.seq), CallRecord(call, decision, self._clock()))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         self._check()

@@ -36,7 +36,7 @@ LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
 ALLOW = Allow("default")
 NOW = 1_000_000.0
-SUCCEEDED = CallOutcome(CallStatus.SUCCEEDED, 12.5, 9, {"id": 7})
+SUCCEEDED = CallOutcome(CallStatus.SUCCEEDED, 12.5, 9, {"id": 7}, encoding="blocks")
 
 
 @pytest.fixture(params=["sqlite", "memory"])
@@ -203,6 +203,7 @@ async def test_what_a_cancelled_caller_recorded_is_there_once(journal: Journal, 
     with anyio.CancelScope() as scope:
         scope.cancel()
         await begin(journal, call(2, {"text": text}))
+    await begin(journal, call(2, {"text": "not this"}))
     with anyio.CancelScope() as scope:
         scope.cancel()
         await journal.end_call(X1, 1, CallOutcome(CallStatus.SUCCEEDED, 1.0, 1, text))

@@ -13,7 +13,7 @@ from tests.behaviour.product import configuration, in_memory, office
 PROGRAM = """
 from servers import ToolError
 from servers.github import create_issue, list_issues
-list_issues(owner="a", repo="secret-name")
+list_issues(repo="secret-name")
 try:
     create_issue(owner="a", repo="b", title="t")
 except ToolError:
@@ -22,7 +22,7 @@ except ToolError:
 
 
 async def test_an_allowed_and_a_refused_call_are_in_the_audit_without_their_values(tmp_path: Path) -> None:
-    rules = {"rules": [{"deny": "github.create_issue"}]}
+    rules = {"rules": [{"deny": "github/create_issue"}]}
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"), permissions=rules)) as host:
         answer = await host.run(PROGRAM)
         assert answer.content["status"] == "succeeded", answer.text

@@ -51,6 +51,8 @@ async def test_a_call_that_nobody_awaits_gives_the_plain_value(lab: Lab, code: s
         "calls = []\nfor n in range(3): calls.append(meet(n=n, company=3))\nfound = await asyncio.gather(*calls)",
         "calls = {n: meet(n=n, company=3) for n in range(3)}\nfound = await asyncio.gather(*calls.values())",
         "calls = [meet(n=n, company=3) for n in range(3)]\nfound = []\nfor call in calls: found.append(await call)",
+        "calls = {n: meet(n=n, company=3) for n in range(3)}\nfound = []\nfor _, call in calls.items(): found.append(await call)",
+        "calls = [meet(n=n, company=3) for n in range(3)]\nfound = []\nfor _, call in zip('abc', calls): found.append(await call)",
         "tasks = [asyncio.create_task(meet(n=n, company=3)) for n in range(3)]\nfound = [await task for task in tasks]",
         "async with asyncio.TaskGroup() as group:\n    tasks = [group.create_task(meet(n=n, company=3)) for n in range(3)]\nfound = [task.result() for task in tasks]",
         "first = meet(n=0, company=3)\nrest = asyncio.gather(meet(n=1, company=3), meet(n=2, company=3))\nfound = [await first, *await rest]",

@@ -165,7 +165,7 @@ class Reader:
             f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}",
             "ToolError",
             is_sure=is_sure and self._is_plain_flow,
-            is_awaited_elsewhere=self._findings.is_async(original),
+            is_awaited_elsewhere=self._findings.call_uses.is_async(original),
         )
 
     def _wrong_index(self, node: ast.AST, kind: str, key: str) -> Finding | None:

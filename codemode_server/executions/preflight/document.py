@@ -5,8 +5,8 @@ that a type checker takes for an instruction. Three things are changed on the wa
 
 * an import of tools becomes an assignment of objects with their types;
 * a call of a tool is written by keyword, whatever way it had, with its Python names;
-* `await tool(…)` is the tool's value; where async code hands a call on, it is awaitable; where that can't be told, it
-  is anything.
+* `await tool(…)` is the tool's value, as is a call that gives its value (`sandbox/guest/await_rule.py`); a call that is
+  awaited with others is awaitable; any other is anything.
 """
 
 from __future__ import annotations
@@ -18,13 +18,10 @@ from typing import Any, cast
 from codemode_server.catalog.catalog import Tool
 from codemode_server.executions.preflight.call_checks import Bound, signature_of
 from codemode_server.executions.preflight.findings import Findings
-from codemode_server.executions.preflight.reading import last_name, parsed
+from codemode_server.executions.preflight.reading import parsed
 from codemode_server.executions.preflight.tool_types import HEADER, ToolTypes, types_of
+from codemode_server.sandbox.guest.await_rule import Use
 from codemode_server.sandbox.importable import TOOL_MODULES
-
-_AWAITERS = frozenset({"gather", "wait_for", "shield", "create_task", "ensure_future", "run_until_complete", "run"})
-_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.Starred)
-_USES = (ast.Await, ast.Expr, ast.Attribute, ast.Compare, ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Subscript)
 
 
 class Document:
@@ -133,7 +130,7 @@ class _Rewriter(ast.NodeTransformer):
         return node.value if is_call else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        original = self._copied[node]
+        original = cast("ast.Call", self._copied[node])
         call = self._calls.get(original)
         self.generic_visit(node)
         if call is None:
@@ -158,18 +155,13 @@ class _Rewriter(ast.NodeTransformer):
         self.originals[keyword] = value
         return keyword
 
-    def _as_it_is_used(self, call: ast.Call, original: ast.AST) -> ast.expr:
-        """The value in plain code, and where async code plainly uses it; else awaitable, or anything."""
-        if not self._findings.is_async(original):
+    def _as_it_is_used(self, call: ast.Call, original: ast.Call) -> ast.expr:
+        """The value where the call gives it, else awaitable where that is certain, or anything."""
+        uses = self._findings.call_uses
+        is_awaited = isinstance(self._findings.reading.parents[original], ast.Await)  # `visit_Await` takes that away
+        if is_awaited or uses.use_of(original) is Use.VALUE:
             return call
-        parents = self._findings.reading.parents
-        parent = parents[original]
-        if isinstance(parent, _USES) and not self._findings.is_in_lambda(original):
-            return call
-        while isinstance(parent, _DISPLAYS):
-            parent = parents[parent]
-        is_awaited = isinstance(parent, ast.Call) and last_name(parent.func) in _AWAITERS
-        wrapper = "_cm_pending" if is_awaited and not self._findings.is_in_lambda(original) else "_cm_either"
+        wrapper = "_cm_pending" if uses.is_awaited_in_place(original) else "_cm_either"
         return ast.Call(ast.Name(wrapper, ast.Load()), [call], [])
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from codemode_server.executions.preflight.reading import EXITS, Reading, bound_by, last_name
+from codemode_server.sandbox.guest.await_rule import CONSUMERS
 
 _PROBES = frozenset({"hasattr", "getattr", "dir", "callable", "find_spec", "search_tools", "__all__", "TYPE_CHECKING"})
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -226,8 +227,7 @@ def _awaits_a_name(catcher: ast.AST) -> bool:
 
 def _takes_names(call: ast.Call) -> bool:
     """`gather(*tasks)`, `wait_for(task, 5)`: what is awaited was made before."""
-    awaiting = ("gather", "wait", "wait_for", "shield", "as_completed")
-    return last_name(call.func) in awaiting and any(not isinstance(found, ast.Call) for found in call.args)
+    return last_name(call.func) in CONSUMERS and any(not isinstance(found, ast.Call) for found in call.args)
 
 
 def _names_outside_functions(part: ast.AST) -> Iterator[str]:

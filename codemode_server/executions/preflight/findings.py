@@ -26,6 +26,7 @@ from codemode_server.executions.preflight.reading import Reading, line_of
 from codemode_server.gateway.arguments import check_arguments, known_problems
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
+from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_SCHEMA_SECONDS = 0.2
@@ -154,21 +155,13 @@ class Findings:
             yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
 
     def _is_awaited_elsewhere(self, call: Bound) -> bool:
-        """Whether a failure of the call itself may come to light at another place: in async code, unless awaited."""
-        return not isinstance(self.reading.parents.get(call.call), ast.Await) and self.is_async(call.call)
-
-    def is_async(self, node: ast.AST) -> bool:
-        """Whether a call here may give something to await."""
-        functions = self.reading.functions(node)
-        return not isinstance(functions[0], ast.FunctionDef) if functions else self._awaits_at_top
-
-    def is_in_lambda(self, node: ast.AST) -> bool:
-        return any(isinstance(function, ast.Lambda) for function in self.reading.functions(node)[:1])
+        """Whether a failure of the call itself may come to light at another place."""
+        is_awaited = isinstance(self.reading.parents.get(call.call), ast.Await)
+        return not is_awaited and self.call_uses.use_of(call.call) is not Use.VALUE
 
     @cached_property
-    def _awaits_at_top(self) -> bool:
-        kinds = (ast.Await, ast.AsyncFor, ast.AsyncWith)
-        return any(isinstance(node, kinds) and not self.reading.functions(node) for node in self.reading.nodes)
+    def call_uses(self) -> CallUses:
+        return CallUses(self.reading.tree)
 
     def _called_by_text(self, node: ast.Call) -> Iterator[Finding]:
         """`codemode.call("github", "create_issue", {…})`, `client.call_mcp_tool("mcp__github__create_issue", {…})`."""
@@ -195,7 +188,7 @@ class Findings:
             problem = str(error) if tool else ""
         self._schema_seconds -= time.monotonic() - started
         if problem:
-            yield self.finding(node, problem, "ToolError", is_awaited_elsewhere=self.is_async(node))
+            yield self.finding(node, problem, "ToolError", is_awaited_elsewhere=self.call_uses.is_async(node))
 
     # What a program forgets ------------------------------------------------------------------------------------------
 

@@ -1,14 +1,4 @@
-"""One call to a tool: begun at once, and then awaited, waited for or used.
-
-A stub called from plain code gives its result. Called from async code it gives a `PendingCall`, since only the program
-knows whether it will be awaited:
-
-* `await stub(…)`, `asyncio.gather(stub(…), …)`, `tasks.append(stub(…))` with `tasks` gathered later, and the like:
-  the program awaits it;
-* everywhere else (`stub(…)["content"]`, `x = stub(…)` with an `x` that nobody awaits, `re.findall(pattern, stub(…))`,
-  a statement of its own), `source` puts the missing `await` in, so `x` is the plain value;
-* what can't be told (an argument of an awaited function, an item of a dict, a lambda's result) behaves as its value
-  when it is used (`calls["a"]["content"]`), also when it is printed, sent or returned.
+"""One call to a tool: sent at once, and then awaited, waited for or used, by the rule in `await_rule`.
 
 A call that nobody took is waited for at the program's end, and if it failed, so has the program.
 """
@@ -16,7 +6,6 @@ A call that nobody took is waited for at the program's end, and if it failed, so
 from __future__ import annotations
 
 import asyncio
-import inspect
 import operator
 import sys
 import threading
@@ -25,6 +14,7 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import Any
 
+from .await_rule import is_async_frame
 from .files import from_reply
 from .link import OVER_LIMIT, Link, Refused, holds_more_values, to_json
 from .result_samples import note
@@ -33,17 +23,6 @@ from .values import NotJson, to_argument
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
 _MAX_NOTES = 5
-_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_TRANSPARENT = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
-
-
-def called_from_async(frame: FrameType | None) -> bool:
-    """Whether the code that made this call could have awaited it."""
-    while frame is not None and frame.f_code.co_name in _TRANSPARENT:
-        if frame.f_code.co_flags & _ASYNC:
-            return True
-        frame = frame.f_back
-    return frame is not None and bool(frame.f_code.co_flags & _ASYNC)
 
 
 class ToolError(RuntimeError):
@@ -262,7 +241,7 @@ class Calls:
 
     def give(self, future: Future[Any], title: str, frame: FrameType | None) -> Any:
         """What a call gives to whom it was made by: the value to plain code, something to await to async code."""
-        if called_from_async(frame):
+        if is_async_frame(frame):
             return self.pending(PendingCall(self, future, title))
         return self.link.wait(future)
 

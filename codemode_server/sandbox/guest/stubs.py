@@ -3,7 +3,8 @@ its body is never run.
 
 Every stub has three more forms: `raw` gives results whole, `map` calls it for many items, `pages` turns pages.
 
-How a stub takes arguments says `binding`; whether it blocks or gives something to await says `calls`.
+How a stub takes arguments says `binding`; whether it blocks or gives something to await says
+`await_rule`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, cast
 
+from .await_rule import is_async_frame
 from .binding import MAP_TAKES_A_LIST, Signature, bind, bind_shared, check_required, type_takes_objects
-from .calls import Calls, PendingCall, called_from_async, resolve
+from .calls import Calls, PendingCall, resolve
 from .files import File
 from .mapping import PendingMap
 from .page_parameters import Ways
@@ -80,7 +82,7 @@ class Stub:
             return self._send(shared | bind(self.signature, args, (), names=free))
 
         mapping = PendingMap(self._calls, self._name, begin, items, concurrency)
-        if not called_from_async(sys._getframe(1)):
+        if not is_async_frame(sys._getframe(1)):
             return resolve(mapping)
         mapping.step()
         return self._calls.pending(mapping)

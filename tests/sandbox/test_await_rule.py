@@ -1,0 +1,97 @@
+"""The rule for awaited and unawaited calls, by itself: what a call gives at its place in a program's text."""
+
+from __future__ import annotations
+
+import ast
+import time
+
+import pytest
+
+from codemode_server.sandbox.guest.await_rule import CallUses, Use
+
+IMPORTS = "import asyncio\nfrom servers.github import echo\n"
+
+
+def use_of_first_call(code: str) -> Use:
+    tree = ast.parse(IMPORTS + code)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "echo"]
+    return CallUses(tree).use_of(calls[0])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "echo()",
+        "await asyncio.sleep(0)\necho()",
+        "await asyncio.sleep(0)\nx = echo()\nx['a']",
+        "async def f():\n    return echo()",
+        "async def f():\n    rows = []\n    rows.append(echo())\n    return len(rows)",
+        "async def f():\n    for row in echo():\n        print(row)",
+        "async def f():\n    def g():\n        return echo()\n    return g()",
+        "async def f():\n    class C:\n        x = echo()\n    return C.x",
+        "await asyncio.sleep(0)\nx = echo()",
+        "from servers.github import *\nasync def f():\n    return meet(), echo()",
+    ],
+)
+def test_a_call_gives_its_value_in_plain_code_and_where_the_value_is_used(code: str) -> None:
+    assert use_of_first_call(code) is Use.VALUE
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await echo()",
+        "async def f():\n    return await asyncio.gather(*[echo() for _ in range(3)])",
+        "async def f():\n    tasks = []\n    tasks.append(echo())\n    return await asyncio.gather(*tasks)",
+        "async def f():\n    task = echo()\n    print(task)\n    return await task",
+        "async def f():\n    a = echo()\n    b = a\n    c = [b]\n    for d in c:\n        await d",
+        "async def f():\n    calls = {n: echo(n) for n in 'ab'}\n    for n, call in calls.items():\n        await call",
+        "async def f():\n    calls = [echo(n) for n in 'ab']\n    for n, call in zip('ab', calls):\n        await call",
+        "async def f():\n    calls = [echo()]\n    return [await call for _, call in enumerate(calls)]",
+    ],
+)
+def test_a_call_stays_awaitable_where_the_program_awaits_it_later(code: str) -> None:
+    assert use_of_first_call(code) is Use.AWAITED
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "async def f():\n    return await safe(echo())",
+        "async def f():\n    calls = {'a': echo()}\n    return calls['a']",
+        "f = lambda: echo()",
+        "async def f():\n    return list(echo(n) for n in 'ab')",
+    ],
+)
+def test_a_call_whose_use_is_not_to_be_seen_gives_both(code: str) -> None:
+    assert use_of_first_call(code) is Use.EITHER
+
+
+def test_a_tool_under_another_name_gives_both_in_async_code() -> None:
+    tree = ast.parse(IMPORTS + "other = echo\nasync def f():\n    x = other()\n    return x['a']")
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    uses = CallUses(tree)
+    assert (uses.use_of(call), uses.forgotten_awaits()) == (Use.EITHER, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("".join(f"    a{n + 1} = a{n}\n" for n in range(3_000)), id="a chain of names"),
+        pytest.param(
+            "".join(f"    a0 = a{n} = echo(a0)\n    a0 = a{n}\n" for n in range(1_000)), id="names in circles"
+        ),
+        pytest.param(
+            "    for " + ", ".join(f"a{n}" for n in range(2_000)) + " in [" + "a0, echo(), " * 2_000 + "]: pass\n",
+            id="many names into many",
+        ),
+    ],
+)
+def test_a_program_made_to_be_slow_takes_time_that_grows_with_its_size_only(body: str) -> None:
+    tree = ast.parse(IMPORTS + "async def f():\n    a0 = echo()\n" + body)
+    started = time.process_time()
+    uses = CallUses(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            uses.use_of(node)
+    assert time.process_time() - started < 2

@@ -23,9 +23,11 @@ from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Showing
+from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
-from codemode_server.executions.service import Execution, Executor
+from codemode_server.executions.recording import ExecutionRecorder
+from codemode_server.executions.service import ExecutionService
 from codemode_server.executions.skills import Skills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
@@ -125,7 +127,7 @@ class App:
             ledger=ledger,
             config=self.config,
             learning=self.learning,
-            subscribers=[CallAudit(self.audit)],
+            subscribers=[CallAudit(self.audit), lambda event: self.executions.take_call_event(event)],
         )
         self._preflight = Preflight(
             catalog=self.catalog,
@@ -133,19 +135,20 @@ class App:
             config=self.config,
             why_no_skill=self._skills.why_missing,
         )
-        self.executor = self._new_executor(ledger)
+        self.executions = self._new_executions(ledger)
         self.answers = self._new_answers()
         self.tracing = Tracing(self.config)
 
-    def _new_executor(self, ledger: LedgerStore) -> Executor:
-        return Executor(
+    def _new_executions(self, ledger: LedgerStore) -> ExecutionService:
+        return ExecutionService(
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
             sandbox=self.sandbox,
-            door=self._host_api,
-            kept=self.kept,
-            habits=self.habits,
-            ledger=ledger,
+            host_api=self._host_api,
+            artifacts=self.kept,
+            usage=self.habits,
+            recorder=ExecutionRecorder(ledger, self.config),
+            journal=self.journal,
             workspace=self._workspace,
             config=self.config,
         )
@@ -157,7 +160,7 @@ class App:
             levels=self.search.ready,
             workspace=self._workspace,
             skills=self._skills,
-            executor=self.executor,
+            executions=self.executions,
             habits=self.habits,
             kept=self.kept,
             config=self.config,
@@ -202,7 +205,7 @@ class App:
                 app.sandbox.open(),
                 app.pool.open(),
                 app._preflight.open(),
-                app.executor.open(),
+                app.executions.open(),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(app._after_handshake)

@@ -42,6 +42,7 @@ shown to you as a summary; programs read it whole.
     from codemode import show, results
     show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
+    issue = results["x7f3a9c21b04"].calls[3]  # of a program that failed: what its call 3 returned
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator

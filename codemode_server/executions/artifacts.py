@@ -17,7 +17,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,7 @@ _MAX_NAMES = 5
 """In an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
-Kind = Literal["json", "text", "file"]
+Kind = Literal["json", "text", "file", "calls"]
 
 
 class NotStored(CodemodeError):
@@ -59,11 +59,21 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Where the result of one call is in the file of an item of kind `calls`."""
+
+    start: int
+    size: int
+    encoding: Literal["json", "blocks"]
+
+
+@dataclass(frozen=True, slots=True)
 class _Stored:
     item: Item
     session: Session
     path: Path
     made_at: float
+    parts: Mapping[int, Part] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -86,23 +96,79 @@ class ArtifactStore:
         Raises:
             NotStored: it is too large, or can't be written.
         """
-        most = min(self.session_bytes(), self.all_bytes())
-        if most == 0:
-            raise NotStored("nothing is kept (limits.kept_mb is 0)")
-        if len(data) > most:
-            raise NotStored(f"{len(data):,} bytes are more than is kept (limits.kept_mb, state.kept_mb)")
+        self._check_size(len(data))
         with self._guard:
             self._make_room(session, len(data))
-            try:
+            with _raising_not_stored():
                 path = self._write(data)
-            except OSError as error:
-                raise NotStored(f"it could not be written: {error.strerror or error}") from error
-            except NotPrivate as error:
-                raise NotStored(f"it could not be written: {error}") from error
-            if item.name in self._stored:
-                self._forget(item.name)
-            self._stored[item.name] = _Stored(item, session, path, self.clock())
+            self._add(_Stored(item, session, path, self.clock()))
         return item
+
+    @property
+    def max_bytes(self) -> int:
+        """How large an item may be."""
+        return min(self.session_bytes(), self.all_bytes())
+
+    def new_file(self) -> Path:
+        """An empty private file for `adopt`.
+
+        Raises:
+            NotStored: it can't be written.
+        """
+        with self._guard, _raising_not_stored():
+            return self._write(b"")
+
+    def adopt(self, session: Session, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
+        """Keep a file of `new_file`; removes it if it is too large.
+
+        Raises:
+            NotStored: it is too large.
+        """
+        try:
+            self._check_size(item.size)
+        except NotStored:
+            path.unlink(missing_ok=True)
+            raise
+        with self._guard:
+            self._make_room(session, item.size)
+            self._add(_Stored(item, session, path, self.clock(), parts))
+        return item
+
+    def reply(self, session: Session, name: str) -> Reply:
+        """What a program gets under a name: of one that failed the numbers of its calls, of `…/calls/3` a result.
+
+        Raises:
+            MetaToolError: this session has nothing of that name.
+        """
+        execution, _, rest = name.partition("/calls")
+        with self._guard:
+            calls = self._stored.get(f"{execution}/calls")
+            is_value = not rest and f"{execution}/calls" != name and execution in self._stored
+        if calls is None or is_value or not _may_read(session, calls.session):
+            return artifact_reply(*self.read(session, name))
+        if rest in ("", "/"):
+            return Reply([{"type": "calls", "numbers": list(calls.parts)}], "blocks")
+        number = rest.removeprefix("/")
+        part = calls.parts.get(int(number)) if number.isdecimal() else None
+        if part is None:
+            raise MetaToolError(f"there is no result of call {number[:20]} of {execution}")
+        try:
+            with calls.path.open("rb") as file:
+                file.seek(part.start)
+                return Reply(json.loads(file.read(part.size)), part.encoding)
+        except OSError as error:
+            raise MetaToolError(f"what was kept as {name!r} can't be read: {error.strerror or error}") from error
+
+    def _check_size(self, size: int) -> None:
+        if self.max_bytes == 0:
+            raise NotStored("nothing is kept (limits.kept_mb is 0)")
+        if size > self.max_bytes:
+            raise NotStored(f"{size:,} bytes are more than is kept (limits.kept_mb, state.kept_mb)")
+
+    def _add(self, stored: _Stored) -> None:
+        if stored.item.name in self._stored:
+            self._forget(stored.item.name)
+        self._stored[stored.item.name] = stored
 
     def item(self, session: Session, name: str) -> Item:
         """The item of that name.
@@ -213,6 +279,16 @@ class ArtifactStore:
             private_subfolder(state_folder, self.folder.name)
             self._own = RunFolder.make(self.folder)
         return self._own
+
+
+@contextlib.contextmanager
+def _raising_not_stored() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NotStored(f"it could not be written: {error.strerror or error}") from error
+    except NotPrivate as error:
+        raise NotStored(f"it could not be written: {error}") from error
 
 
 def artifact_reply(item: Item, data: bytes) -> Reply:

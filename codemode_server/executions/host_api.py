@@ -12,7 +12,7 @@ import anyio.to_thread
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import ExecutionError, LedgerUnavailable, UnknownTool
 from codemode_server.domain.principals import Session
-from codemode_server.executions.artifacts import ArtifactStore, artifact_reply
+from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Showing
 from codemode_server.executions.skills import Skills
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -87,8 +87,7 @@ class ProgramHostApi:
     async def kept(self, name: str | None) -> Reply:
         if name is None:
             return Reply([item.name for item in self._kept.items(self._session)])
-        item, data = await anyio.to_thread.run_sync(self._kept.read, self._session, name)
-        return artifact_reply(item, data)
+        return await anyio.to_thread.run_sync(self._kept.reply, self._session, name)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.service import Executor
+from codemode_server.executions.service import ExecutionService
 from codemode_server.executions.skills import Skills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.front.blocks import contents_of, kept_name, program_answer
@@ -53,7 +53,7 @@ class Answers:
         levels: Callable[[], Awaitable[RankerStack]],
         workspace: Workspace,
         skills: Skills,
-        executor: Executor,
+        executions: ExecutionService,
         habits: UsageStats,
         kept: ArtifactStore,
         config: LiveConfig,
@@ -65,7 +65,7 @@ class Answers:
         self._levels = levels
         self._workspace = workspace
         self._skills = skills
-        self._executor = executor
+        self._executions = executions
         self._habits = habits
         self._kept = kept
         self._config = config
@@ -154,16 +154,14 @@ class Answers:
                 f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
             )
         context = RequestContext.local(session, self._config)
-        execution = self._executor.start(code, context, timeout_s=timeout_s)
+        execution = self._executions.start(code, context, timeout_s=timeout_s)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(report_progress, execution, progress, self._activity)
-                await execution.done.wait()
+                await self._executions.wait(execution.execution_id)
                 tasks.cancel_scope.cancel()
-        finally:
-            execution.cancel()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-                await execution.done.wait()
+        finally:  # a host that cancels or disconnects cancels its executions
+            await self._executions.cancel(execution.execution_id)
         outcome = execution.outcome
         is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
         return await run_sized(is_long, program_answer, execution, limits, self._config.redactor)

@@ -19,7 +19,7 @@ from mcp.types import (
 
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
-from codemode_server.executions.service import Execution
+from codemode_server.executions.execution import Execution
 from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.server import ProgramAnswer
 from codemode_server.redaction import Redactor

@@ -12,8 +12,9 @@ from typing import Any
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.service import Execution
-from codemode_server.front.layout import duration_remark, lay_out, remarks_of
+from codemode_server.executions.artifacts import Item
+from codemode_server.executions.execution import Execution
+from codemode_server.front.layout import duration_remark, lay_out, remarks_of, stored_name
 from codemode_server.front.shortening import fit_text, shares
 from codemode_server.gateway.execution_calls import CallReport
 from codemode_server.redaction import Redactor
@@ -28,6 +29,7 @@ _ONE_BY_ONE = 8
 """Up to so many calls are listed one by one; of more writes, or more reads without a write, only the last `_LAST`."""
 _LAST = 4
 _MAX_GROUPS = 4
+_MAX_RANGES = 5
 _MAX_DIFFERING = 300
 """Characters of the values that tell the calls of a group apart."""
 _NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
@@ -66,10 +68,13 @@ def render_failure(
         content["error"] = error
     few = {kind: _few(those) for kind, those in told.items()}
     calls = _calls(execution.calls.reports, error.get("message", ""))
+    if not isinstance(execution.kept.get("calls"), Item):
+        calls = [{name: part for name, part in call.items() if name != "number"} for call in calls]
     hints = [error["hint"]] if "hint" in error else []
     remarks = [
         *remarks_of(few | {"hints": [*hints, *few.get("hints", [])]}),
         *_call_lines(calls, any(map(succeeded_with_effect, execution.calls.reports))),
+        *_stored_results(execution),
         *duration_remark(execution.milliseconds),
     ]
     rest = sum(len(line) + 1 for line in (*lines, *remarks))
@@ -128,7 +133,7 @@ def _streams(execution: Execution, safe: Any, budget_tokens: int, characters: in
     given = shares([estimate_tokens(text) for text in whole.values()], budget)
     room = shares([len(text) for text in whole.values()], max(200, characters - 40))
     return {
-        name: fit_text(text, max(50, share), space)
+        name: fit_text(text, max(50, share), space, stored_name(execution.kept.get(name)))
         for (name, text), share, space in zip(whole.items(), given, room, strict=True)
         if text
     }
@@ -166,6 +171,7 @@ def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
 def _group(reports: list[CallReport]) -> dict[str, Any]:
     first = reports[0]
     entry: dict[str, Any] = {
+        "number": _numbers([report.seq for report in reports]),
         "tool": f"{first.server}.{first.tool}",
         "status": _status(first),
         "count": len(reports),
@@ -175,6 +181,18 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
     if error := next((report.error for report in reports if report.error), None):
         entry["error"] = clean_line(error, 150)
     return entry
+
+
+def _numbers(numbers: list[int]) -> str:
+    """`1-3, 7`; of many ranges the first ones."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    shown = ["-".join(map(str, ends)) for ends in ranges[:_MAX_RANGES]]
+    return ", ".join([*shown, "…"] if len(ranges) > _MAX_RANGES else shown)
 
 
 def _differing(reports: list[CallReport]) -> str:
@@ -200,7 +218,11 @@ def _status(report: CallReport) -> str:
 
 
 def _call(report: CallReport, message: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"tool": f"{report.server}.{report.tool}", "status": _status(report)}
+    entry: dict[str, Any] = {
+        "number": str(report.seq),
+        "tool": f"{report.server}.{report.tool}",
+        "status": _status(report),
+    }
     if report.arguments:
         written = ", ".join(f"{name}={value}" if value else name for name, value in report.arguments.items())
         entry["arguments"] = clean_line(written, 120)
@@ -228,9 +250,22 @@ def _call_lines(calls: list[dict[str, Any]], has_effects: bool) -> list[str]:
     return [head, *(f"- {_call_line(call)}" for call in calls)]
 
 
+def _stored_results(execution: Execution) -> list[str]:
+    """How the next program gets the results of the calls that succeeded."""
+    match execution.kept.get("calls"):
+        case Item():
+            first = min(it.seq for it in execution.calls.reports if it.status is CallStatus.SUCCEEDED)
+            read = f'from codemode import results; results["{execution.execution_id}"].calls[{first}]'
+            return [f"their results are kept, by number: {read}"]
+        case str(why):
+            return [f"their results are not kept: {why}"]
+    return []
+
+
 def _call_line(call: dict[str, Any]) -> str:
     arguments = f"({call.get('arguments', '')})"
     if "count" in call:
         arguments = f" x{call['count']}" + (f" {arguments}" if "arguments" in call else "")
-    line = f"{call['tool']}{arguments} {call['status']}"
+    number = f"[{call['number']}] " if "number" in call else ""
+    line = f"{number}{call['tool']}{arguments} {call['status']}"
     return line + "".join(f": {call[part]}" for part in ("result", "error") if part in call)

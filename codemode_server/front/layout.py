@@ -16,6 +16,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from codemode_server.executions.artifacts import Item
+
 _LABELS = {"stdout": "output", "stderr": "stderr"}
 _REMARKS = {
     "unmarked_errors": "note",
@@ -60,3 +62,8 @@ def remarks_of(content: Mapping[str, Any]) -> list[str]:
 def duration_remark(milliseconds: float) -> list[str]:
     """A line on how long a program took, if that was long."""
     return [f"[took {milliseconds / 1e3:.0f} s]"] if milliseconds >= SLOW_SECONDS * 1e3 else []
+
+
+def stored_name(stored: Item | str | None) -> str:
+    """The expression by which a program reads a stored result; empty where there is none."""
+    return f'results["{stored.name}"]' if isinstance(stored, Item) else ""

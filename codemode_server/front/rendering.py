@@ -18,10 +18,10 @@ from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
+from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.reading import Reading, last_name, read
-from codemode_server.executions.service import Execution
 from codemode_server.front import failures
-from codemode_server.front.layout import duration_remark, lay_out, remarks_of
+from codemode_server.front.layout import duration_remark, lay_out, remarks_of, stored_name
 from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
 from codemode_server.gateway.execution_calls import CallReport
 from codemode_server.redaction import Redactor
@@ -102,7 +102,7 @@ class _Parts:
         if has_value:
             is_text = isinstance(outcome.value, str)
             is_odd_line = is_text and "\r" in outcome.value and "\n" not in outcome.value
-            name = _name_of(kept.get("value"))
+            name = stored_name(kept.get("value"))
             fitted = fit_value(
                 outcome.value,
                 given[0],
@@ -117,7 +117,7 @@ class _Parts:
             fitted = replace(fitted, value=value, text=text)
         streams = {
             name: fit_text(
-                text, share, min(_characters(share), limits.output_bytes), _name_of(execution.kept.get(name))
+                text, share, min(_characters(share), limits.output_bytes), stored_name(execution.kept.get(name))
             )
             for (name, text), share in zip(printed.items(), given[1:], strict=True)
             if text
@@ -151,13 +151,9 @@ def _shown_tokens(shown: list[ShownFile]) -> int:
     return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
 
 
-def _name_of(kept: Item | str | None) -> str:
-    return f'results["{kept.name}"]' if isinstance(kept, Item) else ""
-
-
 def _kept(what: str, tokens: int, kept: Item | str | None) -> str:
     if isinstance(kept, Item):
-        return f"the whole {what} ({tokens:,} tokens) is kept: from codemode import results; {_name_of(kept)}"
+        return f"the whole {what} ({tokens:,} tokens) is kept: from codemode import results; {stored_name(kept)}"
     why = f" ({kept})" if kept else ""
     return f"the whole {what} has {tokens:,} tokens and is not kept{why}: return less, or write it to /workspace"
 
@@ -281,4 +277,4 @@ def _name_of_value(execution: Execution, value: Fitted | None) -> list[str]:
     item = execution.kept.get("value")
     if value is None or value.is_cut or value.tokens < _NAMED_FROM_TOKENS or not isinstance(item, Item):
         return []
-    return [f"[kept as {_name_of(item)}]"]
+    return [f"[kept as {stored_name(item)}]"]

@@ -35,6 +35,7 @@ class Reply:
     * `{"type": "file", "mime_type": …, "name": …, "uri": …}` with `data` in base64, or `text`, or neither: then it is a
       link that can be read, perhaps with its `size`; a file beside a value may have `at` in place of `data`: the path
       (keys and indices) to the base64 string, or `data:` URI, in that value
+    * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are kept
 
     A lone block stands for its value."""
 

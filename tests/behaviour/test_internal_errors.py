@@ -31,7 +31,7 @@ main()
 PLAIN = "from codemode_server.__main__ import main; main()"
 FAULTS = {
     "while the product is built": ("codemode_server.executions.workspace", "Workspace.make"),
-    "while its parts are started": ("codemode_server.executions.service", "Executor.open"),
+    "while its parts are started": ("codemode_server.executions.service", "ExecutionService.open"),
     "while the configuration is read": ("codemode_server.config", "load"),
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,9 @@ async def test_an_error_is_shorter_than_hosts_cut_it_whatever_the_program_and_th
     assert answer.result.is_error
     assert len(answer.text) < 11_000
     assert len(as_sent(answer)) < 1_000_000
-    assert answer.text.rstrip("\n").split("\n")[-1].startswith("- github.list_issues("), "the last call is there"
+    last_call, stored = answer.text.rstrip("\n").split("\n")[-2:]
+    assert re.match(r"- \[\d+\] github\.list_issues\(", last_call), "the last call is there"
+    assert stored.startswith("their results are kept"), "and where the results are"
 
 
 async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.executions.service import Execution, Phase
 from codemode_server.front.progress import Meter, progress_line
 from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
 from codemode_server.redaction import Redactor
@@ -18,11 +22,14 @@ from codemode_server.upstreams.progress import CallProgress
 COMPILED = "the sandbox is compiled (28 s)"
 
 
+NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
+
+
 def execution(phase: Phase) -> Execution:
     name = ExecutionId("x1")
     context = RequestContext.local(Session("s"), LiveConfig())
     return Execution(
-        name, "1", context, Limits(), ExecutionCalls(name, context), phase=phase, queue=QueuePlace(2, 3, 4)
+        name, "1", context, Limits(), ExecutionCalls(name, context), NO_RESULTS, phase=phase, queue=QueuePlace(2, 3, 4)
     )
 
 

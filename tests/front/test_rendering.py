@@ -19,7 +19,9 @@ from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.service import Execution
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.execution import Execution
 from codemode_server.front.layout import remarks_of
 from codemode_server.front.rendering import render
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
@@ -310,9 +312,11 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
     )
     assert answer.text.split("\n")[3:] == [
         "calls (what succeeded has happened; do not repeat its effects):",
-        '- github.create_issue(owner="a", repo="b", title="c") succeeded: '
+        '- [1] github.create_issue(owner="a", repo="b", title="c") succeeded: '
         '{number=1, url="https://github.example/a/b/issues/1"}',
-        "- github.boom() failed",
+        "- [2] github.boom() failed",
+        "their results are kept, by number: from codemode import results; "
+        f'results["{answer.content["execution_id"]}"].calls[1]',
     ]
     assert "kaboom" in answer.error["message"]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
@@ -321,10 +325,15 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
     ]
 
 
+NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
+
+
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
     context = RequestContext.local(Session("s"), LiveConfig())
-    made = Execution(name, "", context, Limits(), ExecutionCalls(name, context, len(reports), reports=reports))
+    made = Execution(
+        name, "", context, Limits(), ExecutionCalls(name, context, len(reports), reports=reports), NO_RESULTS
+    )
     made.status, made.outcome = ExecutionStatus.SUCCEEDED, Outcome(Ending.RETURNED)
     made.level, made.milliseconds = IsolationLevel.WASM, 1_234.0
     return made

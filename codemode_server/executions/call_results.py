@@ -1,0 +1,88 @@
+"""The results of one program's succeeded calls, until it is known whether the program failed.
+
+A program that succeeds returns what it needs of them, so they are dropped. Of one that does not, they become an
+artifact, which later programs read by the numbers of the calls. In memory up to a bound, in a file beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
+from codemode_server.off_loop import run_large
+from codemode_server.sandbox.contract import Reply
+from codemode_server.sandbox.frames import json_pieces
+
+_MAX_IN_MEMORY = 4 * 2**20
+"""Bytes of results, as JSON, that are held in memory for one program."""
+
+
+@dataclass(slots=True)
+class CallResults:
+    """Used on the event loop."""
+
+    store: ArtifactStore
+    _held: dict[int, Reply] = field(default_factory=dict)
+    _held_bytes: int = 0
+    _total_bytes: int = 0
+    _written: dict[int, Part] = field(default_factory=dict)
+    _path: Path | None = None
+    _writing: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def add(self, seq: int, reply: Reply, size: int) -> bool:
+        """Take the result of call `seq`, `size` bytes as JSON; True if `write` has to be called now."""
+        if self._total_bytes + size > self.store.max_bytes:
+            return False
+        self._held[seq] = reply
+        self._held_bytes += size
+        self._total_bytes += size
+        return self._held_bytes > _MAX_IN_MEMORY
+
+    async def write(self) -> None:
+        """Move what is held in memory to the file; what can't be written is lost.
+
+        Raises:
+            NotStored: it can't be written.
+        """
+        async with self._writing:
+            held, self._held, self._held_bytes = self._held, {}, 0
+            await run_large(self._append, held)
+
+    def _append(self, held: Mapping[int, Reply]) -> None:
+        if self._path is None:
+            self._path = self.store.new_file()
+        try:
+            with self._path.open("ab") as file:
+                for seq, reply in held.items():
+                    start = file.tell()
+                    file.writelines(json_pieces(reply.value))
+                    self._written[seq] = Part(start, file.tell() - start, reply.encoding)
+                    file.write(b"\n")
+        except OSError as error:
+            raise NotStored(f"it could not be written: {error.strerror or error}") from error
+
+    async def store_for(self, session: Session, execution_id: ExecutionId) -> Item | None:
+        """Make them an artifact of the session; None if there are none.
+
+        Raises:
+            NotStored: they can't be written, or are more than is kept.
+        """
+        if self._held:
+            await self.write()
+        if self._path is None:
+            return None
+        path, self._path = self._path, None
+        item = Item(f"{execution_id}/calls", "calls", path.stat().st_size, "application/x-ndjson")
+        return self.store.adopt(session, item, path, dict(sorted(self._written.items())))
+
+    def drop(self) -> None:
+        """Forget them all."""
+        self._held = {}
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""The events of a live execution, for whoever watches it: a host's progress, the command line, a page."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import anyio
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.executions.scheduling import QueuePlace
+
+_MAX_UNREAD = 1_000
+"""Events that wait for one subscriber; of a slow one, the oldest are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionQueued:
+    """It waits for its turn, and its place in the queue is a new one."""
+
+    execution_id: ExecutionId
+    place: QueuePlace
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionStarted:
+    """It has its turn."""
+
+    execution_id: ExecutionId
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionCallBegan:
+    """One of its calls has its number and its decision."""
+
+    execution_id: ExecutionId
+    seq: int
+    server: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionCallEnded:
+    """One of its calls has its outcome."""
+
+    execution_id: ExecutionId
+    seq: int
+    status: CallStatus
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSettled:
+    """It has its final status; the last event."""
+
+    execution_id: ExecutionId
+    status: ExecutionStatus
+
+
+ExecutionEvent = ExecutionQueued | ExecutionStarted | ExecutionCallBegan | ExecutionCallEnded | ExecutionSettled
+
+
+class Subscription:
+    """The events of one execution for one subscriber, as an async iterator that ends after `ExecutionSettled`."""
+
+    def __init__(self) -> None:
+        self._unread: deque[ExecutionEvent] = deque(maxlen=_MAX_UNREAD)
+        self._is_over = False
+        self._news = anyio.Event()
+
+    def take(self, event: ExecutionEvent) -> None:
+        self._unread.append(event)
+        self._is_over = isinstance(event, ExecutionSettled)
+        self._news.set()
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> ExecutionEvent:
+        while not self._unread:
+            if self._is_over:
+                raise StopAsyncIteration
+            self._news = anyio.Event()
+            await self._news.wait()
+        return self._unread.popleft()
+
+
+class Subscriptions:
+    """Hands each event to the subscribers of its execution."""
+
+    def __init__(self) -> None:
+        self._open: dict[ExecutionId, list[Subscription]] = {}
+
+    def open(self, execution_id: ExecutionId) -> Subscription:
+        """The events of an execution from now on."""
+        subscription = Subscription()
+        self._open.setdefault(execution_id, []).append(subscription)
+        return subscription
+
+    def publish(self, event: ExecutionEvent) -> None:
+        for subscription in self._open.get(event.execution_id, ()):
+            subscription.take(event)
+        if isinstance(event, ExecutionSettled):
+            self._open.pop(event.execution_id, None)

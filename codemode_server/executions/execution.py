@@ -1,0 +1,97 @@
+"""A live execution: one program from its request to its settlement, and the limits that hold for it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import anyio
+
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.artifacts import Item
+from codemode_server.executions.attachments import ShownFile
+from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.scheduling import QueuePlace
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.sandbox.contract import Ending, Limits, Outcome
+from codemode_server.settings import LimitSettings
+
+
+class Phase(StrEnum):
+    """Phase of an execution."""
+
+    ACCEPTED = "accepted"
+    QUEUED = "queued"  # waits until fewer than `limits.programs` run
+    PREPARING = "preparing"  # the sandbox backend is not ready yet
+    CHECKING = "checking"
+    RUNNING = "running"  # handed to the backend; its code runs once `Execution.begun` is set
+
+
+@dataclass(slots=True)
+class Execution:
+    """One program on its way. `done` is set once it is settled; from then on nothing of it changes."""
+
+    execution_id: ExecutionId
+    code: str
+    context: RequestContext
+    limits: Limits
+    calls: ExecutionCalls
+    results: CallResults
+    status: ExecutionStatus = ExecutionStatus.QUEUED
+    phase: Phase = Phase.ACCEPTED
+    queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
+    """Kept up to date while it is queued."""
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a sandbox begins to run it."""
+    outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
+    level: IsolationLevel | None = None
+    """None if it never got into a sandbox."""
+    warnings: list[str] = field(default_factory=list)
+    """What is doubtful about the program, a line each; told to the model beside the result."""
+    shown: list[ShownFile] = field(default_factory=list)
+    """What it showed to the model, in order."""
+    kept: dict[str, Item | str] = field(default_factory=dict)
+    """What is kept of its `value`, `stdout` and `calls`, or why nothing is."""
+    milliseconds: float = 0.0
+    """From its request to its settlement, the wait for its turn included."""
+    started_at: float = field(default_factory=time.time)
+    """Seconds since 1970."""
+    done: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+    def record(self) -> ExecutionRecord:
+        """It as a store would give it back now."""
+        return ExecutionRecord(
+            self.execution_id,
+            self.context.principal,
+            self.session,
+            self.level,
+            self.status,
+            self.started_at,
+            code=self.code,
+            calls=self.calls.started,
+        )
+
+
+def limits_of(settings: LimitSettings, timeout_s: float | None) -> Limits:
+    """The limits of one program; `timeout_s` takes the place of `limits.wall_seconds`."""
+    return Limits(
+        wall_seconds=timeout_s or settings.wall_seconds,
+        wall_seconds_from_argument=timeout_s is not None and timeout_s < settings.wall_seconds,
+        upstream_seconds=settings.upstream_seconds,
+        memory_mb=settings.memory_mb,
+        output_bytes=settings.output_bytes,
+        calls=settings.calls,
+        calls_in_flight=settings.calls_in_flight,
+        call_bytes=settings.call_bytes,
+        value_bytes=settings.value_bytes,
+        workspace_mb=settings.workspace_mb,
+    )

@@ -1,0 +1,68 @@
+"""Stores what a program gave back, printed and received from its calls, for later programs of its session."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import anyio.to_thread
+
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import JsonValue
+from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
+from codemode_server.executions.execution import Execution
+from codemode_server.redaction import Redactor
+
+_LONG = 2_000
+"""Characters; shorter output is always shown whole."""
+
+
+async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Redactor) -> None:
+    """Store value and output; of an ephemeral session, what is long. Of a program that failed, its calls' results."""
+    outcome, min_bytes = execution.outcome, _LONG if execution.session.is_ephemeral else 0
+    if outcome.value_form != "none":
+        await _store(execution, "value", outcome.value, min_bytes, store, redactor)
+    if len(outcome.stdout) > _LONG:
+        await _store(execution, "stdout", outcome.stdout, min_bytes, store, redactor)
+    if execution.status is ExecutionStatus.SUCCEEDED:
+        return
+    try:
+        item = await execution.results.store_for(execution.session, execution.execution_id)
+    except NotStored as error:
+        execution.kept["calls"] = str(error)
+    else:
+        execution.kept |= {"calls": item} if item is not None else {}
+
+
+async def _store(
+    execution: Execution,
+    part: Literal["value", "stdout"],
+    value: JsonValue,
+    min_bytes: int,
+    store: ArtifactStore,
+    redactor: Redactor,
+) -> None:
+    session, name = execution.session, str(execution.execution_id)
+
+    def keep() -> None:
+        if part == "value":
+            data = json.dumps(redactor.value(value), ensure_ascii=False).encode("utf-8", "replace")
+            item = Item(name, "json", len(data))
+        else:
+            data = redactor.text(value).encode("utf-8", "replace")
+            item = Item(f"{name}/stdout", "text", len(data), "text/plain")
+        if len(data) >= min_bytes:
+            execution.kept[part] = store.keep(session, item, data)
+
+    try:
+        if _is_small(value):
+            keep()
+        else:
+            await anyio.to_thread.run_sync(keep)
+    except NotStored as error:
+        execution.kept[part] = str(error)
+
+
+def _is_small(value: JsonValue) -> bool:
+    """Whether writing it takes no time; a thread takes longer then."""
+    return len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)

@@ -1,0 +1,94 @@
+"""Records executions: their spans, and their rows in the record."""
+
+from __future__ import annotations
+
+import hashlib
+
+from opentelemetry.trace import Span
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.gateway.ledger import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, ExecutionStart, Ledger
+from codemode_server.redaction import kept_text, payload
+from codemode_server.sandbox.contract import ProgramError
+from codemode_server.telemetry import spans
+from codemode_server.tokens import estimate_tokens
+
+
+class ExecutionRecorder:
+    """What it writes of code, values and errors is what `state.payloads` allows."""
+
+    def __init__(self, ledger: Ledger, config: LiveConfig) -> None:
+        self._ledger = ledger
+        self._config = config
+
+    def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
+        """Raises `LedgerUnavailable` if it can't be recorded; then it must not run."""
+        session, principal = execution.session, execution.context.principal.principal_id
+        code, level = self._code(execution.code), execution.level.value if execution.level else ""
+        spans.describe(
+            span,
+            "span",
+            codemode__execution_id=execution.execution_id,
+            codemode__isolation=level,
+            codemode__isolation_shortfall=isolation_shortfall or None,
+            session__id=session.session_id,
+            user__id=principal,
+        )
+        spans.observe_input(span, code)
+        self._ledger.record_execution_started(
+            ExecutionStart(execution.execution_id, session.session_id, principal, level, code)
+        )
+
+    def checked(self, checked: Checked, span: Span) -> None:
+        spans.describe(
+            span,
+            "span",
+            codemode__check_errors=len(checked.errors) or None,
+            codemode__check_warnings=len(checked.warnings) or None,
+        )
+
+    def end(self, execution: Execution, span: Span) -> None:
+        """Raises `LedgerUnavailable` if the end can't be recorded."""
+        outcome, calls = execution.outcome, execution.calls
+        error = self._error(outcome.error) if outcome.error else None
+        if execution.status is ExecutionStatus.CANCELLED:
+            error = "cancelled"
+        spans.describe(
+            span,
+            "span",
+            codemode__status=execution.status.value,
+            codemode__calls=calls.started,
+            codemode__program_ms=outcome.program_ms,
+            codemode__upstream_ms=outcome.upstream_ms,
+            codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
+            codemode__tokens_saved=_tokens_saved(execution),
+        )
+        spans.observe_output(span, payload(outcome.value, self._config.payloads, self._config.redactor))
+        if error is not None:
+            spans.fail(span, execution.status.value, error)
+        if execution.level is not None:
+            self._ledger.record_execution_settled(
+                execution.execution_id, execution.status, error, calls.started, execution.milliseconds
+            )
+
+    def _error(self, error: ProgramError) -> str:
+        """A message may hold values, so it is recorded only where values are."""
+        # Even the type is a name that the program chose.
+        text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
+        return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+
+    def _code(self, code: str) -> str | None:
+        if self._config.payloads == "all":
+            return kept_text(code, self._config.redactor, MAX_CODE_CHARACTERS)
+        digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"sha256 {digest}, {len(code)} characters" if self._config.payloads == "shapes" else None
+
+
+def _tokens_saved(execution: Execution) -> int:
+    """What the calls' results would have cost the model, less what the program gave back; an estimate."""
+    outcome = execution.outcome
+    given = estimate_tokens(outcome.stdout) + (estimate_tokens(str(outcome.value)) if outcome.value is not None else 0)
+    return max(0, sum(report.result_tokens for report in execution.calls.reports) - given)

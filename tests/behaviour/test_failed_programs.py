@@ -1,0 +1,75 @@
+"""A program that fails loses no work: the results of its succeeded calls can be read by the next program of its
+session, under the numbers that the report shows; bounded as all that is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .product import Answer, Host, configuration, in_memory, office
+
+READ = "from servers.github import list_issues, boom\n"
+ENDINGS = {
+    "error": ("1 / 0", {}),
+    "failed call": ("boom()", {}),
+    "time": ("while True: pass", {"wall_seconds": 1}),
+    "calls": ("while True: list_issues(repo='c')", {"calls": 2}),
+}
+
+
+def name_of(answer: Answer) -> str:
+    return f'results["{answer.content["execution_id"]}"]'
+
+
+async def read(host: Host, expression: str) -> Answer:
+    return await host.run(f"from codemode import results\n{expression}")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_the_results_of_calls_are_read_by_the_next_program_however_it_failed(tmp_path: Path, ending: str) -> None:
+    last, limits = ENDINGS[ending]
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits=limits)) as host:
+        control = await host.run(READ + "list_issues(repo='b')")
+        failed = await host.run(READ + f"a = list_issues(repo='a')\nb = list_issues(repo='b')\n{last}")
+        assert failed.content["status"] in ("failed", "limit_exceeded")
+        assert '[2] github.list_issues(repo="b") succeeded' in failed.text
+        assert f"from codemode import results; {name_of(failed)}.calls[1]" in failed.text
+        assert (await read(host, f"{name_of(failed)}.calls[2]")).value == control.value
+        assert (await read(host, f"list({name_of(failed)}.calls)")).value == [1, 2]
+        assert len(host.reached("list_issues")) == 3, "nothing was called again"
+
+
+async def test_a_program_that_succeeds_keeps_its_value_and_no_results_of_calls(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        answer = await host.run(READ + "len(list_issues(repo='a'))")
+        assert "calls[" not in answer.text
+        assert (await read(host, name_of(answer))).value == 5
+        assert (await read(host, f"{name_of(answer)}.calls")).content["status"] == "failed"
+    assert not list((tmp_path / "state" / "kept").rglob("*")), "and no file is left"
+
+
+async def test_a_call_without_a_result_is_named_with_those_that_have_one(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        failed = await host.run(READ + "list_issues(repo='a')\nboom()")
+        answer = await read(host, f"{name_of(failed)}.calls[2]")
+        assert "no result of call 2; there are those of the calls 1" in answer.text
+
+
+async def test_results_past_what_is_kept_are_left_out_and_the_program_is_none_the_worse(tmp_path: Path) -> None:
+    code = READ + "list_issues(repo='a')\n1 / 0"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"kept_mb": 0})) as host:
+        failed = await host.run(code)
+        assert "ZeroDivisionError" in failed.text
+        assert "calls[" not in failed.text
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        assert "calls[1]" in (await host.run(code)).text, "control: with room they are kept"
+
+
+async def test_large_results_wait_in_a_file(tmp_path: Path) -> None:
+    """More than is held in memory; each is read whole."""
+    code = "from servers.google_drive import get_sheet\nsheets = [get_sheet(sheetId=str(n)) for n in range(8)]\n1 / 0"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
+        failed = await host.run(code)
+        rows = await host.run("from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='7'))")
+        assert (await read(host, f"len({name_of(failed)}.calls[8])")).value == rows.value

@@ -1,0 +1,350 @@
+"""The journal and the audit on disk: encrypted, verifiable, bounded, and complete after the death of the process.
+
+What every implementation promises is in `tests/conformance/`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
+from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import FILE_NAME as KEY_NAME
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_journal import INTERRUPTED, SqliteJournal
+from codemode_server.storage.upkeep import Retention, Upkeep
+
+ROOT = Path(__file__).parents[2]
+LOCAL = Principal(PrincipalId("default"))
+X1 = ExecutionId("x1")
+DAY = 86_400.0
+UNBOUNDED = Retention(0, 0)
+
+
+def change(folder: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def execution(name: str = X1, code: str = "the program") -> ExecutionRecord:
+    return ExecutionRecord(
+        ExecutionId(name), LOCAL, Session("s1"), IsolationLevel.WASM, ExecutionStatus.RUNNING, time.time(), code
+    )
+
+
+def call(seq: int = 1, name: str = X1, **arguments: Any) -> ToolCall:
+    key = CallKey("github", "list", "", 1)
+    return ToolCall(ExecutionId(name), seq, "github", "list", arguments, key)
+
+
+async def record(journal: SqliteJournal, name: str = X1, *, result: Any = "the result", ends: bool = True) -> None:
+    """An execution with one call."""
+    await journal.begin_execution(execution(name))
+    await journal.begin_call(call(name=name, secret="the argument"), Allow("default"), is_read_only=True)
+    await journal.end_call(ExecutionId(name), 1, CallOutcome(CallStatus.SUCCEEDED, 1.0, 1, result))
+    if ends:
+        await journal.end_execution(
+            ExecutionId(name), ExecutionStatus.SUCCEEDED, error="the error", calls=1, milliseconds=1
+        )
+
+
+async def first_call(journal: SqliteJournal, name: str = X1) -> tuple[dict[str, Any], Any, str | None]:
+    """Arguments, result, and why they can't be read."""
+    (found,) = await journal.calls(LOCAL, ExecutionId(name))
+    assert found.outcome is not None
+    return found.call.arguments, found.outcome.result, found.unreadable
+
+
+@pytest.fixture
+def thread(tmp_path: Path) -> Iterator[DatabaseThread]:
+    thread = DatabaseThread(tmp_path)
+    yield thread
+    thread.close()
+
+
+@pytest.fixture
+def journal(tmp_path: Path, thread: DatabaseThread) -> SqliteJournal:
+    return SqliteJournal(thread, JournalCipher(tmp_path))
+
+
+class TestAtRest:
+    async def test_no_file_holds_a_value_in_the_clear(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await record(journal)
+        held = b"".join((tmp_path / (FILE_NAME + suffix)).read_bytes() for suffix in FILE_SUFFIXES)
+        assert b"github" in held, "the control: the name of the server is not encrypted"
+        assert not [text for text in (b"the argument", b"the result", b"the program", b"the error") if text in held]
+
+    async def test_the_key_is_in_a_file_that_only_its_user_reads(self, tmp_path: Path, journal: SqliteJournal) -> None:
+        await record(journal)
+        assert (tmp_path / KEY_NAME).stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / KEY_NAME).stat().st_size == 32
+
+    async def test_values_of_a_lost_key_are_unreadable_and_all_else_goes_on(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await record(journal, "x1")
+        (tmp_path / KEY_NAME).unlink()
+        later = SqliteJournal(thread, JournalCipher(tmp_path))
+        await record(later, "x2")
+        arguments, result, unreadable = await first_call(later, "x1")
+        assert (arguments, result) == ({}, None)
+        assert unreadable is not None
+        assert "the key that encrypted it is no longer in" in unreadable
+        assert await first_call(later, "x2") == ({"secret": "the argument"}, "the result", None)
+
+    async def test_a_damaged_key_stops_the_call_with_a_remedy(self, tmp_path: Path, journal: SqliteJournal) -> None:
+        (tmp_path / KEY_NAME).write_bytes(b"short")
+        with pytest.raises(JournalUnavailable, match=r"journal\.key is damaged\. Restore it from a backup, or move it"):
+            await record(journal)
+
+    async def test_a_value_that_was_put_into_another_row_is_unreadable(
+        self, tmp_path: Path, journal: SqliteJournal
+    ) -> None:
+        await record(journal, "x1", result="one")
+        await record(journal, "x2", result="two")
+        change(
+            tmp_path,
+            "UPDATE journal_calls SET result = (SELECT result FROM journal_calls WHERE execution_id = 'x2')"
+            " WHERE execution_id = 'x1'",
+        )
+        assert "was changed after it was recorded" in str((await first_call(journal, "x1"))[2])
+        assert (await first_call(journal, "x2"))[1] == "two", "the control"
+
+    @pytest.mark.parametrize("size", [0, 1, 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 700_000])
+    def test_values_of_every_size_are_decrypted_as_they_were(self, tmp_path: Path, size: int) -> None:
+        cipher, data = JournalCipher(tmp_path), Random(size).randbytes(size)
+        assert JournalCipher(tmp_path).decrypt(cipher.encrypt(data, "x"), "x") == data
+
+
+class TestTheAudit:
+    @staticmethod
+    def event(at: float = 0.0, payload: str = "p") -> AuditEvent:
+        return AuditEvent(AuditEventKind.CALL_ENDED, LOCAL, "s1", X1, at, seq=1, payload=payload)
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE audit SET payload = 'q' WHERE number = 3",
+            "UPDATE audit SET principal = 'somebody' WHERE number = 3",
+            "UPDATE audit SET digest = 'd' WHERE number = 3",
+            "DELETE FROM audit WHERE number = 2",
+        ],
+    )
+    async def test_a_row_that_was_changed_or_deleted_breaks_the_chain_there(
+        self, tmp_path: Path, thread: DatabaseThread, statement: str
+    ) -> None:
+        audit = SqliteAudit(thread)
+        for _ in range(5):
+            audit.append(self.event())
+        assert await audit.first_broken_row() is None, "the control"
+        change(tmp_path, statement)
+        assert await audit.first_broken_row() == 3
+
+    async def test_the_oldest_rows_go_after_their_days_and_the_rest_is_still_a_chain(
+        self, tmp_path: Path, thread: DatabaseThread
+    ) -> None:
+        audit, now = SqliteAudit(thread), time.time()
+        for number in range(50):
+            audit.append(self.event(now - (50 - number) * DAY))
+        await audit.rows(LOCAL)
+        Upkeep(tmp_path, Ownership(tmp_path), Retention(9.5, 0)).pass_once()
+        audit.append(self.event(now))
+        assert [row.number for row in await audit.rows(LOCAL)] == list(range(42, 52))
+        assert await audit.first_broken_row() is None
+        change(tmp_path, "DELETE FROM audit WHERE number = 42")
+        assert await audit.first_broken_row() == 43, "nobody deletes the oldest row unnoticed"
+
+    async def test_the_numbers_go_on_after_all_rows_were_deleted(self, tmp_path: Path, thread: DatabaseThread) -> None:
+        audit = SqliteAudit(thread)
+        for _ in range(3):
+            audit.append(self.event(at=1.0))
+        await audit.rows(LOCAL)
+        Upkeep(tmp_path, Ownership(tmp_path), Retention(1, 0)).pass_once()
+        assert await audit.rows(LOCAL) == []
+        audit.append(self.event(at=2.0))
+        assert [row.number for row in await audit.rows(LOCAL)] == [4]
+        assert await audit.first_broken_row() is None
+
+    async def test_it_takes_no_more_than_its_bound_and_the_newest_rows_stay(
+        self, tmp_path: Path, thread: DatabaseThread
+    ) -> None:
+        audit, now = SqliteAudit(thread), time.time()
+        for _ in range(200):
+            audit.append(self.event(now, payload="x" * 10_000))
+        await audit.rows(LOCAL)
+        Upkeep(tmp_path, Ownership(tmp_path), Retention(0, 2**20)).pass_once()
+        left = await audit.rows(LOCAL)
+        assert 80 < len(left) < 105
+        assert left[-1].number == 200
+        assert await audit.first_broken_row() is None
+
+
+class TestTheJournalIsBounded:
+    async def test_ended_executions_go_after_their_hours_and_running_ones_stay(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        old = SqliteJournal(thread, JournalCipher(tmp_path), clock=lambda: time.time() - 3 * 3_600)
+        await record(old, "old")
+        await record(old, "running", ends=False)
+        await record(journal, "new")
+        Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(2 / 24, 0)).pass_once()
+        assert {it.execution_id for it in await journal.executions(LOCAL, limit=9)} == {"running", "new"}
+        assert await journal.calls(LOCAL, ExecutionId("old")) == []
+
+    async def test_the_oldest_executions_go_when_all_take_too_much(
+        self, tmp_path: Path, journal: SqliteJournal
+    ) -> None:
+        for number in range(10):
+            await record(journal, f"x{number}", result="r" * 200_000)
+        Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(0, 2**20)).pass_once()
+        assert [it.execution_id for it in await journal.executions(LOCAL, limit=99)] == ["x9", "x8", "x7", "x6", "x5"]
+
+    async def test_of_an_execution_that_takes_too_much_further_values_are_left_out(
+        self, tmp_path: Path, thread: DatabaseThread
+    ) -> None:
+        journal = SqliteJournal(thread, JournalCipher(tmp_path), execution_bytes=100_000)
+        await journal.begin_execution(execution())
+        for seq in (1, 2):
+            await journal.begin_call(call(seq), Allow("default"), is_read_only=True)
+            outcome = CallOutcome(CallStatus.SUCCEEDED, 1.0, 60_000, "r" * 60_000)
+            await journal.end_call(X1, seq, outcome)
+        first, second = await journal.calls(LOCAL, X1)
+        assert first.unreadable is None
+        assert second.unreadable is not None
+        assert "state.journal_mb is the bound" in second.unreadable
+        assert second.outcome is not None
+        assert (second.outcome.status, second.outcome.result) == (CallStatus.SUCCEEDED, None)
+
+    async def test_what_a_killed_product_ran_is_interrupted(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await record(journal, ends=False)
+        change(tmp_path, "UPDATE journal_executions SET owner = 'gone'")
+        Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED).pass_once()
+        found = await journal.execution(LOCAL, X1)
+        assert found is not None
+        assert (found.status, found.error, found.calls) == (ExecutionStatus.INTERRUPTED, INTERRUPTED, 1)
+
+
+class TestWhereItCanNotBeUsed:
+    async def test_a_full_disk_stops_the_call_and_is_usable_again_once_there_is_room(
+        self, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await record(journal, "x1")
+        await thread.run(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchall())
+        with pytest.raises(JournalUnavailable, match=r"database or disk is full\. Free some disk space"):
+            await record(journal, "x2", result="r" * 500_000)
+        await thread.run(lambda connection: connection.execute("PRAGMA max_page_count = 1000000").fetchall())
+        await record(journal, "x3", result="r" * 500_000)
+
+    async def test_one_step_that_fails_leaves_those_that_wait_with_it(
+        self, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        """They are one transaction; the others are done again without it."""
+        await journal.begin_execution(execution())
+        failures: list[str] = []
+
+        async def fail() -> None:
+            try:
+                await thread.run(lambda connection: connection.execute("SELECT * FROM missing"))
+            except JournalUnavailable as error:
+                failures.append(str(error))
+
+        async def begin(seq: int) -> None:
+            await journal.begin_call(call(seq), Allow("default"), is_read_only=True)
+
+        async with anyio.create_task_group() as tasks:
+            for seq in range(1, 30):
+                tasks.start_soon(begin, seq)
+                if seq % 10 == 0:
+                    tasks.start_soon(fail)
+        assert len(failures) == 2
+        assert "no such table" in failures[0]
+        assert [it.call.seq for it in await journal.calls(LOCAL, X1)] == list(range(1, 30))
+
+    async def test_a_damaged_file_is_refused_with_its_remedy(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        (tmp_path / FILE_NAME).write_bytes(b"no database at all" * 1_000)
+        with pytest.raises(JournalUnavailable, match=r"it is damaged .* state\.on_damage: set_aside"):
+            await record(journal)
+        with pytest.raises(AuditUnavailable, match="it is damaged"):
+            await SqliteAudit(thread).rows(LOCAL)
+
+    async def test_a_removed_file_is_made_anew(self, tmp_path: Path, journal: SqliteJournal) -> None:
+        await record(journal, "x1")
+        for suffix in FILE_SUFFIXES:
+            (tmp_path / (FILE_NAME + suffix)).unlink(missing_ok=True)
+        await record(journal, "x2")
+        assert [it.execution_id for it in await journal.executions(LOCAL, limit=9)] == ["x2"]
+
+    async def test_nothing_is_recorded_after_the_end(self, thread: DatabaseThread, journal: SqliteJournal) -> None:
+        thread.close()
+        with pytest.raises(JournalUnavailable, match="is ending"):
+            await record(journal)
+
+
+RUNS = """
+import sys
+from pathlib import Path
+import anyio
+from codemode_server.domain.calls import Allow
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from tests.storage.test_sqlite_journal import call, execution
+
+async def main():
+    folder, name = Path(sys.argv[1]), sys.argv[2]
+    journal = SqliteJournal(DatabaseThread(folder), JournalCipher(folder))
+    await journal.begin_execution(execution(name))
+    async def one(first):
+        for seq in range(first, 1_000_000, 4):
+            await journal.begin_call(call(seq, name, n=seq), Allow("d"), is_read_only=seq % 2 == 0)
+            print(seq, flush=True)
+    async with anyio.create_task_group() as tasks:
+        for first in range(1, 5):
+            tasks.start_soon(one, first)
+anyio.run(main)
+"""
+
+
+async def test_each_call_that_began_before_its_process_was_killed_is_in_the_journal(
+    tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+) -> None:
+    """Each process is killed after another number of calls, at whatever instant that is."""
+    for attempt, calls in enumerate((1, 7, 60, 300)):
+        name = f"x{attempt}"
+        with subprocess.Popen(
+            [sys.executable, "-c", RUNS, str(tmp_path), name], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout
+            begun = [int(process.stdout.readline()) for _ in range(calls)]
+            process.kill()
+            begun += [int(line) for line in process.stdout if line.endswith("\n")]
+        found = {it.call.seq: it for it in await journal.calls(LOCAL, ExecutionId(name))}
+        assert set(begun) <= set(found)
+        assert all(it.call.arguments == {"n": seq} and it.outcome is None for seq, it in found.items())
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

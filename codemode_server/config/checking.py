@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problem, Problems, joined, nearest
-from codemode_server.settings import (
-    EndpointSettings,
-    LangfuseSettings,
-    LimitSettings,
-    PermissionRule,
-    PermissionSettings,
-    ResultSettings,
-    SandboxSettings,
-    SearchSettings,
-    ServerSettings,
-    Settings,
-    StateSettings,
-    ToolFilter,
-    TracingSettings,
-)
+from codemode_server.settings import Settings
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -140,28 +126,19 @@ def _unknown_key(place: KeyPath) -> str:
 
 def _known_keys(section: KeyPath) -> tuple[str, ...]:
     """The keys that a section may have."""
-    in_servers = section[:1] == ("servers",)
-    shape = tuple(
-        "*" if in_servers and index == 1 else 0 if isinstance(step, int) else step for index, step in enumerate(section)
-    )
-    return tuple(_SECTIONS[shape].model_fields) if shape in _SECTIONS else ()
+    model: type[BaseModel] | None = Settings
+    for position, step in enumerate(section):
+        is_name_of_server = position == 1 and section[0] == "servers"
+        if model is not None and not (is_name_of_server or isinstance(step, int)):
+            model = _model_in(model.model_fields[step].annotation) if step in model.model_fields else None
+    return tuple(model.model_fields) if model is not None else ()
 
 
-_SECTIONS: dict[KeyPath, type[Any]] = {
-    (): Settings,
-    ("servers", "*"): ServerSettings,
-    ("servers", "*", "tools"): ToolFilter,
-    ("sandbox",): SandboxSettings,
-    ("permissions",): PermissionSettings,
-    ("permissions", "rules", 0): PermissionRule,
-    ("limits",): LimitSettings,
-    ("tracing",): TracingSettings,
-    ("tracing", "langfuse"): LangfuseSettings,
-    ("search",): SearchSettings,
-    ("search", "endpoint"): EndpointSettings,
-    ("results",): ResultSettings,
-    ("state",): StateSettings,
-}
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that a field holds, also where it holds many or may hold none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
 
 
 def _kind(node: Node) -> str:
@@ -197,42 +174,41 @@ def _one_of(node: Node, context: dict[str, Any], place: KeyPath) -> str:
     return f"must be one of {', '.join(map(repr, names))}" + (f"; did you mean {meant!r}?" if meant else "")
 
 
-_Sentence: TypeAlias = Callable[[Node, dict[str, Any], KeyPath], str]
-
-_SENTENCES: dict[str, _Sentence] = {
-    "string_type": lambda node, context, place: _text_expected(node),
-    "string_too_long": lambda node, context, place: f"is too long: at most {context['max_length']} characters",
-    "string_too_short": lambda node, context, place: "must not be empty",
-    "string_pattern_mismatch": lambda node, context, place: (
-        "must be up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit"
-    ),
-    "bool_type": lambda node, context, place: f"must be true or false, not {_kind(node)}",
-    "bool_parsing": lambda node, context, place: f"must be true or false, not {_kind(node)}",
-    "int_type": lambda node, context, place: f"must be a whole number, not {_kind(node)}",
-    "int_parsing": lambda node, context, place: f"must be a whole number, not {_kind(node)}",
-    "int_from_float": lambda node, context, place: "must be a whole number",
-    "int_parsing_size": lambda node, context, place: "is too large",
-    "float_type": lambda node, context, place: f"must be a number, not {_kind(node)}",
-    "float_parsing": lambda node, context, place: f"must be a number, not {_kind(node)}",
-    "finite_number": lambda node, context, place: "must be a finite number",
-    "greater_than": lambda node, context, place: f"must be more than {context['gt']:g}",
-    "greater_than_equal": lambda node, context, place: f"must be at least {context['ge']}",
-    "less_than": lambda node, context, place: f"must be less than {context['lt']:g}",
-    "less_than_equal": lambda node, context, place: f"must be at most {context['le']:.0f}",
-    "literal_error": _one_of,
-    "tuple_type": lambda node, context, place: f"must be a list, not {_kind(node)}; write `- ` before each item",
-    "list_type": lambda node, context, place: f"must be a list, not {_kind(node)}; write `- ` before each item",
-    "dict_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}; write `key: value` lines",
-    "model_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}; write `key: value` lines",
-    "model_attributes_type": lambda node, context, place: f"must be a mapping, not {_kind(node)}",
-    "value_error": lambda node, context, place: str(context["error"]),
-    "problem_within": lambda node, context, place: str(context["message"]),
-    "missing": lambda node, context, place: "is missing",
+_SENTENCES = {
+    "string_too_long": "is too long: at most {max_length} characters",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "must be up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit",
+    "bool_type": "must be true or false, not {kind}",
+    "bool_parsing": "must be true or false, not {kind}",
+    "int_type": "must be a whole number, not {kind}",
+    "int_parsing": "must be a whole number, not {kind}",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "is too large",
+    "float_type": "must be a number, not {kind}",
+    "float_parsing": "must be a number, not {kind}",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be at most {le:.0f}",
+    "tuple_type": "must be a list, not {kind}; write `- ` before each item",
+    "list_type": "must be a list, not {kind}; write `- ` before each item",
+    "dict_type": "must be a mapping, not {kind}; write `key: value` lines",
+    "model_type": "must be a mapping, not {kind}; write `key: value` lines",
+    "model_attributes_type": "must be a mapping, not {kind}",
+    "value_error": "{error}",
+    "problem_within": "{message}",
+    "missing": "is missing",
 }
+"""By pydantic's type of the error. Its own message may hold the value."""
 
 
 def _message(detail: ErrorDetails, node: Node, place: KeyPath) -> str:
-    sentence = _SENTENCES.get(detail["type"])
-    if sentence is None:  # pydantic's own message may hold the value
-        return f"can't be used here ({detail['type']})"
-    return sentence(node, detail.get("ctx", {}), place)
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "string_type":
+            return _text_expected(node)
+        case "literal_error":
+            return _one_of(node, context, place)
+        case kind:
+            return _SENTENCES.get(kind, f"can't be used here ({kind})").format(kind=_kind(node), **context)

@@ -50,35 +50,21 @@ _INNOCENT_VARIABLES = re.compile(
     r"HOME|USER|LOGNAME|USERNAME|PATH|PWD|SHELL|LANG|LC_\w+|TERM|TZ|TMP|TEMP|TMPDIR|HOSTNAME|DISPLAY|XDG_\w+"
 )
 # fmt: off
-_COMMON = frozenset({
-    "admin", "administrator", "always", "anonymous", "application/json", "basic", "bearer", "boolean", "c.utf-8",
-    "change-me", "changeme", "critical", "default", "development", "disabled", "dummy", "en_us.utf-8", "enabled",
-    "eu-central-1", "eu-west-1", "example", "external", "global", "internal", "latest", "legacy", "localhost",
-    "mariadb", "master", "mongodb", "mysql", "no-auth", "noauth", "not-set", "notset", "number", "optional",
-    "passwd", "password", "placeholder", "postgres", "postgresql", "private", "production", "public", "read-only",
-    "read-write", "readonly", "redis", "required", "secret", "secrets", "stable", "staging", "standard", "strict",
-    "string", "testing", "text/event-stream", "text/plain", "undefined", "unknown", "us-east-1", "us-west-2",
-    "username", "utf-8", "verbose", "warning", "your-api-key", "your-token",
+_COMMON_PASSWORDS = frozenset({
+    "admin", "administrator", "change-me", "changeme", "mariadb", "master", "mysql", "passwd", "password",
+    "postgres", "postgresql", "secret", "secrets",
+})
+"""Common words that somebody may have chosen as a secret."""
+_COMMON = _COMMON_PASSWORDS | frozenset({
+    "always", "anonymous", "application/json", "basic", "bearer", "boolean", "c.utf-8", "critical", "default",
+    "development", "disabled", "dummy", "en_us.utf-8", "enabled", "eu-central-1", "eu-west-1", "example",
+    "external", "global", "internal", "latest", "legacy", "localhost", "mongodb", "no-auth", "noauth", "not-set",
+    "notset", "number", "optional", "placeholder", "private", "production", "public", "read-only", "read-write",
+    "readonly", "redis", "required", "stable", "staging", "standard", "strict", "string", "testing",
+    "text/event-stream", "text/plain", "undefined", "unknown", "us-east-1", "us-west-2", "username", "utf-8",
+    "verbose", "warning", "your-api-key", "your-token",
 })
 # fmt: on
-_COMMON_PASSWORDS = frozenset(
-    {
-        "admin",
-        "administrator",
-        "change-me",
-        "changeme",
-        "mariadb",
-        "master",
-        "mysql",
-        "passwd",
-        "password",
-        "postgres",
-        "postgresql",
-        "secret",
-        "secrets",
-    }
-)
-"""Of the common words, those that somebody may have chosen as a secret; the others are settings."""
 _NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
 _FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)

@@ -74,8 +74,8 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "  2. allow github",
             "  3. ask gihub",
             "",
-            f"sandbox: backend auto, require any, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
-            "warm 0, idle_seconds 900, age_seconds 7200",
+            f"sandbox: backend auto, require any, warm 0, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
+            "idle_seconds 900, age_seconds 7200",
             "limits: wall_seconds 1.5, calls 5",
             "tracing: OTLP at http://127.0.0.1:4318/v1/traces and Langfuse, as codemode-server",
             "search: defaults",

@@ -6,6 +6,7 @@ Swept over the steps of the event loop, since the end of a product can come at e
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import warnings
 from collections.abc import Callable, Coroutine
@@ -17,7 +18,7 @@ import anyio.lowlevel
 import pytest
 
 from codemode_server.executions.preflight.checker import _Server, find_executable
-from codemode_server.processes.child_process import start_process
+from codemode_server.processes.child_process import ChildProcess, OutputTail, run
 from codemode_server.sandbox.backends.wasm.process import Worker
 from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
@@ -62,7 +63,11 @@ async def cancelled_after(steps: int, start: Callable[[], Coroutine[Any, Any, No
         tasks.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("start", [upstream, sandbox_worker, type_checker], ids=lambda start: start.__name__)
+async def command() -> None:
+    await run([sys.executable, "-c", SLEEP], env={}, seconds=60)
+
+
+@pytest.mark.parametrize("start", [upstream, sandbox_worker, type_checker, command], ids=lambda start: start.__name__)
 def test_a_start_that_is_cancelled_leaves_no_process_that_is_not_waited_for(
     start: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
@@ -78,15 +83,35 @@ def test_a_process_that_is_started_is_given_to_the_caller_before_the_cancellatio
     given = []
 
     async def start() -> None:
-        process = await start_process([sys.executable, "-c", SLEEP], env={})
+        process = await ChildProcess.start([sys.executable, "-c", SLEEP], env={})
         given.append(process.pid)
         try:
             await anyio.sleep_forever()
         finally:
-            process.kill()
-            with anyio.CancelScope(shield=True):
-                await process.wait()
+            await process.kill()
 
     for steps in range(STEPS):
         anyio.run(cancelled_after, steps, start)
     assert len(given) == STEPS, "none was started without being given to the caller"
+
+
+async def test_a_command_is_run_to_its_end_with_both_outputs() -> None:
+    done = await run([sys.executable, "-c", "import sys; print(1); sys.exit('2')"], env={}, seconds=60)
+    assert (done.code, done.stdout, done.stderr) == (1, "1\n", "2\n")
+
+
+async def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    code = f"import os, pathlib, sys; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); {SLEEP}"
+    with pytest.raises(TimeoutError):
+        await run([sys.executable, "-S", "-c", code], env={}, seconds=5)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_of_an_output_the_last_bytes_are_kept() -> None:
+    output = OutputTail()
+    output.add(b"one", 5)
+    assert (output.text, output.is_cut) == ("one", False)
+    output.add(b"two", 5)
+    assert (output.text, output.is_cut) == ("netwo", True)

@@ -1,42 +1,214 @@
-"""Starts child processes so that a cancellation at that moment leaves none behind."""
+"""Starts child processes, and ends them; a cancellation at any moment leaves none behind that nobody waits for."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import IO
 
 import anyio
-from anyio.abc import Process
+from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
+
+_POLL_S = 0.01
+_REAP_S = 0.3
+"""How long a process may take to be gone after SIGKILL."""
+_MAX_OUTPUT_BYTES = 4 * 2**20
 
 
-async def start_process(
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    cwd: str | Path | None = None,
-    stdin: int = subprocess.PIPE,
-    stdout: int = subprocess.PIPE,
-    stderr: int | IO[bytes] = subprocess.PIPE,
-    start_new_session: bool = True,
-) -> Process:
-    """Start a process with pipes; the caller ends it and waits for it.
+class OutputTail:
+    """The last bytes of what a process has written."""
 
-    This is not cancelled: asyncio would kill the process but, cancelled again by anyio, not wait for it. A cancellation
-    is raised where the caller waits next, so there must be no `await` before the caller's `try`.
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.is_cut = False
+
+    def add(self, chunk: bytes, max_bytes: int) -> None:
+        self.data += chunk
+        surplus = len(self.data) - max_bytes
+        if surplus > 0:
+            del self.data[:surplus]
+            self.is_cut = True
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace").strip()
+
+
+class ChildProcess:
+    """One child process, from its start to its end."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(
+        cls,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path | None = None,
+        stdin: int = PIPE,
+        stdout: int = PIPE,
+        stderr: int | IO[bytes] = PIPE,
+        start_new_session: bool = True,
+    ) -> ChildProcess:
+        """Start a process in a group of its own, with pipes; the caller ends it with `kill` or `end_group`.
+
+        This is not cancelled: asyncio would kill the process but, cancelled again by anyio, not wait for it. A
+        cancellation is raised where the caller waits next, so there must be no `await` before the caller's `try`.
+
+        Raises:
+            OSError: it can't be started.
+        """
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=cwd,
+                env=env,
+                start_new_session=start_new_session,
+            )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        return self._process.returncode
+
+    @property
+    def stdin(self) -> ByteSendStream:
+        assert self._process.stdin, "it was started with this pipe"  # noqa: S101 - else a fault of ours
+        return self._process.stdin
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        assert self._process.stdout, "it was started with this pipe"  # noqa: S101 - else a fault of ours
+        return self._process.stdout
+
+    @property
+    def stderr(self) -> ByteReceiveStream:
+        assert self._process.stderr, "it was started with this pipe"  # noqa: S101 - else a fault of ours
+        return self._process.stderr
+
+    async def wait(self) -> int:
+        """Wait until it has exited; gives its return code."""
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        """End it now if it runs, and wait until it is gone; not cancelled."""
+        with anyio.CancelScope(shield=True):
+            if self.returncode is None:
+                with suppress(ProcessLookupError):
+                    self._process.kill()
+            await self._process.aclose()
+
+    async def close_stdin(self, seconds: float) -> None:
+        """Close its stdin, and wait at most so long for it to exit by itself.
+
+        By its return code: `Process.wait` also waits for pipes that grandchildren hold open.
+        """
+        await _close(self._process.stdin)
+        with anyio.move_on_after(seconds):
+            while self.returncode is None:  # noqa: ASYNC110 - there is no event for it
+                await anyio.sleep(_POLL_S)
+
+    async def end_group(self, grace_s: float) -> bool:
+        """Send SIGTERM to its process group and, after `grace_s`, SIGKILL; gives whether all of the group is gone.
+
+        Every wait is bounded: a process that the system does not end is left behind.
+        """
+        if self._signal_group(signal.SIGTERM):
+            await self._group_ends(grace_s)
+            if self._signal_group(signal.SIGKILL):
+                await self._group_ends(_REAP_S)
+        await _close(self._process.stdout)
+        await _close(self._process.stderr)
+        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection. There is no
+        # public way to it; anyio's Process wraps asyncio's, which has the transport.
+        transport = getattr(getattr(self._process, "_process", None), "_transport", None)
+        if transport is not None:
+            with suppress(PermissionError):
+                transport.close()
+        return not self._signal_group(0)
+
+    def _signal_group(self, number: int) -> bool:
+        """Send a signal to the group; gives whether it was there."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # macOS says so of zombies
+            return True
+        return True
+
+    async def _group_ends(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self.returncode is None or self._signal_group(0):  # noqa: ASYNC110 - there is no event for it
+                await anyio.sleep(_POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended, with the last 4 MiB of each output."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+async def run(command: Sequence[str], *, env: Mapping[str, str], seconds: float) -> Finished:
+    """Run a command without input; it is killed when this is cancelled or takes too long.
+
+    It stays in our process group, so that a terminal's Ctrl-C reaches it.
+
+    Raises:
+        OSError: it can't be started.
+        TimeoutError: it takes longer than `seconds`.
+    """
+    outputs = OutputTail(), OutputTail()
+    child = await ChildProcess.start(command, env=env, stdin=DEVNULL, start_new_session=False)
+    try:
+        with anyio.fail_after(seconds):
+            async with anyio.create_task_group() as tasks:
+                for stream, output in zip((child.stdout, child.stderr), outputs, strict=True):
+                    tasks.start_soon(_read_all, stream, output)
+            code = await child.wait()
+    finally:
+        await child.kill()
+    return Finished(code, *(output.data.decode(errors="replace") for output in outputs))
+
+
+def start_blocking(
+    command: Sequence[str], *, env: Mapping[str, str], stdout: int = PIPE, stderr: int = PIPE
+) -> subprocess.Popen[bytes]:
+    """Start a process in a group of its own for code that blocks; the caller kills it and waits for it.
 
     Raises:
         OSError: it can't be started.
     """
-    with anyio.CancelScope(shield=True):
-        process = await anyio.open_process(
-            command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            env=env,
-            start_new_session=start_new_session,
-        )
-    return process  # noqa: RET504 - mypy takes a `with` that may swallow errors for one without `return`
+    return subprocess.Popen(  # noqa: S603 - the caller's own program
+        command, stdin=PIPE, stdout=stdout, stderr=stderr, env=env, cwd="/", bufsize=0, start_new_session=True
+    )
+
+
+async def _read_all(stream: ByteReceiveStream, output: OutputTail) -> None:
+    async for chunk in stream:
+        output.add(chunk, _MAX_OUTPUT_BYTES)
+
+
+async def _close(stream: AsyncResource | None) -> None:
+    if stream is not None:
+        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await stream.aclose()

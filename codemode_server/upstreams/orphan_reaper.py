@@ -15,6 +15,8 @@ from pathlib import Path
 
 import anyio
 
+from codemode_server.processes.child_process import start_blocking
+
 logger = logging.getLogger(__name__)
 
 _PROGRAM = Path(__file__).with_name("orphan_reaper_main.py")
@@ -81,16 +83,8 @@ class Reaper:
                 self._process.stdin.close()
             self._process = None
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own file
-                [sys.executable, "-I", "-S", "-E", str(_PROGRAM)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                cwd="/",
-                env={},
-                start_new_session=True,
-            )
+            command = [sys.executable, "-I", "-S", "-E", str(_PROGRAM)]
+            self._process = start_blocking(command, env={}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except OSError:
             logger.warning("no reaper: upstreams may outlive codemode-server if it is killed", exc_info=True)
             return

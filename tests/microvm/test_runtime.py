@@ -230,7 +230,7 @@ def test_a_disk_that_is_too_full_is_a_matter_of_the_moment(msb_home: Path, monke
 
 def test_nothing_of_the_sdk_is_imported_before_it_is_needed() -> None:
     code = (
-        "import sys\nfrom codemode_server.sandbox.backends.microvm import image, runtime, verdict\n"
+        "import sys\nfrom codemode_server.sandbox.backends.microvm import image, probe_cache, runtime\n"
         "print(runtime.version(), runtime.home(), 'microsandbox' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -239,10 +239,10 @@ class TestTheProcess:
 
     def test_ends_with_its_stdin(self) -> None:
         worker = WorkerProcess()
-        stdin = worker._process.stdin
+        stdin = worker._child._process.stdin
         assert stdin is not None
         stdin.close()
-        assert worker._process.wait(WAIT_SECONDS) == 0
+        assert worker._child._process.wait(WAIT_SECONDS) == 0
         worker.close()
 
     @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from codemode_server.domain.errors import ResultTooLarge
 from codemode_server.domain.tools import UpstreamState
+from codemode_server.processes import child_process
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.orphan_reaper import Reaper
@@ -191,19 +192,19 @@ async def test_stubborn_servers_are_gone_within_the_two_seconds_a_host_gives(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three that ignore EOF and SIGTERM, each with a child that does so too, end at the same time."""
-    sent, send = [], stdio._send
+    sent, send = [], os.killpg
 
-    def noting(pgid: int, number: int) -> bool:
+    def noting(pgid: int, number: int) -> None:
         if number:
             sent.append(number)
-        return send(pgid, number)
+        send(pgid, number)
 
-    monkeypatch.setattr(stdio, "_send", noting)
+    monkeypatch.setattr("os.killpg", noting)
     files = [tmp_path / str(number) for number in range(3)]
     async with kit.pool({file.name: kit.raw("stubborn", file, protocol="legacy") for file in files}):
         pass
     assert sent == [signal.SIGTERM] * 3 + [signal.SIGKILL] * 3, "together, not one after the other"
-    assert stdio._FLUSH_S + 2 * stdio.EXIT_GRACE_S + stdio._REAP_S < 2
+    assert stdio._FLUSH_S + 2 * stdio.EXIT_GRACE_S + child_process._REAP_S < 2
     pids = [int(pid) for file in files for pid in file.read_text().split()]
     assert len(pids) == 6
     await kit.until(lambda: all(is_gone(pid) for pid in pids))

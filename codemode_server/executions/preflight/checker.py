@@ -11,17 +11,15 @@ import json
 import logging
 import os
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from codemode_server import temporary
-from codemode_server.processes.child_process import start_process
+from codemode_server.processes.child_process import ChildProcess
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import ContentLengthReader, content_length_message
 
@@ -145,10 +143,9 @@ class _Broken(Exception):
 class _Server:
     """One process."""
 
-    def __init__(self, process: Process, send: ByteSendStream, receive: ByteReceiveStream, folder: Path) -> None:
+    def __init__(self, process: ChildProcess, folder: Path) -> None:
         self._process = process
-        self._send_stream = send
-        self._received = ContentLengthReader(receive)
+        self._received = ContentLengthReader(process.stdout)
         self._folder = folder
         self._requests = 0
         self._texts = 0
@@ -157,7 +154,7 @@ class _Server:
     async def start(cls, executable: Path) -> _Server:
         folder = _make_folder()
         try:
-            process = await start_process(
+            process = await ChildProcess.start(
                 ["/bin/sh", "-c", _BOUNDS, str(executable)],
                 env={"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TY_MAX_PARALLELISM": "1", "TY_LOG": "off"},
                 cwd=folder,
@@ -166,9 +163,7 @@ class _Server:
         except BaseException:
             temporary.remove(folder)
             raise
-        if process.stdin is None or process.stdout is None:
-            raise _Broken("it has no pipes")
-        server = cls(process, process.stdin, process.stdout, folder)
+        server = cls(process, folder)
         try:
             await server._introduce()
         except BaseException:
@@ -208,11 +203,8 @@ class _Server:
 
     async def kill(self) -> None:
         """End it now, and take away what it had."""
-        with anyio.CancelScope(shield=True):
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.aclose()
-            temporary.remove(self._folder)
+        await self._process.kill()
+        temporary.remove(self._folder)
 
     async def _introduce(self) -> None:
         address = self._folder.as_uri()
@@ -251,7 +243,7 @@ class _Server:
     async def _send(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         try:
-            await self._send_stream.send(content_length_message(body))
+            await self._process.stdin.send(content_length_message(body))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _Broken("it has ended") from error
 

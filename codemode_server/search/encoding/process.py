@@ -1,30 +1,23 @@
-"""The encoder's process: started, asked one thing at a time with a limit to our patience, and ended.
+"""The encoder's process: what it is started with, what it is asked, and why it failed.
 
-Blocking, for threads. Whoever waits for it goes on at once when it is killed, by whomever. It gets nothing of our
-environment but what its libraries need, it is nobody's child that a terminal's Ctrl-C reaches, and it ends by itself
-when its stdin closes, so nothing is left of it when we are killed.
+Blocking, for threads: an `ask` fails at once when the process is killed. The process gets only those variables of our
+environment that its libraries need, and exits when its stdin closes, so nothing is left of it when we are killed.
 """
 
 from __future__ import annotations
 
 import os
-import selectors
 import signal
-import subprocess
 import sys
-import time
-from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 from codemode_server.domain.errors import EncoderFailed
+from codemode_server.processes.blocking_child import BlockingChild, ChildEnded
 from codemode_server.processes.framing import FrameBuffer, FramingError
 from codemode_server.search.encoding import frames
 from codemode_server.text import clean_line
 
 _WORKER = "codemode_server.search.encoding.worker"
-_MAX_SAID = 4_000
-"""Bytes of its stderr that are kept, the last ones."""
-_END_SECONDS = 2.0
 _PASSED = (
     *("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "XDG_CACHE_HOME", "PYTHONPATH", "PYTHONHOME"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "SYSTEMROOT"),
@@ -44,40 +37,35 @@ class WorkerProcess:
         """Start it.
 
         Raises:
-            EncoderFailed: there is no process to be had.
+            EncoderFailed: it can't be started.
         """
+        # -P: nothing is imported from the current folder
+        command = [sys.executable, "-P", "-m", _WORKER]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                # -P: nothing is imported from the current folder
-                [sys.executable, "-P", "-m", _WORKER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=_environment(with_network=with_network),
-                cwd="/",
-                bufsize=0,
-                start_new_session=True,
-            )
+            self._child = BlockingChild(command, _environment(with_network=with_network))
         except OSError as error:
             raise EncoderFailed(f"its process can't be started: {error.strerror}", again="few") from error
         self._received = FrameBuffer()
-        self._said = b""
         self._questions = 0
-        for pipe in self._pipes:
-            os.set_blocking(pipe.fileno(), False)
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
-    def ask(self, message: dict[str, Any], seconds: float) -> frames.Message:
+    def ask(self, question: dict[str, Any], seconds: float) -> frames.Message:
         """Its answer to one question.
 
         Raises:
             EncoderFailed: it refuses, has ended, or takes too long; in the last two cases it can't be asked again.
         """
         self._questions += 1
-        answer = self._exchanged(frames.encoded({"id": self._questions, **message}), time.monotonic() + seconds)
+        data = frames.encoded({"id": self._questions, **question})
+        try:
+            answer = self._child.exchange(data, self._read, seconds)
+        except ChildEnded as ended:
+            raise EncoderFailed(_why_ended(ended), again="few") from ended
+        except FramingError as error:
+            raise EncoderFailed(f"what its process says can't be read: {error}", again="few") from error
         if answer is None:
             raise EncoderFailed(f"its process did not answer within {seconds:g} s", again="few")
         refusal = answer.fields.get("refused")
@@ -91,95 +79,30 @@ class WorkerProcess:
         return answer
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        self._child.kill()
 
     def close(self) -> None:
-        """End it and take it off the table of processes."""
-        self.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
-        for pipe in self._pipes:
-            with suppress(OSError):
-                pipe.close()
+        """End it and wait for it."""
+        self._child.close()
 
-    @property
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-        process = self._process
-        assert process.stdin and process.stdout  # noqa: S101, PT018 - asked for above
-        assert process.stderr  # noqa: S101
-        return process.stdin, process.stdout, process.stderr
-
-    def _exchanged(self, question: bytes, until: float) -> frames.Message | None:
-        """The answer to a question; none if it does not come in time."""
-        stdin, stdout, stderr = (pipe.fileno() for pipe in self._pipes)
-        with selectors.DefaultSelector() as selector:
-            selector.register(stdin, selectors.EVENT_WRITE)
-            selector.register(stdout, selectors.EVENT_READ)
-            selector.register(stderr, selectors.EVENT_READ)
-            while (seconds := until - time.monotonic()) > 0:
-                for key, _ in selector.select(seconds):
-                    if key.fd == stdin:
-                        question = self._written(stdin, question)
-                        if not question:
-                            selector.unregister(stdin)
-                    elif key.fd == stderr:
-                        if not self._heard(stderr):
-                            selector.unregister(stderr)
-                    elif (answer := self._read(stdout)) is not None:
-                        return answer
-        return None
-
-    def _written(self, stdin: int, question: bytes) -> bytes:
-        """What is left to write."""
-        try:
-            return question[os.write(stdin, question[:65_536]) :]
-        except BlockingIOError:
-            return question
-        except OSError as error:
-            raise self._ended() from error
-
-    def _heard(self, stderr: int) -> bool:
-        """Whether there may be more."""
-        try:
-            said = os.read(stderr, 65_536)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        self._said = (self._said + said)[-_MAX_SAID:]
-        return bool(said)
-
-    def _read(self, stdout: int) -> frames.Message | None:
-        try:
-            received = os.read(stdout, 2**20)
-        except BlockingIOError:
-            return None
-        if not received:
-            raise self._ended()
+    def _read(self, received: bytes) -> frames.Message | None:
         self._received.add(received)
-        try:
-            while answer := frames.taken(self._received):
-                if answer.fields.get("id") == self._questions:
-                    return answer
-        except FramingError as error:
-            raise EncoderFailed(f"what its process says can't be read: {error}", again="few") from error
+        while answer := frames.taken(self._received):
+            if answer.fields.get("id") == self._questions:
+                return answer
         return None
 
-    def _ended(self) -> EncoderFailed:
-        """Why it has ended, as far as it tells."""
-        try:
-            code = self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            return EncoderFailed("its process closed its end", again="few")
-        self._heard(self._pipes[2].fileno())  # as much as a pipe holds
-        if code < 0:
-            name = signal.strsignal(-code) or f"signal {-code}"
-            more = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
-            return EncoderFailed(f"its process was ended from outside ({name}{more})", again="few")
-        lines = self._said.decode("utf-8", "replace").strip().splitlines()
-        last = f": {clean_line(lines[-1], 300)}" if lines else ""
-        return EncoderFailed(f"its process ended with code {code}{last}", again="few")
+
+def _why_ended(ended: ChildEnded) -> str:
+    code = ended.code
+    if code is None:
+        return "its process closed its end"
+    if code < 0:
+        name = signal.strsignal(-code) or f"signal {-code}"
+        more = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        return f"its process was ended from outside ({name}{more})"
+    lines = ended.stderr.splitlines()
+    return f"its process ended with code {code}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
 
 
 def _environment(*, with_network: bool) -> dict[str, str]:

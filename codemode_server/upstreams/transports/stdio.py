@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,11 +19,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
-from codemode_server.processes.child_process import start_process
+from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
@@ -44,8 +43,6 @@ STDERR_LINES = 50
 EXIT_GRACE_S = 0.5
 """From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
 _FLUSH_S = 0.1
-_REAP_S = 0.3
-_POLL_S = 0.01
 _WRITE_AHEAD = 256
 """Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
 
@@ -79,8 +76,7 @@ class StdioTransport:
         self._max_message_bytes = max_message_bytes
         self._refused: BoundedBytes | None = None
         """The last line that was too long and whose call has failed."""
-        self._stderr = bytearray()
-        self._is_stderr_cut = False
+        self._stderr = OutputTail()
         self._is_stopping = False
         self._left_by_itself = False
         self._failure: str | None = None
@@ -96,12 +92,11 @@ class StdioTransport:
         from mcp.client.stdio import get_default_environment
         from mcp.shared.message import SessionMessage
 
-        process = await start_process(
+        process = await ChildProcess.start(
             [self._launch.command, *self._launch.args],
             env=get_default_environment() | dict(self._launch.env or {}),
             cwd=self._launch.cwd,
         )
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - pipes are what we asked for
         # No await between here and the task group: a cancellation there would leave the child to the reaper.
         self._reaper.watch(process.pid)
         incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -143,9 +138,9 @@ class StdioTransport:
 
     def last_words(self) -> str:
         """The end of what the child wrote on stderr, as a clause for a message; empty if it wrote nothing."""
-        redactor = self._redactor()
+        redactor, stderr = self._redactor(), self._stderr
         # Masked as a whole: half a secret, or a line of it, would not be recognised.
-        text = redactor.visible(redactor.tail(bytes(self._stderr), STDERR_BYTES, is_cut=self._is_stderr_cut)).strip()
+        text = redactor.visible(redactor.tail(bytes(stderr.data), STDERR_BYTES, is_cut=stderr.is_cut)).strip()
         return "; its stderr ends with:\n" + "\n".join(text.splitlines()[-STDERR_LINES:]) if text else ""
 
     async def _read_stdout(
@@ -209,11 +204,7 @@ class StdioTransport:
     async def _read_stderr(self, stderr: ByteReceiveStream) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             async for chunk in stderr:
-                self._stderr += chunk
-                surplus = len(self._stderr) - self._redactor().tail_bytes(STDERR_BYTES)
-                if surplus > 0:
-                    del self._stderr[:surplus]
-                    self._is_stderr_cut = True
+                self._stderr.add(chunk, self._redactor().tail_bytes(STDERR_BYTES))
 
     async def _write_stdin(
         self,
@@ -233,27 +224,14 @@ class StdioTransport:
         finally:
             flushed.set()
 
-    async def _stop(self, process: Process) -> None:
+    async def _stop(self, process: ChildProcess) -> None:
         """End the child and its group in the order of the MCP specification; every wait is bounded."""
-        await _close(process.stdin)
-        await _exits(process, EXIT_GRACE_S)
+        await process.close_stdin(EXIT_GRACE_S)
         self._returncode = process.returncode
-        if _send(process.pid, signal.SIGTERM):
-            await _group_ends(process, EXIT_GRACE_S)
-            if _send(process.pid, signal.SIGKILL):
-                await _group_ends(process, _REAP_S)
-        if not _send(process.pid, 0):
+        if await process.end_group(EXIT_GRACE_S):
             self._reaper.forget(process.pid)
         elif process.returncode is None:
             logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._launch.command)
-        await _close(process.stdout)
-        await _close(process.stderr)
-        # Open pipe ends of a survivor would keep asyncio's transport open, which warns at its collection. There is no
-        # public way to it; anyio's Process wraps asyncio's, which has the transport.
-        transport = getattr(getattr(process, "_process", None), "_transport", None)
-        if transport is not None:
-            with contextlib.suppress(PermissionError):
-                transport.close()
 
 
 def _encode(item: SessionMessage) -> bytes:
@@ -269,36 +247,6 @@ def _writer(kind: type[Any]) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-async def _close(stream: AsyncResource | None) -> None:
-    if stream is not None:
-        with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await stream.aclose()
-
-
-async def _exits(process: Process, seconds: float) -> None:
-    """Wait for the leader. By its return code: `Process.wait` also waits for pipes that grandchildren hold open."""
-    with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
-            await anyio.sleep(_POLL_S)
-
-
-async def _group_ends(process: Process, seconds: float) -> None:
-    with anyio.move_on_after(seconds):
-        while process.returncode is None or _send(process.pid, 0):  # noqa: ASYNC110 - there is no event for it
-            await anyio.sleep(_POLL_S)
-
-
-def _send(pgid: int, number: int) -> bool:
-    """Send a signal to a group; whether the group was there."""
-    try:
-        os.killpg(pgid, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS says so of zombies
-        return True
-    return True
 
 
 def _signal_name(number: int) -> str:

@@ -10,11 +10,10 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 import anyio
 
-from codemode_server.processes.child_process import start_process
+from codemode_server.processes.child_process import ChildProcess
 from codemode_server.text import clean
 
 _STALLED_SECONDS = 180.0
@@ -85,7 +84,7 @@ async def output(
     ours, theirs = _terminal()
     try:
         try:
-            process = await start_process(
+            child = await ChildProcess.start(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -95,19 +94,16 @@ async def output(
             )
         finally:
             os.close(theirs)
-        async with process:
-            text = ""
-            try:
-                with anyio.fail_after(stalled_seconds) as patience:
-                    while piece := await _read(ours):
-                        text = (text + piece.decode(errors="replace"))[-_KEPT:]
-                        if moved(clean(text)):
-                            patience.deadline = anyio.current_time() + stalled_seconds
-                    return await process.wait(), clean(text)
-            except BaseException:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                raise
+        text = ""
+        try:
+            with anyio.fail_after(stalled_seconds) as patience:
+                while piece := await _read(ours):
+                    text = (text + piece.decode(errors="replace"))[-_KEPT:]
+                    if moved(clean(text)):
+                        patience.deadline = anyio.current_time() + stalled_seconds
+                return await child.wait(), clean(text)
+        finally:
+            await child.kill()
     finally:
         os.close(ours)
 

@@ -12,17 +12,16 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
+from codemode_server.processes.child_process import Finished, run
 
 _DOCTOR_SECONDS = 60.0
 """Far more than the 10 ms it takes; an emulated machine with a cold disk is slow."""
@@ -60,15 +59,6 @@ class Runtime:
 
     version: str
     msb: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How a run of `msb` ended."""
-
-    code: int
-    stdout: str
-    stderr: str
 
 
 def version() -> str | None:
@@ -130,10 +120,7 @@ async def msb(*arguments: str, seconds: float) -> Finished:
     """
     found = await anyio.to_thread.run_sync(find)
     try:
-        with anyio.fail_after(seconds):
-            done = await anyio.run_process(
-                [str(found.msb), *arguments], stdin=subprocess.DEVNULL, check=False, env=environment()
-            )
+        return await run([str(found.msb), *arguments], env=environment(), seconds=seconds)
     except TimeoutError:
         raise SandboxUnavailable(
             f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", passing=True
@@ -142,7 +129,6 @@ async def msb(*arguments: str, seconds: float) -> Finished:
         raise SandboxUnavailable(
             f"{found.msb} can't be run: {error.strerror}", "install codemode-server again"
         ) from error
-    return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 async def doctor() -> Problem | None:

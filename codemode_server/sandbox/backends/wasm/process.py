@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import anyio
-from anyio.abc import ByteSendStream, Process
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.processes.child_process import start_process
+from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.framing import FramingError, frame
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
@@ -30,13 +29,10 @@ class BadNativeCode(Exception):
 class Worker:
     """A process that runs one program at a time, each in a fresh instance."""
 
-    def __init__(self, process: Process) -> None:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise SandboxUnavailable("the sandbox's worker process has no pipes")
+    def __init__(self, process: ChildProcess) -> None:
         self._process = process
-        self.stream: ByteSendStream = process.stdin
+        self.stream = process.stdin
         self.reader = FrameReader(process.stdout)
-        self._errors = process.stderr
         self._is_ready = False
 
     @classmethod
@@ -44,7 +40,7 @@ class Worker:
         """Start a process; it makes itself ready while others go on."""
         command = [sys.executable, "-I", "-B", str(component.WORKER), "serve"]
         try:
-            process = await start_process(
+            process = await ChildProcess.start(
                 [*command, str(component.wasmtime_folder()), str(native_code)],
                 env=component.worker_environment(),
                 cwd=native_code.parent,
@@ -122,20 +118,14 @@ class Worker:
 
     async def last_words(self) -> str:
         """Why it ended by itself, in its own words."""
-        text = b""
+        words = OutputTail()
         with anyio.move_on_after(_END_SECONDS):
             await self._process.wait()
-            try:
-                while len(text) < _MAX_LAST_WORDS:
-                    text += await self._errors.receive(_MAX_LAST_WORDS)
-            except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                pass
-        return text.decode("utf-8", "replace").strip()[:_MAX_LAST_WORDS] or f"exit status {self._process.returncode}"
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                async for chunk in self._process.stderr:
+                    words.add(chunk, _MAX_LAST_WORDS)
+        return words.text or f"exit status {self._process.returncode}"
 
     async def kill(self) -> None:
         """End it now, and wait until it is gone."""
-        with anyio.CancelScope(shield=True):
-            if self._process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):  # gone already
-                    self._process.kill()
-            await self._process.aclose()
+        await self._process.kill()

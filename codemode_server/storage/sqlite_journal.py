@@ -1,4 +1,8 @@
-"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own."""
+"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own.
+
+Its reads also give what earlier versions recorded in the tables `executions` and `calls`, in plain text and without
+complete values, until retention deletes it.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,20 @@ _CALL_COLUMNS = (
     "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
     " result_bytes, result, error"
 )
+_EXECUTIONS = f"""
+    (SELECT {_EXECUTION_COLUMNS} FROM journal_executions
+    UNION ALL
+    SELECT execution_id, customer, session_id, 0, level, status, started_at, code, settled_at, error, calls,
+        milliseconds FROM executions) AS every
+    """  # noqa: S608
+_CALLS = f"""
+    SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id
+    UNION ALL
+    SELECT seq, server, tool, 1, COALESCE(arguments, ''), verdict, reason, NULL, started_at, status, milliseconds,
+        result_bytes, NULL, error FROM calls WHERE execution_id = :execution_id
+    ORDER BY seq
+    """  # noqa: S608
+_OLD = "an earlier version of codemode-server recorded the call, without its complete values"
 _Row = tuple[Any, ...]
 _Received = tuple[Literal["json", "blocks"], JsonValue]
 """Encoding and value of a result."""
@@ -189,8 +207,8 @@ class SqliteJournal:
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         rows = await self._select(
-            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND execution_id = ?",  # noqa: S608
-            (principal.principal_id, execution_id),
+            f"SELECT * FROM {_EXECUTIONS} WHERE principal = :principal AND execution_id = :execution_id",  # noqa: S608
+            {"principal": principal.principal_id, "execution_id": execution_id},
         )
         return (await run_large(self._execution_records, rows))[0] if rows else None
 
@@ -198,21 +216,23 @@ class SqliteJournal:
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
         rows = await self._select(
-            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = ? AND started_at < ?"  # noqa: S608
-            " ORDER BY started_at DESC, rowid DESC LIMIT ?",
-            (principal.principal_id, float("inf") if before is None else before, limit),
+            f"SELECT * FROM {_EXECUTIONS} WHERE principal = :principal AND started_at < :before"  # noqa: S608
+            " ORDER BY started_at DESC LIMIT :limit",
+            {
+                "principal": principal.principal_id,
+                "before": float("inf") if before is None else before,
+                "limit": limit,
+            },
         )
         return await run_large(self._execution_records, rows)
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
-        rows = await self._select(
-            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = (SELECT execution_id"  # noqa: S608
-            " FROM journal_executions WHERE principal = ? AND execution_id = ?) ORDER BY seq",
-            (principal.principal_id, execution_id),
-        )
+        if await self.execution(principal, execution_id) is None:
+            return []
+        rows = await self._select(_CALLS, {"execution_id": execution_id})
         return await run_large(self._call_records, execution_id, rows)
 
-    async def _select(self, statement: str, values: tuple[object, ...]) -> list[_Row]:
+    async def _select(self, statement: str, values: dict[str, object]) -> list[_Row]:
         return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
 
     async def _prepared(self, execution_id: ExecutionId, value: JsonValue, place: str) -> Callable[[], bytes]:
@@ -235,9 +255,9 @@ class SqliteJournal:
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)
 
-    def _decrypted(self, data: bytes | None, place: str) -> JsonValue:
-        if data is None:
-            return None
+    def _decrypted(self, data: bytes | str | None, place: str) -> JsonValue:
+        if data is None or isinstance(data, str):  # plain text of an earlier version, or of the upkeep
+            return data
         if data == _OMITTED:
             raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
         return json.loads(self._cipher.decrypt(data, place))
@@ -257,7 +277,7 @@ class SqliteJournal:
             started_at,
             self._text(code, f"{name}/code"),
             ended_at,
-            INTERRUPTED if status == ExecutionStatus.INTERRUPTED else self._text(error, f"{name}/error"),
+            self._text(error, f"{name}/error"),
             calls,
             milliseconds,
         )
@@ -273,10 +293,12 @@ class SqliteJournal:
         received: JsonValue = None
         known: JsonValue = None
         try:
+            if isinstance(sealed_arguments, str):
+                raise ValueUnreadable(_OLD)
             arguments = self._decrypted(sealed_arguments, f"{place}/arguments")
             known = self._decrypted(detail, f"{place}/detail")
         except ValueUnreadable as problem:
-            unreadable = f"the arguments can't be read: {problem}"
+            unreadable = f"arguments and result can't be read: {problem}"
         try:
             received = self._decrypted(sealed_result, f"{place}/result")
         except ValueUnreadable as problem:
@@ -292,7 +314,7 @@ class SqliteJournal:
         call = ToolCall(execution_id, seq, server, tool, arguments, key)
         return CallRecord(call, _decision(decision, reason, known), started_at, outcome, unreadable)
 
-    def _text(self, data: bytes | None, place: str) -> str | None:
+    def _text(self, data: bytes | str | None, place: str) -> str | None:
         try:
             text: str | None = self._decrypted(data, place)
         except ValueUnreadable as problem:

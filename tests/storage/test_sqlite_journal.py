@@ -18,13 +18,13 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Deny, ToolCall
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
+from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import FILE_NAME as KEY_NAME
 from codemode_server.storage.journal_cipher import JournalCipher
@@ -245,6 +245,41 @@ class TestTheJournalIsBounded:
         found = await journal.execution(LOCAL, X1)
         assert found is not None
         assert (found.status, found.error, found.calls) == (ExecutionStatus.INTERRUPTED, INTERRUPTED, 1)
+
+
+async def test_what_an_earlier_version_recorded_is_read_without_values_it_did_not_have(
+    tmp_path: Path, journal: SqliteJournal
+) -> None:
+    """A database as the version before the journal left it."""
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        for script in _MIGRATIONS[:5]:
+            connection.executescript(script)
+        connection.execute("PRAGMA user_version = 5")
+        connection.execute(
+            "INSERT INTO executions VALUES"
+            " ('x1', 's1', 'default', 'wasm', 'sha256 abc', 10.0, 12.0, 'failed', 'KeyError', 2, 2000.0, NULL, NULL)"
+        )
+        connection.execute(
+            "INSERT INTO calls VALUES"
+            " ('x1', 1, 'github', 'list', 'allow', 'default', '{n: int}', 10.5, 11.0, 'succeeded', 500.0, 9, '[]',"
+            " NULL),"
+            " ('x1', 2, 'github', 'drop', 'deny', 'rule', NULL, 11.5, 11.6, 'refused', 1.0, 0, NULL, 'refused')"
+        )
+    await record(journal, "x2")
+    assert [it.execution_id for it in await journal.executions(LOCAL, limit=9)] == ["x2", "x1"]
+    assert await journal.execution(Principal(PrincipalId("somebody")), X1) is None
+    found = await journal.execution(LOCAL, X1)
+    assert found is not None
+    assert (found.code, found.status, found.error) == ("sha256 abc", ExecutionStatus.FAILED, "KeyError")
+    first, second = await journal.calls(LOCAL, X1)
+    assert (first.call.server, first.call.tool, first.decision) == ("github", "list", Allow("default"))
+    assert first.outcome == CallOutcome(CallStatus.SUCCEEDED, 500.0, 9)
+    assert "an earlier version" in str(first.unreadable)
+    assert (second.decision, second.outcome) == (
+        Deny("rule"),
+        CallOutcome(CallStatus.REFUSED, 1.0, error="refused"),
+    )
 
 
 class TestWhereItCanNotBeUsed:

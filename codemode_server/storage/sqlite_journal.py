@@ -55,13 +55,14 @@ _EXECUTIONS = f"""
     (SELECT {_EXECUTION_COLUMNS} FROM journal_executions
     UNION ALL
     SELECT execution_id, customer, session_id, 0, level, status, started_at, code, settled_at, error, calls,
-        milliseconds FROM executions) AS every
+        milliseconds FROM executions WHERE execution_id NOT IN (SELECT execution_id FROM journal_executions)) AS every
     """  # noqa: S608
 _CALLS = f"""
     SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id
     UNION ALL
     SELECT seq, server, tool, 1, COALESCE(arguments, ''), verdict, reason, NULL, started_at, status, milliseconds,
         result_bytes, NULL, error FROM calls WHERE execution_id = :execution_id
+        AND NOT EXISTS (SELECT 1 FROM journal_calls WHERE execution_id = :execution_id)
     ORDER BY seq
     """  # noqa: S608
 _OLD = "an earlier version of codemode-server recorded the call, without its complete values"

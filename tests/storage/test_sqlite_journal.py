@@ -267,6 +267,11 @@ async def test_what_an_earlier_version_recorded_is_read_without_values_it_did_no
             " ('x1', 2, 'github', 'drop', 'deny', 'rule', NULL, 11.5, 11.6, 'refused', 1.0, 0, NULL, 'refused')"
         )
     await record(journal, "x2")
+    change(
+        tmp_path,
+        "INSERT INTO executions (execution_id, session_id, customer, level, started_at, status)"
+        " VALUES ('x2', 's1', 'default', 'wasm', 1.0, 'running')",
+    )
     assert [it.execution_id for it in await journal.executions(LOCAL, limit=9)] == ["x2", "x1"]
     assert await journal.execution(Principal(PrincipalId("somebody")), X1) is None
     found = await journal.execution(LOCAL, X1)

@@ -41,15 +41,8 @@ from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
-from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_usage import SqliteUsageStore
-from codemode_server.storage.upkeep import Retention, Upkeep
-from codemode_server.storage.vector_store import SqliteVectorCache
+from codemode_server.stores import Stores
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 from codemode_server.upstream_catalog import UpstreamCatalog
@@ -83,24 +76,7 @@ class App:
         self._traced = anyio.Event()
         self._is_ending = threading.Event()
         """For what works in threads, which the end of the process waits for."""
-        self._ownership = Ownership(self.state_folder)
-        state, journal_bytes = settings.state, settings.state.journal_mb * 2**20
-        self._upkeep = Upkeep(
-            self.state_folder,
-            self._ownership,
-            audit=Retention(state.record_days, state.record_mb * 2**20),
-            journal=Retention(state.journal_hours / 24, journal_bytes),
-        )
-        self._database_thread = DatabaseThread(self.state_folder, on_damage=state.on_damage)
-        self.journal = SqliteJournal(
-            self._database_thread,
-            JournalCipher(self.state_folder),
-            self._ownership,
-            execution_bytes=journal_bytes // 4,
-            on_written=self._upkeep.note_written,
-        )
-        self.audit = SqliteAudit(self._database_thread, self._upkeep.note_written)
-        ledger = LedgerStore(self.database, self._ownership, self._upkeep.note_written)
+        self.stores = Stores(self.state_folder, self.database, settings.state)
         self.learning = learned_types(self.config, self.database)
         self.learning.load()
         self.habits = UsageStats(SqliteUsageStore(self.database), self.config)
@@ -111,8 +87,7 @@ class App:
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspace = _usable_workspace(self.state_folder, settings.state.customer)
         self._skills = Skills(loaded.base_dir / settings.state.skills)
-        self._vectors = SqliteVectorCache(self.state_folder)
-        self.search = LiveSearch(self.config, self.tools, self._skills, self.habits, self._vectors)
+        self.search = LiveSearch(self.config, self.tools, self._skills, self.habits, self.stores.vectors)
         self.kept = ArtifactStore(
             self.state_folder / "kept",
             session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
@@ -124,10 +99,10 @@ class App:
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
-            ledger=ledger,
+            ledger=self.stores.ledger,
             config=self.config,
             learning=self.learning,
-            subscribers=[CallAudit(self.audit), lambda event: self.executions.take_call_event(event)],
+            subscribers=[CallAudit(self.stores.audit), lambda event: self.executions.take_call_event(event)],
         )
         self._preflight = Preflight(
             catalog=self.catalog,
@@ -135,11 +110,11 @@ class App:
             config=self.config,
             why_no_skill=self._skills.why_missing,
         )
-        self.executions = self._new_executions(ledger)
+        self.executions = self._new_executions()
         self.answers = self._new_answers()
         self.tracing = Tracing(self.config)
 
-    def _new_executions(self, ledger: LedgerStore) -> ExecutionService:
+    def _new_executions(self) -> ExecutionService:
         return ExecutionService(
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
@@ -147,8 +122,8 @@ class App:
             host_api=self._host_api,
             artifacts=self.kept,
             usage=self.habits,
-            recorder=ExecutionRecorder(ledger, self.config),
-            journal=self.journal,
+            recorder=ExecutionRecorder(self.stores.ledger, self.config),
+            journal=self.stores.journal,
             workspace=self._workspace,
             config=self.config,
         )
@@ -218,17 +193,14 @@ class App:
                     yield app
                 finally:
                     app._is_ending.set()
-                    app._upkeep.end()
+                    app.stores.upkeep.end()
                     tasks.cancel_scope.cancel()
         finally:
             app.learning.save()
-            app._ownership.close()
             app.kept.close()
             temporary.close()
             app.tracing.shutdown()
-            app._vectors.close()
-            app._database_thread.close()
-            app.database.close()
+            app.stores.close()
 
     @cached_property
     def front(self) -> FrontServer:
@@ -277,7 +249,7 @@ class App:
     async def _keep_bounded(self) -> None:
         await self._connected.wait()
         await anyio.sleep(_UPKEEP_AFTER_SECONDS)
-        await self._upkeep.run()
+        await self.stores.upkeep.run()
 
     async def _watch(self, place: ConfigFile) -> None:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""

@@ -115,7 +115,7 @@ results = st.one_of(
 @given(results, st.booleans())
 def test_any_result_is_a_reply_or_a_failure(result: Any, declares_output: bool) -> None:
     failure_of(result)
-    guest_encoded.note_raw(result)
+    guest_encoded.remember_raw(result)
     try:
         reply = to_reply(result, declares_output=declares_output)
     except ToolFailed:

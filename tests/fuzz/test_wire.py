@@ -1,4 +1,4 @@
-"""Packets of a microVM's keeper: a guest whose kernel was taken over writes them, so any bytes may come."""
+"""Packets of a microVM's supervisor: a guest whose kernel was taken over writes them, so any bytes may come."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The host's end of a microVM's stream: windows, answers, and a keeper that breaks off. The other end is written out
-here packet by packet; a real keeper is at it in tests/sandbox."""
+"""The host's end of a microVM's stream: windows, answers, and a supervisor that breaks off. The other end is written
+out here packet by packet; tests/sandbox has a real supervisor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA, CONTROL, RECEIVED = 0, 1, 2
 KIB = 2**10
 
 
-class Keeper:
+class Supervisor:
     """The other end."""
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
@@ -46,7 +46,7 @@ class Keeper:
 
 
 @asynccontextmanager
-async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Keeper]]:
+async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Supervisor]]:
     found: list[anyio.abc.SocketStream] = []
     listener = await anyio.create_unix_listener(folder / "s")
     async with listener, anyio.create_task_group() as tasks:
@@ -58,7 +58,7 @@ async def ends(folder: Any) -> AsyncIterator[tuple[Wire, Keeper]]:
         peer = await anyio.connect_unix(folder / "s")
     wire = Wire(found[0])
     async with peer:
-        yield wire, Keeper(peer)
+        yield wire, Supervisor(peer)
         await wire.aclose()
 
 
@@ -70,28 +70,28 @@ def pair(tmp_path: Any) -> Callable[[], Any]:
 Ends = Callable[[], Any]
 
 
-async def started(wire: Wire, keeper: Keeper) -> None:
+async def started(wire: Wire, supervisor: Supervisor) -> None:
     await wire.begin(64, 16)
-    assert json.loads((await keeper.next())[1]) == {"op": "begin", "memory_mb": 64, "disk_mb": 16}
+    assert json.loads((await supervisor.next())[1]) == {"op": "begin", "memory_mb": 64, "disk_mb": 16}
 
 
 async def test_what_the_program_sends_arrives_in_order_and_is_answered(pair: Ends) -> None:
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
         for piece in (b"a" * 16 * KIB, b"b" * 16 * KIB, b"c"):
-            await keeper.send(DATA, piece)
+            await supervisor.send(DATA, piece)
         got = b""
         while len(got) < 32 * KIB + 1:
             got += await wire.program.receive()
         assert got == b"a" * 16 * KIB + b"b" * 16 * KIB + b"c"
-        kind, answered = await keeper.next()
+        kind, answered = await supervisor.next()
         assert kind == RECEIVED
         assert int.from_bytes(answered, "big") >= 32 * KIB
 
 
 async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(pair: Ends) -> None:
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
         sent = anyio.Event()
 
         async def send() -> None:
@@ -102,51 +102,51 @@ async def test_no_more_is_on_its_way_to_the_keeper_than_it_has_answered(pair: En
             tasks.start_soon(send)
             came = 0
             while came < 256 * KIB:
-                came += len((await keeper.next())[1])
+                came += len((await supervisor.next())[1])
             with anyio.move_on_after(0.2) as silence:
-                await keeper.next()
+                await supervisor.next()
             assert silence.cancelled_caught, "more than the window came"
             assert came == 256 * KIB
             while not sent.is_set():
-                await keeper.send(RECEIVED, came.to_bytes(4, "big"))
+                await supervisor.send(RECEIVED, came.to_bytes(4, "big"))
                 came = 0
                 with anyio.move_on_after(0.2):
                     while came < 256 * KIB:
-                        came += len((await keeper.next())[1])
+                        came += len((await supervisor.next())[1])
 
 
 async def test_waiting_to_send_does_not_keep_what_comes_in(pair: Ends) -> None:
     """A program that asks for much while it sends much: neither side may wait for the other."""
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.program.send, b"x" * 300 * KIB)
             came = 0
             while came < 256 * KIB:
-                came += len((await keeper.next())[1])
-            await keeper.send(DATA, b"question")
+                came += len((await supervisor.next())[1])
+            await supervisor.send(DATA, b"question")
             assert await wire.program.receive() == b"question"
-            await keeper.send(RECEIVED, came.to_bytes(4, "big"))
+            await supervisor.send(RECEIVED, came.to_bytes(4, "big"))
 
 
 async def test_the_end_of_a_program_drops_what_was_on_its_way(pair: Ends) -> None:
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
-        await keeper.send(DATA, b"late")
-        await keeper.say(op="ended", clean=True, over=False)
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
+        await supervisor.send(DATA, b"late")
+        await supervisor.say(op="ended", clean=True, over=False)
         assert (await wire.end())["clean"] is True
-        await keeper.say(op="ready", python="3.14.0", pid=7)
-        await keeper.next()  # `end`
-        await started(wire, keeper)
-        await keeper.send(DATA, b"fresh")
+        await supervisor.say(op="ready", python="3.14.0", pid=7)
+        await supervisor.next()  # `end`
+        await started(wire, supervisor)
+        await supervisor.send(DATA, b"fresh")
         assert await wire.program.receive() == b"fresh"
 
 
 async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: Ends) -> None:
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
-        await keeper.send(DATA, b"last words")
-        await keeper.say(op="gone", status=3, memory=False)
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
+        await supervisor.send(DATA, b"last words")
+        await supervisor.say(op="gone", status=3, memory=False)
         assert await wire.program.receive() == b"last words"
         with pytest.raises(anyio.EndOfStream):
             await wire.program.receive()
@@ -156,17 +156,17 @@ async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: 
 @pytest.mark.parametrize(
     "attack",
     [
-        pytest.param(lambda keeper: keeper.send(7, b""), id="an unknown kind"),
-        pytest.param(lambda keeper: keeper.stream.send(HEADER.pack(DATA, 2**31)), id="a packet without end"),
-        pytest.param(lambda keeper: keeper.say(op="nonsense"), id="an unknown word"),
-        pytest.param(lambda keeper: keeper.send(CONTROL, b"no json"), id="a word that is none"),
-        pytest.param(lambda keeper: keeper.stream.aclose(), id="the end of the microVM"),
+        pytest.param(lambda supervisor: supervisor.send(7, b""), id="an unknown kind"),
+        pytest.param(lambda supervisor: supervisor.stream.send(HEADER.pack(DATA, 2**31)), id="a packet without end"),
+        pytest.param(lambda supervisor: supervisor.say(op="nonsense"), id="an unknown word"),
+        pytest.param(lambda supervisor: supervisor.send(CONTROL, b"no json"), id="a word that is none"),
+        pytest.param(lambda supervisor: supervisor.stream.aclose(), id="the end of the microVM"),
     ],
 )
-async def test_what_no_keeper_says_breaks_the_wire(pair: Ends, attack: Callable[[Keeper], Awaitable[None]]) -> None:
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
-        await attack(keeper)
+async def test_what_no_keeper_says_breaks_the_wire(pair: Ends, attack: Callable[[Supervisor], Awaitable[None]]) -> None:
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
+        await attack(supervisor)
         with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
             await wire.program.receive()
         assert wire.is_broken
@@ -175,15 +175,15 @@ async def test_what_no_keeper_says_breaks_the_wire(pair: Ends, attack: Callable[
 
 
 async def test_a_flood_that_nobody_has_answered_breaks_the_wire(pair: Ends) -> None:
-    """An honest keeper has 128 KiB on its way; one that has more would fill the host's memory."""
-    async with pair() as (wire, keeper):
-        await started(wire, keeper)
+    """An honest supervisor has 128 KiB on its way; one that has more would fill the host's memory."""
+    async with pair() as (wire, supervisor):
+        await started(wire, supervisor)
         async with anyio.create_task_group() as tasks:
 
             async def flood() -> None:
                 try:
                     for _ in range(40):
-                        await keeper.send(DATA, b"x" * 16 * KIB)
+                        await supervisor.send(DATA, b"x" * 16 * KIB)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
 

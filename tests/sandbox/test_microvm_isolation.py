@@ -189,7 +189,7 @@ ON_A_PROCESS = {
 }
 
 
-@pytest.mark.parametrize("target", ["1", "os.getppid()"], ids=["init", "keeper"])
+@pytest.mark.parametrize("target", ["1", "os.getppid()"], ids=["init", "supervisor"])
 async def test_the_keeper_and_init_can_not_be_touched(lab: Lab, target: str) -> None:
     boot = await lab.value(BOOT_ID)
     own = await attempts(lab, ON_A_PROCESS, before="pid = subprocess.Popen(['sleep', '60']).pid\ntime.sleep(1)")
@@ -384,7 +384,7 @@ def reached(cid, ports, seconds):
 
 
 async def test_the_host_takes_no_second_connection(lab: Lab) -> None:
-    """Even of one who can make such sockets, as a program can't: nothing listens any more where the keeper connected, and
+    """Even of one who can make such sockets, as a program can't: nothing listens any more where the supervisor connected, and
     nothing ever listened elsewhere. Where a listener is put back, it is reached."""
     machine, folder = await machine_and_folder(lab)
 
@@ -405,7 +405,7 @@ async def test_the_host_takes_no_second_connection(lab: Lab) -> None:
 
 
 async def test_a_program_has_no_files_of_the_keepers(lab: Lab) -> None:
-    """Its one socket leads to the keeper; the keeper's own, to the host, is not among its files."""
+    """Its one socket leads to the supervisor; the supervisor's own, to the host, is not among its files."""
     code = """
 import os, socket, stat
 found = []

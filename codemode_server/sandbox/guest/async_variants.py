@@ -1,9 +1,9 @@
-"""The async twin of a function of the program's: the same function, which gives its turn away while a tool works.
+"""The async variant of a function of the program's: the same function, which gives its turn away while a tool works.
 
 `pool.map(lambda repo: len(list_issues(repo=repo)), repos)` is written for threads. Where there are none, the lambda is
 compiled once more as a coroutine in which the calls that can reach a tool are awaited, so that all of them overlap on
 the host. Names, closures, defaults and line numbers stay. A function that reaches no tool, or is a generator, has no
-twin and runs in place; so does a call inside a generator expression or a nested lambda.
+variant and runs in place; so does a call inside a generator expression or a nested lambda.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from .modules import PROGRAM_FILES
 from .stubs import Stub
 
-Twin = Callable[..., Coroutine[Any, Any, Any]]
+AsyncVariant = Callable[..., Coroutine[Any, Any, Any]]
 """Takes what to call for each step, then the function's own arguments."""
 
 _STEP = "__codemode_step__"
@@ -29,7 +29,7 @@ _NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENE
 _FunctionNode = ast.FunctionDef | ast.Lambda
 
 _trees: dict[str, ast.Module] = {}
-_twins: dict[types.CodeType, types.CodeType | None] = {}
+_variants: dict[types.CodeType, types.CodeType | None] = {}
 
 
 def _tree(filename: str) -> ast.Module | None:
@@ -40,29 +40,29 @@ def _tree(filename: str) -> ast.Module | None:
     return _trees[filename]
 
 
-def twin_of(function: Callable[..., Any]) -> Twin | None:
-    """The twin of a function or method of the program's, if it has one."""
+def async_variant_of(function: Callable[..., Any]) -> AsyncVariant | None:
+    """The variant of a function or method of the program's, if it has one."""
     if isinstance(function, types.MethodType):
-        inner, bound = twin_of(function.__func__), function.__self__
+        inner, bound = async_variant_of(function.__func__), function.__self__
         return None if inner is None else lambda step, *a, **k: inner(step, bound, *a, **k)
     if not isinstance(function, types.FunctionType) or function.__code__.co_flags & _NOT_PLAIN:
         return None
-    if function.__code__ not in _twins:
-        _twins[function.__code__] = None  # while it is made, a recursion to itself has none
-        _twins[function.__code__] = _compile(function)
-    code = _twins[function.__code__]
+    if function.__code__ not in _variants:
+        _variants[function.__code__] = None  # while it is made, a recursion to itself has none
+        _variants[function.__code__] = _compile(function)
+    code = _variants[function.__code__]
     if code is None:
         return None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
-    def twin(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+    def variant(step: Callable[..., Any], *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         closure = tuple(types.CellType(step) if name == _STEP else cells[name] for name in code.co_freevars)
         copy = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
         copy.__kwdefaults__ = function.__kwdefaults__
         coroutine: Coroutine[Any, Any, Any] = copy(*args, **kwargs)
         return coroutine
 
-    return twin
+    return variant
 
 
 def _compile(function: types.FunctionType) -> types.CodeType | None:
@@ -75,14 +75,14 @@ def _compile(function: types.FunctionType) -> types.CodeType | None:
     body = [awaiting.visit(ast.fix_missing_locations(_copy(statement))) for statement in body]
     if not awaiting.reaches_a_tool:
         return None
-    twin = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [])
-    if not twin.name.isidentifier():
-        twin.name = "lambda_"
+    variant = ast.AsyncFunctionDef(function.__name__, _without_defaults(node.args), body, [])
+    if not variant.name.isidentifier():
+        variant.name = "lambda_"
     variables = [ast.Name(name, ast.Store()) for name in (*function.__code__.co_freevars, _STEP)]
-    factory = ast.FunctionDef(_FACTORY, _no_arguments(), [ast.Assign(list(variables), ast.Constant(None)), twin], [])
+    factory = ast.FunctionDef(_FACTORY, _no_arguments(), [ast.Assign(list(variables), ast.Constant(None)), variant], [])
     module = ast.fix_missing_locations(ast.Module([factory], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
-    made = _nested(_nested(code, _FACTORY), twin.name)
+    made = _nested(_nested(code, _FACTORY), variant.name)
     known = {*function.__code__.co_freevars, _STEP}
     if not known.issuperset(made.co_freevars):
         return None
@@ -110,7 +110,7 @@ class _Awaiting(ast.NodeTransformer):
         found = self._resolve(called)
         if found is time.sleep:
             return True
-        if isinstance(found, Stub) or twin_of(found) is not None:
+        if isinstance(found, Stub) or async_variant_of(found) is not None:
             self.reaches_a_tool = True
             return True
         if found is not None:
@@ -185,7 +185,7 @@ def _copy(node: ast.AST) -> Any:
 
 
 def _without_defaults(arguments: ast.arguments) -> ast.arguments:
-    """The same parameters; the defaults that the function has already are given to the twin as they are."""
+    """The same parameters; the defaults that the function has already are given to the variant as they are."""
     bare = _copy(arguments)
     bare.defaults = [ast.Constant(None) for _ in bare.defaults]
     bare.kw_defaults = [None if default is None else ast.Constant(None) for default in bare.kw_defaults]

@@ -63,10 +63,10 @@ def _sent(link: Link, file: File, name: str | None, mime_type: str | None) -> st
     if len(data) > link.call_bytes:
         raise ValueError(f"show(): {len(file.data)} bytes can't be sent (limits.call_bytes); save it in /workspace")
     try:
-        told, _ = link.ask("show", data=data, mime_type=mime_type or file.mime_type, name=name or file.name)
+        reply, _ = link.ask("show", data=data, mime_type=mime_type or file.mime_type, name=name or file.name)
     except Refused as refusal:
         raise ValueError(str(refusal)) from None
-    return str(told)
+    return str(reply)
 
 
 def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:

@@ -17,12 +17,12 @@ from typing import Any
 from .await_rule import is_async_frame
 from .files import from_reply
 from .link import OVER_LIMIT, Link, Refused, holds_more_values, to_json
-from .result_samples import note
+from .result_samples import remember_sample
 from .values import NotJson, to_argument
 
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
-_MAX_NOTES = 5
+_MAX_WARNINGS = 5
 
 
 class ToolError(RuntimeError):
@@ -171,7 +171,7 @@ class Calls:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
         self.failures: list[Any] = []
-        """Those of each `map`: what the program never looks at is told at its end."""
+        """Those of each `map`; at the end a warning names those that the program never looked at."""
         self._told: set[object] = set()
         """Tasks and threads that were told that the program has made all its calls."""
 
@@ -223,7 +223,7 @@ class Calls:
             try:
                 value, encoding = answer.result()
                 result.set_result(taken := from_reply(value, encoding, origin, is_raw=is_raw))
-                note(tool, taken)
+                remember_sample(tool, taken)
             except Refused as refusal:
                 if refusal.kind == OVER_LIMIT:
                     self._told.add(caller)
@@ -262,8 +262,8 @@ class Calls:
 
     def report_failures(self) -> None:
         """Print what failed in each `map` whose errors the program never looked at."""
-        for note in [note for failures in self.failures if (note := failures.note())][:_MAX_NOTES]:
-            sys.stderr.write(f"{note}\n")
+        for warning in [found for failures in self.failures if (found := failures.warning())][:_MAX_WARNINGS]:
+            sys.stderr.write(f"{warning}\n")
 
 
 def _caller() -> object:

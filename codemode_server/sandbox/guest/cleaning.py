@@ -1,6 +1,6 @@
 """What a microVM is left with after a program: no process of its user, no file of its, no memory taken.
 
-For the keeper, which is root; the folders it looks into are the program's, so whatever they hold is hostile.
+For the supervisor, which is root; the folders it looks into are the program's, so whatever they hold is hostile.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def used_bytes() -> int:
     used = 0
     for folder in _FILE_SYSTEMS:
         with contextlib.suppress(OSError):
-            told = os.statvfs(folder)
-            used += (told.f_blocks - told.f_bfree) * told.f_frsize + (told.f_files - told.f_ffree) * _MIN_PER_ENTRY
+            usage = os.statvfs(folder)
+            used += (usage.f_blocks - usage.f_bfree) * usage.f_frsize + (usage.f_files - usage.f_ffree) * _MIN_PER_ENTRY
     return used
 
 

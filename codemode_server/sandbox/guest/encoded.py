@@ -38,7 +38,7 @@ class _Known:
 _known = _Known()
 
 
-def note(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
+def remember(text: str, mime_type: str | None, name: str | None, place: str = "") -> None:
     """Remember a base64 string, or `data:` URI, that a tool gave; `place` is where the result has the file."""
     text = _base64_of(text)
     if len(text) < MIN_CHARACTERS or len(_known.summaries) >= _MAX_KNOWN:
@@ -49,7 +49,7 @@ def note(text: str, mime_type: str | None, name: str | None, place: str = "") ->
     _known.types[text[:_KNOWN_BY]] = (mime_type, name)
 
 
-def note_raw(result: Any) -> None:
+def remember_raw(result: Any) -> None:
     """Remember what the content of a raw result holds."""
     content = result.get("content") if isinstance(result, dict) else None
     for block in content if isinstance(content, list) else ():
@@ -57,7 +57,7 @@ def note_raw(result: Any) -> None:
         if isinstance(inner, dict):
             for data in (inner.get("data"), inner.get("blob")):
                 if isinstance(data, str):
-                    note(data, inner.get("mimeType"), None)
+                    remember(data, inner.get("mimeType"), None)
 
 
 def without_bytes(text: str) -> str:

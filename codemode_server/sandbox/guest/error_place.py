@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from .calls import PendingCall
 from .files import Blocks, Fields
 from .modules import PROGRAM_FILES
-from .result_samples import SEEN, UNKNOWN
+from .result_samples import SAMPLES, UNKNOWN
 from .value_descriptions import MAX_ITEMS
 
 _MAX_NAME = 40
@@ -137,7 +137,7 @@ class Place:
             held = self.value(node.func.value)
             return [plain(item) for item in dict.values(held)] if type(held) in (dict, Fields) else UNKNOWN
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
-            return SEEN.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, UNKNOWN)
+            return SAMPLES.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, UNKNOWN)
         if isinstance(node, ast.Subscript):
             base, key = self.value(node.value), self.value(node.slice)
             if type(base) in (dict, list, tuple, Fields, Blocks) and isinstance(key, (str, int)):

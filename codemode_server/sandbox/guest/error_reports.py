@@ -1,4 +1,4 @@
-"""An exception of a program as the host is told of it: its own failing lines, the exception, a likely mend."""
+"""An exception of a program as it is reported to the host: its own failing lines, the exception, a likely mend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     kind = type(error).__name__
     if isinstance(error, MemoryError) and "too complex to parse" in str(error):
         kind = "SyntaxError"  # memory has nothing to do with it
-    shown, hint = "\n".join(_told(own, 0)).replace(source.BODY_NAME, "<module>").strip(), mend(error)
+    shown, hint = "\n".join(_text_lines(own, 0)).replace(source.BODY_NAME, "<module>").strip(), mend(error)
     if hint.replace("did you mean ", "Did you mean: ") in shown:
         hint = ""  # Python has found the same name
     return {
@@ -40,25 +40,25 @@ def describe(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _told(error: traceback.TracebackException, depth: int) -> list[str]:
+def _text_lines(error: traceback.TracebackException, depth: int) -> list[str]:
     """A line for each frame and then the exception, in the order in which it happened; a cause goes before."""
-    told: list[str] = []
+    lines: list[str] = []
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if before is not None and depth < _MAX_CHAIN:
-        told += _told(before, depth + 1)
-        told.append("which caused:" if error.__cause__ is not None else "and while that was handled:")
+        lines += _text_lines(before, depth + 1)
+        lines.append("which caused:" if error.__cause__ is not None else "and while that was handled:")
     frames = [_frame(frame) for frame in _one_a_line(error.stack)]
     if len(frames) > _MAX_FRAMES:
         frames = [frames[0], f"… {len(frames) - _MAX_FRAMES + 1} more …", *frames[-_MAX_FRAMES + 2 :]]
-    told += frames
-    told += [
+    lines += frames
+    lines += [
         _shortened(without_bytes(line.rstrip("\n")), _MAX_TEXT)
         for line in error.format_exception_only()
         if line.strip()
     ]
     for inner in (error.exceptions or ())[:_MAX_GROUP]:
-        told += [f"  {line}" for line in _told(inner, depth + 1)] if depth < _MAX_CHAIN else []
-    return told
+        lines += [f"  {line}" for line in _text_lines(inner, depth + 1)] if depth < _MAX_CHAIN else []
+    return lines
 
 
 def _one_a_line(stack: Iterable[traceback.FrameSummary]) -> Iterator[traceback.FrameSummary]:

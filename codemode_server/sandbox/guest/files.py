@@ -265,7 +265,7 @@ def _plain(part: str) -> str:
 def from_reply(value: Any, encoding: str, origin: Origin | None = None, *, is_raw: bool = False) -> Any:
     """What a tool gave back, as the program gets it."""
     if is_raw:
-        encoded.note_raw(value)
+        encoded.remember_raw(value)
         return value
     if encoding != "blocks":
         return value
@@ -316,5 +316,5 @@ def _file(block: dict[str, Any], data: str | None, origin: Origin | None, place:
     content: bytes | str | None = block.get("text")
     if data is not None:
         content = encoded.decoded(data)
-        encoded.note(data, block.get("mime_type"), block.get("name"), place)
+        encoded.remember(data, block.get("mime_type"), block.get("name"), place)
     return File(content, *names, size=block.get("size"), description=block.get("description"), origin=origin)

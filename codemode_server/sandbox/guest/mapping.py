@@ -28,11 +28,11 @@ class Failures:
         self.title = title
         self.calls = 0
         self.errors: dict[int, Exception] = {}
-        self.is_seen = False
+        self.is_looked_at = False
 
-    def note(self) -> str | None:
-        """What to say of errors that the program never looked at."""
-        if self.is_seen or not self.errors:
+    def warning(self) -> str | None:
+        """Names the errors that the program never looked at; None if there are none."""
+        if self.is_looked_at or not self.errors:
             return None
         index, error = min(self.errors.items(), key=lambda it: it[0])
         return (
@@ -52,7 +52,7 @@ class Mapped(list[Any]):
     @property
     def errors(self) -> dict[int, Exception]:
         """What went wrong, by the index of the item."""
-        self._failures.is_seen = True
+        self._failures.is_looked_at = True
         return self._failures.errors
 
     @property

@@ -96,18 +96,18 @@ class _Unbuffered(io.FileIO):
     """What `open(…, buffering=0)` gives. The file may be referred to by nothing but the call of its method."""
 
     refused: Callable[[OSError], None] | None = None
-    """Told of each write that fails."""
+    """Called with the error of each write that fails."""
 
     def write(self, data: Any) -> Any:
-        with self._told():
+        with self._reporting():
             return super().write(data)
 
     def truncate(self, size: int | None = None) -> int:
-        with self._told():
+        with self._reporting():
             return super().truncate(size)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .files import Blocks, File
 
-SEEN: dict[str, Any] = {}
+SAMPLES: dict[str, Any] = {}
 UNKNOWN: Any = object()
 """Stands for what is not remembered."""
 MAX_TEXT = 1_000
@@ -22,10 +22,10 @@ _MAX_DEPTH = 3
 _PLAIN = (int, float, bool)
 
 
-def note(tool: str, value: Any) -> None:
+def remember_sample(tool: str, value: Any) -> None:
     """Remember what a result looks like; it is not held on to."""
-    if tool in SEEN or len(SEEN) < _MAX_TOOLS:
-        SEEN[tool] = _skeleton(value, 0)
+    if tool in SAMPLES or len(SAMPLES) < _MAX_TOOLS:
+        SAMPLES[tool] = _skeleton(value, 0)
 
 
 def _skeleton(value: Any, depth: int) -> Any:

@@ -22,7 +22,7 @@ from .stubs import Stub
 
 
 class _Park:
-    """Awaited in a twin: gives the turn away until a future is done or a time has come."""
+    """Awaited in an async variant: gives the turn away until a future is done or a time has come."""
 
     def __init__(self, future: Future[Any] | None, until: float = 0.0) -> None:
         self.future = future
@@ -57,25 +57,25 @@ class Scheduler:
         try:
             if isinstance(function, Stub):
                 return function.begin(*args, **kwargs)
-            twin = async_variants.twin_of(function)
-            if twin is None:
+            variant = async_variants.async_variant_of(function)
+            if variant is None:
                 future.set_result(function(*args, **kwargs))
             else:
-                self._step(_Strand(twin(self.step_into, *args, **kwargs).__await__(), future))
+                self._step(_Strand(variant(self.step_into, *args, **kwargs).__await__(), future))
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for the result
             future.set_exception(error)
         return future
 
     async def step_into(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A call made inside a twin: waits without holding the others up, if it can."""
+        """A call made inside an async variant: waits without holding the others up, if it can."""
         if isinstance(function, Stub):
             return await _Park(function.begin(*args, **kwargs))
         if function is time.sleep:
             return await _Park(None, time.monotonic() + args[0])
-        twin = async_variants.twin_of(function)
-        if twin is None:
+        variant = async_variants.async_variant_of(function)
+        if variant is None:
             return function(*args, **kwargs)
-        return await twin(self.step_into, *args, **kwargs)
+        return await variant(self.step_into, *args, **kwargs)
 
     def wait(self, future: Future[Any]) -> Any:
         self.wait_until(future.done)

@@ -1,6 +1,6 @@
 """The first process in a microVM: keeps a runner ready, passes its frames on, ends it and what it leaves behind.
 
-    python3 -I -B -c "…; from codemode_guest import keeper; keeper.main()" '{"transport": "vsock", …}'
+    python3 -I -B -c "…; from codemode_guest import supervisor; supervisor.main()" '{"transport": "vsock", …}'
 
 It is root inside and runs nothing of a program; each program runs in a fresh process forked from here, as a user who
 may nothing. Towards the host it has one byte stream (vsock, or its stdin and stdout) of packets:
@@ -11,14 +11,14 @@ may nothing. Towards the host it has one byte stream (vsock, or its stdin and st
     1 control   a JSON object, see below
     2 received  4 bytes: so many bytes of data have been taken in
 
-The keeper has at most 128 KiB of data on its way unanswered, the host 256 KiB. Towards the host, a vsock stream of
+The supervisor has at most 128 KiB of data on its way unanswered, the host 256 KiB. Towards the host, a vsock stream of
 libkrun needs both: it loses writes over 32 KB, and stalls for good after 256 KB that nobody answers (its issue 772).
 
-    keeper → host   ready {python, pid}       a runner waits for a program
+    supervisor → host   ready {python, pid}       a runner waits for a program
                     over {}                   the program has filled the scratch folders
                     gone {status, memory}     the runner ended, or closed its stream; `memory`: the kernel ended it
                     ended {clean, over}       answers `end`; if clean, `ready` follows; `over`: as above, at the end
-    host → keeper   begin {memory_mb, disk_mb}    the data that follows is a program
+    host → supervisor   begin {memory_mb, disk_mb}    the data that follows is a program
                     end {}                        end the program, if it has not ended, and clean up
 """
 
@@ -102,7 +102,7 @@ class _HostStream:
 
 
 class _Runner:
-    """One runner process, and the keeper's end of its stream."""
+    """One runner process, and the supervisor's end of its stream."""
 
     def __init__(self) -> None:
         self.stream, theirs = socket.socketpair()
@@ -164,7 +164,7 @@ class _Runner:
         os.close(self.ending)
 
 
-class Keeper:
+class Supervisor:
     """Runners, one after the other, for the host at the other end of a stream."""
 
     def __init__(self, host: _HostStream) -> None:
@@ -313,11 +313,11 @@ class Keeper:
             self._start_runner()
 
 
-def _become_runner(stream: socket.socket, keepers: socket.socket) -> None:
+def _become_runner(stream: socket.socket, other_end: socket.socket) -> None:
     """In the forked process: give everything up, then wait for the program."""
     status = 1
     try:
-        keepers.close()
+        other_end.close()
         with contextlib.suppress(OSError):
             _write("/proc/self/oom_score_adj", "500")
         os.setsid()
@@ -363,7 +363,7 @@ def _harden() -> None:
             if name != "lo":
                 with contextlib.suppress(OSError):
                     fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", name.encode(), 0))
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody looks into the keeper
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody looks into the supervisor
 
 
 def _warm_up() -> None:
@@ -401,5 +401,5 @@ def main() -> None:
     _harden()
     _warm_up()
     with contextlib.suppress(EOFError, OSError):
-        Keeper(host).serve()
+        Supervisor(host).serve()
     os._exit(0)

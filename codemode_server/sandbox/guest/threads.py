@@ -1,4 +1,4 @@
-"""The runner where threads are real: one program in a Linux process, over a socket whose other end is the keeper's.
+"""The runner where threads are real: one program in a Linux process, over a socket whose other end is the supervisor's.
 
 A thread reads the replies, so whoever waits for a call holds up nobody else. What the program's subprocesses print
 comes out with what it prints itself. A process that the program forks has no link: only the first one calls tools.

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from .files import Blocks, File
-from .result_samples import MAX_TEXT, SEEN, UNKNOWN
+from .result_samples import MAX_TEXT, SAMPLES, UNKNOWN
 from .similar_names import similar_name
 
 MAX_ITEMS = 1_000
@@ -94,7 +94,7 @@ def _of_list(value: Any, kind: str) -> str:
 def _of_text(text: str) -> str:
     lines = text.strip().splitlines()
     is_short = len(text) <= _MAX_HEAD and len(lines) < 2
-    tool = next((tool for tool, seen in SEEN.items() if _is_text_of(seen, text)), "")
+    tool = next((tool for tool, sample in SAMPLES.items() if _is_text_of(sample, text)), "")
     which = f" that {tool}() gave" if tool else ""
     if is_short:
         return f"the text {text!r}{which}"

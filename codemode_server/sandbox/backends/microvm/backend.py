@@ -1,7 +1,7 @@
 """The microsandbox backend: programs in microVMs, behind the contract of every backend.
 
-A program runs in a process of its own, forked from the microVM's keeper; when it has ended, whatever the way, the
-keeper kills all that is left of it and empties what it could write. Where that can't be had, the microVM goes with it.
+A program runs in a process of its own, forked from the microVM's supervisor; when it has ended, whatever the way, the
+supervisor kills all that is left of it and empties what it could write. Where that fails, the microVM goes with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from codemode_server.settings import LimitSettings
 
 _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
-"""Memory of a microVM beside the program: its kernel, the keeper, the interpreter, and some of the scratch folders."""
+"""Memory of a microVM beside the program: its kernel, the supervisor, the interpreter, some of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MAX_TRIES = 3
 _TRIAL_SECONDS = 300.0

@@ -1,7 +1,7 @@
 """One microVM: booted with a runner that waits for a program, used for one program after the other, killed.
 
 What it has of the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules,
-read-only; and one vsock route to a socket that is gone once the keeper has connected. No network, no environment.
+read-only; and one vsock route to a socket that is gone once the supervisor has connected. No network, no environment.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Machine:
         return not self._is_killed and not self.wire.is_broken
 
     async def end_program(self) -> dict[str, Any] | None:
-        """End what runs and clean up; the keeper's word, or None where this machine is of no further use."""
+        """End what runs and clean up; the supervisor's word, or None where this machine is of no further use."""
         try:
             with anyio.fail_after(_END_SECONDS):
                 ended = await self.wire.end()
@@ -131,7 +131,7 @@ class Machine:
             self.is_gone = await destroy(self.name, self._box, within_s)
 
     async def last_words(self) -> str:
-        """What the keeper said on stderr, in a line."""
+        """What the supervisor said on stderr, in a line."""
         return await self._errors.text()
 
     async def _meet(self, build: Build) -> None:
@@ -151,7 +151,7 @@ class Machine:
 
 
 class _Doorway:
-    """The host's socket that the keeper connects to, once; nothing listens there afterwards."""
+    """The host's socket that the supervisor connects to, once; nothing listens there afterwards."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -170,7 +170,7 @@ class _Doorway:
 
 
 class _Errors:
-    """What the keeper writes to stderr, and how its process ended."""
+    """What the supervisor writes to stderr, and how its process ended."""
 
     def __init__(self, handle: ExecHandle) -> None:
         self._handle = handle
@@ -208,7 +208,7 @@ class _Errors:
 
 
 class _StdioStream:
-    """The keeper's stdin and stdout, where vsock can't be had."""
+    """The supervisor's stdin and stdout, where vsock can't be had."""
 
     def __init__(self, sink: Any, events: _Errors) -> None:
         self._sink = sink
@@ -282,7 +282,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
 
 
 async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[Bytes, _Errors]:
-    """Start the keeper; gives the stream to it, and what tells of its end."""
+    """Start the supervisor; gives the stream to it, and what tells of its end."""
     from microsandbox import Stdin
     from microsandbox.errors import MicrosandboxError
 
@@ -304,7 +304,7 @@ async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[
 
 
 async def _first(doorway: _Doorway, errors: _Errors, build: Build) -> SocketStream:
-    """The keeper's connection, unless it ends before."""
+    """The supervisor's connection, unless it ends before."""
     found: list[SocketStream] = []
 
     async def accept() -> None:

@@ -1,6 +1,6 @@
-"""One microVM's byte stream: packets to and from its keeper, and the frames of the one program that runs in it.
+"""One microVM's byte stream: packets to and from its supervisor, and the frames of the one program that runs in it.
 
-What the packets are is told in `guest/keeper.py`. There is no task of its own: whoever waits for something to come in
+`guest/supervisor.py` documents the packets. There is no task of its own: whoever waits for something to come in
 takes in whatever comes, for the others too. So what a program sends is acknowledged as fast as the host takes it, and
 no faster.
 """
@@ -20,18 +20,18 @@ from codemode_server.processes.stream_readers import ByteSource
 DATA, CONTROL, RECEIVED = 0, 1, 2
 _PACKET = 64 * 2**10
 _WINDOW = 256 * 2**10
-"""Bytes of data on their way to the keeper unanswered, at most."""
+"""Bytes of data on their way to the supervisor unanswered, at most."""
 _MAX_WAITING_BYTES = 256 * 2**10
-"""Limit for the program's bytes in flight; an honest keeper has no more."""
+"""Limit for the program's bytes in flight; an honest supervisor has no more."""
 _MAX_MESSAGES = 16
-"""Limit for messages that nobody has heard yet; an honest keeper says one at a time."""
+"""Limit for messages that nobody has heard yet; an honest supervisor says one at a time."""
 _ACKNOWLEDGE = 32 * 2**10
 _MAX_PACKET_BYTES = 2**16
 _SEND_SECONDS = 20.0
 
 
 class WireBroken(Exception):
-    """Raised when the keeper is gone or says what no keeper says; the microVM is of no use any more."""
+    """Raised when the supervisor is gone or says what no supervisor says; the microVM is of no use any more."""
 
 
 class Bytes(ByteSource, Protocol):
@@ -61,7 +61,7 @@ class Wire:
         self.on_over: Callable[[], None] = lambda: None
         """Called when the program has filled the scratch folders."""
         self.gone: dict[str, Any] | None = None
-        """What the keeper said when the runner ended by itself."""
+        """What the supervisor said when the runner ended by itself."""
 
     async def begin(self, memory_mb: int, disk_mb: int) -> None:
         """Make ready for the bytes of a program."""
@@ -70,7 +70,7 @@ class Wire:
         await self.tell(op="begin", memory_mb=memory_mb, disk_mb=disk_mb)
 
     async def end(self) -> dict[str, Any]:
-        """Have the program ended and cleaned up after; gives the keeper's `ended`."""
+        """Have the program ended and cleaned up after; gives the supervisor's `ended`."""
         self.is_program_over = True
         await self.tell(op="end")
         ended = await self.hear("ended")
@@ -81,7 +81,7 @@ class Wire:
         await self.send(CONTROL, json.dumps(message).encode())
 
     async def hear(self, op: str) -> dict[str, Any]:
-        """The keeper's next message of this kind; earlier ones of others are dropped."""
+        """The supervisor's next message of this kind; earlier ones of others are dropped."""
         while True:
             await self.until(lambda: bool(self._messages))
             message = self._messages.pop(0)

@@ -70,6 +70,22 @@ def test_the_file_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
         pass
 
 
+def test_it_is_waited_for_longer_than_the_ten_seconds_after_which_windows_own_function_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling the sandbox takes longer. filelock waits with one loop on every system."""
+    tries, waits = iter(range(700)), list[float]()
+
+    def busy(descriptor: int, operation: int) -> None:
+        if next(tries, None) is not None:
+            raise BlockingIOError(errno.EAGAIN, "locked")
+
+    monkeypatch.setattr("fcntl.flock", busy)
+    monkeypatch.setattr("time.sleep", waits.append)
+    with held(tmp_path / "lock"):
+        assert sum(waits) > 30
+
+
 def test_where_there_are_no_locks_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_locks(monkeypatch)
     with pytest.raises(OSError, match="No locks available"), held(tmp_path / "lock"):

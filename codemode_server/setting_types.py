@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -17,6 +18,7 @@ def _not_a_claim(value: object) -> object:
 
 Number = Annotated[int, BeforeValidator(_not_a_claim)]
 Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
+Glob = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Section(BaseModel):
@@ -33,3 +35,29 @@ class ProblemWithin(PydanticCustomError):
 
     def __new__(cls, message: str, member: str | int) -> Self:
         return super().__new__(cls, "problem_within", "{message}", {"message": message, "member": member})
+
+
+def checked_glob(pattern: str) -> str:
+    """Refuse what `fnmatch` would silently take literally or never match."""
+    if any(character.isspace() for character in pattern):
+        raise ValueError("the glob contains white space")
+    if "{" in pattern or "}" in pattern:
+        raise ValueError("globs know `*`, `?` and `[…]`, no braces; write one glob for each alternative")
+    position = 0
+    while (start := pattern.find("[", position)) >= 0:
+        first = start + 2 if pattern[start + 1 : start + 2] == "!" else start + 1
+        end = pattern.find("]", first + 1)
+        if end < 0:
+            raise ValueError("the glob has an unclosed bracket")
+        for low, high in re.findall(r"(.)-(.)", pattern[first:end]):
+            if low > high:
+                raise ValueError(f"the glob has a range that matches nothing: from {low!r} down to {high!r}")
+        position = end + 1
+    return pattern
+
+
+def checked_address(url: str) -> str:
+    """Refuse what is no address over HTTP."""
+    if not re.match(r"https?://[^/?#\s]+\S*$", url):
+        raise ValueError("must begin with http:// or https:// and name a host")
+    return url

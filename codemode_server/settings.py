@@ -8,125 +8,23 @@ No message of a validator holds the value it is about: that may be a secret. Nor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from codemode_server.sandbox import registry as sandboxes
-from codemode_server.setting_types import Number, ProblemWithin, Seconds, Section
+from codemode_server.setting_types import Glob, Number, Seconds, Section, checked_address, checked_glob
+from codemode_server.upstreams.transports import registry as transports
 
-Glob = Annotated[str, Field(min_length=1, max_length=200)]
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_ADDRESS = re.compile(r"https?://[^/?#\s]+\S*$")
-_UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
-class ToolFilter(Section):
-    """Which of a server's tools exist for programs and searches at all."""
-
-    include: tuple[Glob, ...] = ("*",)
-    """Globs over the server's own tool names; a tool that matches none does not exist."""
-    exclude: tuple[Glob, ...] = ()
-    """Globs taken away from what `include` lets in."""
-
-    @field_validator("include", "exclude")
-    @classmethod
-    def _globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for index, pattern in enumerate(patterns):
-            try:
-                _checked_glob(pattern)
-            except ValueError as error:
-                raise ProblemWithin(str(error), index) from None
-        return patterns
-
-
-class ServerSettings(Section):
-    """One upstream MCP server: either `command` (a process over stdio) or `url` (over HTTP)."""
-
-    command: str | None = None
-    """The program to start; the server then speaks over its stdin and stdout. With a slash in it, it is relative to the
-    configuration file."""
-    args: tuple[str, ...] = Field(default=(), repr=False)
-    """Arguments of `command`, passed as they stand: no shell reads them, so write `${HOME}` for `~`."""
-    env: dict[str, str] = Field(default={}, repr=False)
-    """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …)."""
-    cwd: str | None = None
-    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, since hosts
-    start us from anywhere."""
-    url: str | None = Field(default=None, repr=False)
-    """Address of a server that runs already."""
-    transport: Literal["http", "sse"] = "http"
-    """With `url`: `http` is streamable HTTP, `sse` the older HTTP+SSE."""
-    headers: dict[str, str] = Field(default={}, repr=False)
-    """With `url`: HTTP headers sent with each request, for instance `Authorization`."""
-    protocol: Literal["auto", "legacy"] = "auto"
-    """`legacy` keeps to the initialize handshake; `auto` tries the newer one first and remembers what works."""
-    enabled: bool = True
-    """`false`: the server is listed as disabled, and nothing of it is started."""
-    timeout: Seconds = 60.0
-    """Seconds that one call may go without an answer or a progress report; each report starts them anew.
-    `limits.upstream_seconds` bounds how long a call may take altogether."""
-    tools: ToolFilter = ToolFilter()
-    """Which of its tools to offer."""
-    description: str | None = Field(default=None, max_length=500)
-    """One line for the model on what the server is for; default: what the server says of itself."""
-
-    @field_validator("command", "cwd")
-    @classmethod
-    def _says_something(cls, text: str | None) -> str | None:
-        if text is not None and not text.strip():
-            raise ValueError("must not be empty")
-        return text
-
-    @field_validator("args")
-    @classmethod
-    def _args_can_be_passed(cls, args: tuple[str, ...]) -> tuple[str, ...]:
-        for index, arg in enumerate(args):
-            if "\0" in arg:
-                raise ProblemWithin("holds a NUL character", index)
-        return args
-
-    @field_validator("env")
-    @classmethod
-    def _env_can_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
-        for name, value in env.items():
-            if not name or "=" in name or "\0" in name:
-                raise ProblemWithin("is not the name of an environment variable", name)
-            if "\0" in value:
-                raise ProblemWithin("holds a NUL character", name)
-        return env
-
-    @field_validator("headers")
-    @classmethod
-    def _headers_can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
-        for name, value in headers.items():
-            if not _HEADER_NAME.fullmatch(name):
-                raise ProblemWithin("is not the name of an HTTP header", name)
-            if any(character in value for character in "\r\n\0"):
-                raise ProblemWithin("holds a line break, which an HTTP header can't", name)
-        return headers
-
-    @field_validator("url")
-    @classmethod
-    def _url_is_an_address(cls, url: str | None) -> str | None:
-        if url is not None and not _UNEXPANDED.search(url) and not _ADDRESS.match(url):
-            raise ValueError("must begin with http:// or https:// and name a host")
-        return url
-
-    @model_validator(mode="after")
-    def _either_process_or_address(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("give either `command` (a program to start) or `url` (a server that runs already)")
-        only, strangers = ("command", ("transport", "headers")) if self.command else ("url", ("args", "env", "cwd"))
-        for name in strangers:
-            if name in self.model_fields_set and getattr(self, name):
-                raise ProblemWithin(f"has no meaning beside `{only}`", name)
-        return self
-
-
+if TYPE_CHECKING:
+    from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
+    from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
+else:
+    ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
 if TYPE_CHECKING:
     from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
 else:
@@ -152,7 +50,7 @@ class PermissionRule(Section):
             return None
         if pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1:
             raise ValueError("is not of the form `server/tool` or `server`")
-        return _checked_glob(pattern)
+        return checked_glob(pattern)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -266,9 +164,7 @@ class EndpointSettings(Section):
     @field_validator("url")
     @classmethod
     def _url_is_an_address(cls, url: str) -> str:
-        if not _ADDRESS.match(url):
-            raise ValueError("must begin with http:// or https:// and name a host")
-        return url
+        return checked_address(url)
 
     @field_validator("api_key")
     @classmethod
@@ -384,12 +280,13 @@ def json_schema() -> dict[str, Any]:
     models = {model.__name__: model for model in _models(Settings)}
     for name, definition in [("Settings", schema), *schema["$defs"].items()]:
         for field, documentation in _field_documentation(models[name]).items():
-            definition["properties"][field].setdefault("description", documentation)
+            if field in definition["properties"]:
+                definition["properties"][field].setdefault("description", documentation)
         definition.pop("title", None)
         properties: dict[str, Any] = definition["properties"]
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
-    server["oneOf"] = [{"required": ["command"]}, {"required": ["url"]}]
+    server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports() if spec.is_in_files]
     schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {
@@ -458,22 +355,3 @@ def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
     if "$ref" in kind or kind.get("type") in ("object", "array"):  # nothing after the colon leaves the default
         return {**about, "anyOf": [kind, {"type": "null"}]}
     return {**about, **kind}
-
-
-def _checked_glob(pattern: str) -> str:
-    """Refuse what `fnmatch` would silently take literally or never match."""
-    if any(character.isspace() for character in pattern):
-        raise ValueError("the glob contains white space")
-    if "{" in pattern or "}" in pattern:
-        raise ValueError("globs know `*`, `?` and `[…]`, no braces; write one glob for each alternative")
-    position = 0
-    while (start := pattern.find("[", position)) >= 0:
-        first = start + 2 if pattern[start + 1 : start + 2] == "!" else start + 1
-        end = pattern.find("]", first + 1)
-        if end < 0:
-            raise ValueError("the glob has an unclosed bracket")
-        for low, high in re.findall(r"(.)-(.)", pattern[first:end]):
-            if low > high:
-                raise ValueError(f"the glob has a range that matches nothing: from {low!r} down to {high!r}")
-        position = end + 1
-    return pattern

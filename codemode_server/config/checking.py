@@ -131,7 +131,8 @@ def _known_keys(section: KeyPath) -> tuple[str, ...]:
         is_name_of_server = position == 1 and section[0] == "servers"
         if model is not None and not (is_name_of_server or isinstance(step, int)):
             model = _model_in(model.model_fields[step].annotation) if step in model.model_fields else None
-    return tuple(model.model_fields) if model is not None else ()
+    fields = model.model_fields if model is not None else {}
+    return tuple(name for name, field in fields.items() if not field.exclude)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -63,7 +63,7 @@ _PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for (refused, unti
 
 
 def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterator[str]:
-    kind = "stdio" if server.command is not None else server.transport
+    kind = "stdio" if server.command is not None else server.transport if server.url is not None else "other"
     yield f"  {name} ({kind}{'' if server.enabled else ', disabled'})"
     if server.description:
         yield f"    {server.description}"

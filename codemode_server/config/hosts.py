@@ -25,7 +25,7 @@ from codemode_server.settings import ServerSettings
 Host: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed"]
 """Whose file it is, as far as the same words mean different things."""
 
-_KNOWN = frozenset(ServerSettings.model_fields)
+_KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
 _HOST_ONLY_KEYS = frozenset({"toolsets", "startup_timeout_sec", "startup_timeout_ms"})
 """Keys of hosts that look like ours, and are no typing errors."""
 _SYNONYMS = {

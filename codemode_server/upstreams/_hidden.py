@@ -20,8 +20,7 @@ from codemode_server.off_loop import run_large
 from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listing import ToolsFound
 from codemode_server.upstreams._negotiation import negotiate
-from codemode_server.upstreams.transports.http import HttpTransport
-from codemode_server.upstreams.transports.stdio import StdioTransport
+from codemode_server.upstreams.transports.registry import Transport
 
 if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
@@ -40,7 +39,7 @@ _NEGOTIATED = re.compile(r"\b(client|request|capabilit|mcp|support)", re.IGNOREC
 async def find_hidden_tools(
     link: Link,
     listed: Iterable[ToolDefinition],
-    transport: Callable[[], StdioTransport | HttpTransport],
+    transport: Callable[[], Transport],
     list_tools: Callable[[Link], Awaitable[ToolsFound]],
     *,
     probe_s: float,

@@ -24,6 +24,8 @@ from codemode_server.off_loop import LARGE_BYTES, is_large
 if TYPE_CHECKING:
     from mcp_types import JSONRPCError, JSONRPCMessage
 
+UNREADABLE = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
+"""How mcp's message begins for a body that it can't read. It ends with a part of the body, cut before it is masked."""
 MAX_MESSAGE_BYTES = 16 * 2**20
 """Longest message taken from an upstream, unless `limits.call_bytes` is larger."""
 MAX_DEPTH = 500

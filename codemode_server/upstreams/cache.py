@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.settings import ServerSettings
+from codemode_server.upstreams.transports.registry import transport_of
 
 _FORMAT = 1
 
@@ -109,13 +110,4 @@ class MemoryListingCache:
 def fingerprint(settings: ServerSettings) -> str:
     """Digest of the settings that a stored listing depends on: how the server is reached; only names of `env` and
     `headers`."""
-    told: list[Any] = [
-        settings.command,
-        settings.args,
-        settings.cwd,
-        settings.url,
-        settings.transport,
-        sorted(settings.env),
-        sorted(settings.headers),
-    ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(transport_of(settings).identity(settings)).encode()).hexdigest()

@@ -36,8 +36,7 @@ from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotia
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.transports.http import HttpTransport, refusals
-from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
 if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
@@ -57,6 +56,7 @@ class Connection:
     def __init__(self, name: str, settings: ServerSettings, surroundings: ConnectionDeps) -> None:
         self.name = name
         self._settings = settings
+        self._spec = transport_of(settings)
         self._around = surroundings
         self._timings = surroundings.timings
         self._fingerprint = fingerprint(settings)
@@ -186,7 +186,7 @@ class Connection:
         for _ in range(2):
             link = await self._ready_link()
             if self._last_link not in (None, link):
-                progress.restart = "restarted" if self._settings.command is not None else "reconnected"
+                progress.restart = "restarted" if self._spec.starts_process else "reconnected"
             self._last_link = link
             try:
                 return await self._send(link, method, params, what, timeout_s or self._settings.timeout, progress)
@@ -256,7 +256,7 @@ class Connection:
                 return
             if self._connected_at is math.inf:
                 # What was remembered, or assumed, did not work: the other way the next time.
-                is_unanswered = isinstance(first_cause(error), TimeoutError) and self._settings.command is not None
+                is_unanswered = isinstance(first_cause(error), TimeoutError) and self._spec.starts_process
                 self._verdict = "legacy" if is_unanswered and not is_legacy else "auto"
             raise
 
@@ -267,7 +267,7 @@ class Connection:
         refusals.set(refused)  # the owner's own context: nobody else's
         try:
             async with anyio.create_task_group() as slot:
-                if self._settings.command is not None:
+                if self._spec.starts_process:
                     await slot.start(self._hold_slot, is_started)
                 self._set_state(UpstreamState.CONNECTING)
                 try:
@@ -279,7 +279,7 @@ class Connection:
                     is_started.set()
             self._error = transport.why_ended() or "the connection ended"
         except Exception as error:
-            self._error = why_not_connected(error, self._settings, transport, refused, self._redactor)
+            self._error = why_not_connected(error, transport, refused, self._redactor)
             raise
 
     async def _serve(self, link: Link, is_started: anyio.Event, *, legacy: bool) -> None:
@@ -320,14 +320,8 @@ class Connection:
         await self._around.cache.put(self.name, self._fingerprint, self._found)
         self._publish()
 
-    def _transport(self) -> StdioTransport | HttpTransport:
-        settings = self._settings
-        if settings.url is not None:
-            most = self._around.message_bytes
-            return HttpTransport(settings.url, settings.transport, settings.headers, max_message_bytes=most)
-        launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
-        most, redactor = self._around.message_bytes, self._around.redactor
-        return StdioTransport(launch, self._around.reaper, max_message_bytes=most, redactor=redactor)
+    def _transport(self) -> Transport:
+        return self._spec.connect(self._settings, self._around)
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

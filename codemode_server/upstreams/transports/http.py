@@ -6,28 +6,58 @@ one server, `Authorization` above all, never reaches another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from pydantic import Field, field_validator
+
+from codemode_server.setting_types import ProblemWithin, Section, checked_address
+from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
+from codemode_server.upstreams.transports.registry import TransportSpec, refusals
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
 
+    from codemode_server.upstreams._connection_deps import ConnectionDeps
     from codemode_server.upstreams.transports._bounded_http import Bounds
 
 CONNECT_S = 10.0
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
-refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
-"""Where the HTTP errors of this call are noted, `503 Service Unavailable`: mcp's error for them says only that there
-was one. mcp runs a request's POST in the context of its caller."""
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
+
+
+class HttpSettings(Section):
+    """The settings of a server behind an address."""
+
+    url: str | None = Field(default=None, repr=False)
+    """Address of a server that runs already."""
+    transport: Literal["http", "sse"] = "http"
+    """With `url`: `http` is streamable HTTP, `sse` the older HTTP+SSE."""
+    headers: dict[str, str] = Field(default={}, repr=False)
+    """With `url`: HTTP headers sent with each request, for instance `Authorization`."""
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ProblemWithin("is not the name of an HTTP header", name)
+            if any(character in value for character in "\r\n\0"):
+                raise ProblemWithin("holds a line break, which an HTTP header can't", name)
+        return headers
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: str | None) -> str | None:
+        return url if url is None or _UNEXPANDED.search(url) else checked_address(url)
 
 
 class HttpTransport:
@@ -79,6 +109,16 @@ class HttpTransport:
             ):
                 yield Restored(incoming, large), outgoing
 
+    def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
+        """What an error of httpx2 or mcp means; `refused` are the statuses that the server answered with."""
+        if str(cause).startswith(UNREADABLE):
+            return f"{origin(self._url)} answered with something that is not a valid JSON-RPC message"
+        if refused and (hasattr(cause, "code") or hasattr(cause, "response")):
+            return f"{origin(self._url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], self._headers)}"
+        if not hasattr(cause, "code"):
+            return f"{origin(self._url)} can't be reached: {str(cause) or type(cause).__name__}"
+        return None
+
     def why_ended(self) -> str | None:
         """Nothing is known here that the errors don't say."""
         return None
@@ -120,3 +160,26 @@ async def _note_refusal(response: Any) -> None:
     noted = refusals.get()
     if noted is not None and response.status_code >= 400:
         noted.append(f"{response.status_code} {response.reason_phrase}".strip())
+
+
+def _sign_in(status: str, headers: Mapping[str, str]) -> str:
+    """Advice for a server that refuses for lack of credentials. Sign-in with OAuth is not supported yet."""
+    if not status.startswith(("401", "403")):
+        return ""
+    if any(name.lower() == "authorization" for name in headers):
+        return ": it refuses the Authorization header of its entry in upstream.yaml"
+    return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
+
+
+def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
+    url = settings.url or ""
+    return HttpTransport(url, settings.transport, settings.headers, max_message_bytes=deps.message_bytes)
+
+
+TRANSPORT = TransportSpec(
+    selector="url",
+    meaning="a server that runs already",
+    settings_model=HttpSettings,
+    connect=_connect,
+    identity=lambda it: [None, [], None, it.url, it.transport, [], sorted(it.headers)],
+)

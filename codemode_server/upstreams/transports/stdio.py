@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import shutil
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,18 +23,23 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from pydantic import Field, field_validator
 
 from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
+from codemode_server.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
 from codemode_server.upstreams.orphan_reaper import Reaper
+from codemode_server.upstreams.transports.registry import TransportSpec
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
     from pydantic import TypeAdapter
+
+    from codemode_server.upstreams._connection_deps import ConnectionDeps
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +52,46 @@ EXIT_GRACE_S = 0.5
 _FLUSH_S = 0.1
 _WRITE_AHEAD = 256
 """Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
+
+
+class StdioSettings(Section):
+    """The settings of a server that is a child process."""
+
+    command: str | None = None
+    """The program to start; the server then speaks over its stdin and stdout. With a slash in it, it is relative to the
+    configuration file."""
+    args: tuple[str, ...] = Field(default=(), repr=False)
+    """Arguments of `command`, passed as they stand: no shell reads them, so write `${HOME}` for `~`."""
+    env: dict[str, str] = Field(default={}, repr=False)
+    """Environment of `command`, beside the few variables that are always passed (PATH, HOME, USER …)."""
+    cwd: str | None = None
+    """Working directory of `command`; relative to the configuration file. Default: the folder of that file, since hosts
+    start us from anywhere."""
+
+    @field_validator("command", "cwd")
+    @classmethod
+    def _says_something(cls, text: str | None) -> str | None:
+        if text is not None and not text.strip():
+            raise ValueError("must not be empty")
+        return text
+
+    @field_validator("args")
+    @classmethod
+    def _args_can_be_passed(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        for index, arg in enumerate(args):
+            if "\0" in arg:
+                raise ProblemWithin("holds a NUL character", index)
+        return args
+
+    @field_validator("env")
+    @classmethod
+    def _env_can_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name:
+                raise ProblemWithin("is not the name of an environment variable", name)
+            if "\0" in value:
+                raise ProblemWithin("holds a NUL character", name)
+        return env
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +167,15 @@ class StdioTransport:
                     for stream in (read_stream, write_stream, incoming, outgoing):
                         stream.close()
                 tasks.cancel_scope.cancel()
+
+    def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
+        """What an error of the start means."""
+        launch = self._launch
+        if isinstance(cause, FileNotFoundError | NotADirectoryError) and launch.cwd and cause.filename == launch.cwd:
+            return f"can't be started: there is no folder {launch.cwd!r}"
+        if _is_missing(cause, launch):
+            return f"can't be started: there is no program {launch.command!r}{_WHERE_TO_GET.get(launch.command, '')}"
+        return f"can't be started: {cause.strerror or cause}" if isinstance(cause, OSError) else None
 
     def why_ended(self) -> str | None:
         """Why the child's connection ended, with the end of its stderr; None if we ended it."""
@@ -254,3 +310,31 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+_WHERE_TO_GET = {
+    "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
+    "npx": "; it comes with Node, see https://nodejs.org/",
+}
+
+
+def _is_missing(cause: BaseException, launch: Launch) -> bool:
+    """Whether the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
+    if isinstance(cause, PermissionError) and "/" not in launch.command:
+        return shutil.which(launch.command, mode=os.F_OK, path=(launch.env or {}).get("PATH")) is None
+    return isinstance(cause, FileNotFoundError)
+
+
+def _connect(settings: StdioSettings, deps: ConnectionDeps) -> StdioTransport:
+    launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
+    return StdioTransport(launch, deps.reaper, max_message_bytes=deps.message_bytes, redactor=deps.redactor)
+
+
+TRANSPORT = TransportSpec(
+    selector="command",
+    meaning="a program to start",
+    settings_model=StdioSettings,
+    connect=_connect,
+    identity=lambda it: [it.command, it.args, it.cwd, None, "http", sorted(it.env), []],
+    starts_process=True,
+)

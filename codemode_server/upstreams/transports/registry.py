@@ -1,0 +1,144 @@
+"""The transports to upstreams, each described by a value: a module of this folder that has a `TRANSPORT` is one.
+
+`ServerSettings` is made of the settings of all of them, and a connection opens the one whose selector is set. Listing
+them imports nothing of the MCP library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+
+from pydantic import Field, create_model, field_validator, model_validator
+
+from codemode_server.setting_types import Glob, ProblemWithin, Seconds, Section, checked_glob
+from codemode_server.upstreams import transports as package
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+    from codemode_server.upstreams._connection_deps import ConnectionDeps
+    from codemode_server.upstreams.transports.http import HttpSettings
+    from codemode_server.upstreams.transports.stdio import StdioSettings
+
+refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
+"""Where a transport notes the errors of this call of which mcp says only that there was one: `503 Service Unavailable`.
+mcp runs a request's POST in the context of its caller."""
+
+
+class ToolFilter(Section):
+    """Which of a server's tools exist for programs and searches at all."""
+
+    include: tuple[Glob, ...] = ("*",)
+    """Globs over the server's own tool names; a tool that matches none does not exist."""
+    exclude: tuple[Glob, ...] = ()
+    """Globs taken away from what `include` lets in."""
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for index, pattern in enumerate(patterns):
+            try:
+                checked_glob(pattern)
+            except ValueError as error:
+                raise ProblemWithin(str(error), index) from None
+        return patterns
+
+
+class ServerCommon(Section):
+    """The settings of a server over any transport."""
+
+    protocol: Literal["auto", "legacy"] = "auto"
+    """`legacy` keeps to the initialize handshake; `auto` tries the newer one first and remembers what works."""
+    enabled: bool = True
+    """`false`: the server is listed as disabled, and nothing of it is started."""
+    timeout: Seconds = 60.0
+    """Seconds that one call may go without an answer or a progress report; each report starts them anew.
+    `limits.upstream_seconds` bounds how long a call may take altogether."""
+    tools: ToolFilter = ToolFilter()
+    """Which of its tools to offer."""
+    description: str | None = Field(default=None, max_length=500)
+    """One line for the model on what the server is for; default: what the server says of itself."""
+
+    @model_validator(mode="after")
+    def _exactly_one_transport(self) -> Self:
+        chosen = [spec for spec in transports() if getattr(self, spec.selector) is not None]
+        if len(chosen) != 1:
+            *others, last = [f"`{spec.selector}` ({spec.meaning})" for spec in transports() if spec.is_in_files]
+            raise ValueError(f"give either {', '.join(others)} or {last}")
+        for spec in transports():
+            for name in spec.settings_model.model_fields if spec is not chosen[0] else ():
+                if name in self.model_fields_set and getattr(self, name):
+                    raise ProblemWithin(f"has no meaning beside `{chosen[0].selector}`", name)
+        return self
+
+
+if TYPE_CHECKING:
+
+    class ServerSettings(StdioSettings, HttpSettings, ServerCommon):
+        """For the type checker, with the transports that files of hosts know."""
+
+
+class Transport(Protocol):
+    """One connection to one upstream. `open` is called once."""
+
+    def open(self) -> AbstractAsyncContextManager[TransportStreams]:
+        """The streams of a session, until it is left."""
+
+    def why_ended(self) -> str | None:
+        """Why the connection ended; None if we ended it, or if the errors say it."""
+
+    def last_words(self) -> str:
+        """What the upstream wrote last, for the end of a message; empty if that is not known."""
+
+    def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
+        """What an error of `open` or of the handshake means, unmasked; None if it says so itself. `refused` are the
+        notes in `refusals`."""
+
+
+Settings = TypeVar("Settings", bound=Section)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportSpec(Generic[Settings]):
+    """One way to reach an upstream."""
+
+    selector: str
+    """The setting of a server that chooses it."""
+    meaning: str
+    """What that setting is, for messages."""
+    settings_model: type[Settings]
+    """Its settings; they are keys of a server beside the common ones. The default of the selector is None."""
+    connect: Callable[[Settings, ConnectionDeps], Transport]
+    identity: Callable[[Settings], list[Any]]
+    """What a stored list of tools depends on, as JSON; holds no secret."""
+    starts_process: bool = False
+    is_in_files: bool = True
+    """Whether `upstream.yaml` can choose it."""
+
+
+@cache
+def transports() -> tuple[TransportSpec[Any], ...]:
+    """Every transport, those that start a process first."""
+    names = [module.name for module in iter_modules(package.__path__)]
+    modules = [import_module(f"{package.__name__}.{name}") for name in names if name[0] != "_" and name != "registry"]
+    specs: list[TransportSpec[Any]] = [module.TRANSPORT for module in modules]
+    return tuple(sorted(specs, key=lambda spec: not spec.starts_process))
+
+
+def transport_of(settings: ServerSettings) -> TransportSpec[Any]:
+    """The transport that the settings choose."""
+    return next(spec for spec in transports() if getattr(settings, spec.selector) is not None)
+
+
+def settings_model() -> type[ServerCommon]:
+    """The settings of a server, with those of every transport."""
+    models = [spec.settings_model for spec in transports()]
+    documentation = "One upstream MCP server: either `command` (a process over stdio) or `url` (over HTTP)."
+    return create_model("ServerSettings", __base__=(ServerCommon, *reversed(models)), __doc__=documentation)

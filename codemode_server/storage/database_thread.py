@@ -24,9 +24,6 @@ from codemode_server.storage.database import Database, OnDamage
 
 logger = logging.getLogger(__name__)
 
-_LOG_BYTES = 4 * 2**20
-_CACHE_KIB = -2_000
-"""SQLite's default, negative as it wants it."""
 _MAX_STEPS = 256
 """Steps in one transaction."""
 
@@ -55,7 +52,6 @@ class DatabaseThread:
         self._requests: queue.SimpleQueue[_Request[Any] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
-        self._has_long_log = False
         self._is_closed = False
 
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
@@ -104,9 +100,6 @@ class DatabaseThread:
             if requests:
                 self._do(requests)
                 _answer(requests)
-            if self._database is not None and not self._has_long_log:
-                self._has_long_log = True
-                _extend_log(self._database)
         if self._database is not None:
             self._database.close()
 
@@ -137,23 +130,6 @@ def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection)
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         connection.execute("PRAGMA synchronous = NORMAL")
-
-
-def _extend_log(database: Database) -> None:
-    """Make the file of changes as long as it gets, once: to write to disk what makes it longer takes 3 ms, and what
-    does not, 0.2 ms. SQLite writes a transaction that is larger than its cache there before it is rolled back."""
-    if database.reserve.is_needed:
-        return
-    with suppress(LedgerUnavailable), database.use() as connection:
-        connection.execute("PRAGMA cache_size = 10")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.execute("CREATE TABLE filler (content BLOB)")
-            connection.execute("INSERT INTO filler VALUES (zeroblob(?))", (_LOG_BYTES,))
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            connection.execute(f"PRAGMA cache_size = {_CACHE_KIB}")
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:

@@ -143,7 +143,8 @@ def _table() -> Component:
 
 
 def _image() -> Component:
-    reference = _found(r'"(docker\.io/\S+@sha256:[0-9a-f]{64})"', ROOT / "codemode_server" / "settings.py")
+    settings = ROOT / "codemode_server" / "sandbox" / "backends" / "microvm" / "__init__.py"
+    reference = _found(r'"(docker\.io/\S+@sha256:[0-9a-f]{64})"', settings)
     name, digest = reference.split("@sha256:")
     return {
         "type": "container",

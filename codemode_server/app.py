@@ -99,7 +99,7 @@ class App:
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
-            ledger=self.stores.ledger,
+            journal=self.stores.journal,
             config=self.config,
             learning=self.learning,
             subscribers=[CallAudit(self.stores.audit), lambda event: self.executions.take_call_event(event)],

@@ -9,7 +9,6 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.upstreams.progress import CallProgress
@@ -85,10 +84,6 @@ class ExecutionCalls:
     """Raw names → the tool as it was when it first answered, and so what its stub said."""
     mismatched_tools: set[tuple[str, str]] = field(default_factory=set)
     """Raw names of tools of which a message says already that a result differs from its type."""
-
-    @property
-    def principal(self) -> Principal:
-        return self.context.principal
 
     def next_seq(self) -> int:
         self.started += 1

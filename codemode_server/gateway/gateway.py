@@ -17,8 +17,8 @@ from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
 from codemode_server.gateway.events import CallEvents, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.ledger import Ledger
 from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.targets import READ_RESOURCE, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
@@ -32,7 +32,7 @@ class Gateway:
         *,
         catalog: Callable[[], Catalog],
         upstreams: Upstreams,
-        ledger: Ledger,
+        journal: Journal,
         config: LiveConfig,
         learning: Learning | None = None,
         subscribers: Sequence[Subscriber] = (),
@@ -43,9 +43,10 @@ class Gateway:
         """
         self._catalog = catalog
         self._config = config
-        own = CallTracing(), CallReports(config), CallLearning(learning or Learning(config=config), config)
+        learning = learning or Learning(config=config)
+        own = CallTracing(), CallReports(config), CallLearning(learning, config)
         self._events = CallEvents([*own, *subscribers])
-        self._pipeline = CallPipeline(upstreams=upstreams, ledger=ledger, events=self._events, config=config)
+        self._pipeline = CallPipeline(upstreams=upstreams, journal=journal, events=self._events, config=config)
 
     async def call(
         self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False
@@ -56,7 +57,7 @@ class Gateway:
 
         Raises:
             CallError: the call did not succeed; the message is for the program.
-            LedgerUnavailable: it could not be recorded, so it was not sent.
+            JournalUnavailable: it could not be recorded, so it was not sent.
         """
         try:
             found = self._catalog().server(server)

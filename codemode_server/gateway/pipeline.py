@@ -22,13 +22,15 @@ from codemode_server.domain.errors import (
     CallTimedOut,
     ExecutionError,
     InvalidArguments,
-    LedgerUnavailable,
+    JournalUnavailable,
     ToolNotCallable,
     UpstreamUnavailable,
 )
+from codemode_server.domain.tools import Effect
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS, CallStart, Ledger
+from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.policy import Spellings, decide, require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
@@ -60,12 +62,12 @@ class CallAttempt:
     call: ToolCall
     target: CallTarget
     decision: Decision
-    arguments_payload: str | None
     began_at: float
     """Of `time.perf_counter`."""
     is_large: bool
     """Whether work on the arguments is done in a thread."""
     is_recorded: bool = False
+    """Whether its beginning is in the journal."""
 
     @property
     def milliseconds(self) -> float:
@@ -80,12 +82,12 @@ class CallPipeline:
         self,
         *,
         upstreams: Upstreams,
-        ledger: Ledger,
+        journal: Journal,
         events: CallEvents,
         config: LiveConfig,
     ) -> None:
         self._upstreams = upstreams
-        self._ledger = ledger
+        self._journal = journal
         self._events = events
         self._config = config
 
@@ -95,7 +97,7 @@ class CallPipeline:
         Raises:
             CallError: the call did not succeed; the message is for the program.
             ExecutionError: the program has to be ended.
-            LedgerUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
+            JournalUnavailable: the call could not be recorded, so it was not sent, or its outcome could not.
         """
         attempt = await self._begin(calls, target, arguments)
         try:
@@ -112,7 +114,7 @@ class CallPipeline:
         except ExecutionError as error:
             await self._end(attempt, CallStatus.REFUSED, error=str(error))
             raise
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             self._publish_end(attempt, CallOutcome(CallStatus.REFUSED, attempt.milliseconds, error=str(error)))
             raise
         except BaseException:
@@ -131,7 +133,7 @@ class CallPipeline:
         decision = decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
-        return CallAttempt(calls, call, target, decision, shown, began_at, has_many)
+        return CallAttempt(calls, call, target, decision, began_at, has_many)
 
     async def _stop_guessing(self, attempt: CallAttempt) -> None:
         """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
@@ -154,19 +156,9 @@ class CallPipeline:
         await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
 
     async def _record_begin(self, attempt: CallAttempt) -> None:
-        call, decision = attempt.call, attempt.decision
-        self._ledger.record_call_started(
-            CallStart(
-                execution_id=call.execution_id,
-                seq=call.seq,
-                server=call.server,
-                tool=call.tool,
-                verdict=decision.kind,
-                reason=decision.reason,
-                arguments=attempt.arguments_payload,
-            )
-        )
-        attempt.is_recorded = True
+        is_read_only = attempt.target.effect is Effect.READS
+        attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
+        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call, progress = attempt.calls, attempt.call, CallProgress()
@@ -201,22 +193,15 @@ class CallPipeline:
             outcome = replace(outcome, result=reply.value, encoding=reply.encoding)
         try:
             with anyio.CancelScope(shield=True):
-                await self._record_end(attempt, outcome, result)
+                await self._record_end(attempt, outcome)
         finally:
             self._publish_end(attempt, outcome, reply, result)
 
-    async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome, result: ResultSummary) -> None:
-        if not attempt.is_recorded:  # it was refused or invalid
-            await self._record_begin(attempt)
-        self._ledger.record_call_settled(
-            attempt.call.execution_id,
-            attempt.call.seq,
-            outcome.status,
-            outcome.milliseconds,
-            outcome.result_bytes,
-            result.payload,
-            self._recorded_error(outcome),
-        )
+    async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome) -> None:
+        call = attempt.call
+        if not attempt.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
+            await self._journal.begin_call(call, attempt.decision, is_read_only=True)
+        await self._journal.end_call(call.execution_id, call.seq, outcome)
 
     def _publish_end(
         self,

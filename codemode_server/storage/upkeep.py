@@ -264,6 +264,7 @@ class Upkeep:
             if self._audit.bytes and total > self._audit.bytes:
                 newest_first = connection.execute("SELECT number, bytes FROM audit ORDER BY number DESC")
                 limits.append(int(_beyond(newest_first, self._audit.bytes * 9 // 10) or 0))
+                newest_first.close()  # while it is open, SQLite refuses to write once others have written
         count = _ROWS_AT_ONCE
         while limits and count == _ROWS_AT_ONCE and not self._is_ending.is_set():
             count = database.with_reserve(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))

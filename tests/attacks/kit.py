@@ -45,9 +45,11 @@ def arrived(folder: Path, name: str) -> list[str]:
 
 
 def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
-    """What the record says of calls: server, tool, verdict, status."""
+    """What the journal says of calls: server, tool, decision, status."""
     with sqlite3.connect(folder / "state" / "codemode.db") as connection:
-        rows = connection.execute("SELECT server, tool, verdict, status FROM calls ORDER BY started_at, seq").fetchall()
+        rows = connection.execute(
+            "SELECT server, tool, decision, status FROM journal_calls ORDER BY started_at, seq"
+        ).fetchall()
     connection.close()
     return rows
 

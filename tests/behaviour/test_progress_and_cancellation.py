@@ -66,7 +66,7 @@ async def test_an_execution_is_recorded_with_its_calls_and_how_it_ended(tmp_path
         ("succeeded", "wasm", 1),
         ("failed", "wasm", 0),
     ]
-    assert database.execute("SELECT execution_id, server, tool, verdict, status FROM calls").fetchall() == [
+    assert database.execute("SELECT execution_id, server, tool, decision, status FROM journal_calls").fetchall() == [
         (answer.content["execution_id"], "github", "list_issues", "allow", "succeeded")
     ]
     database.close()

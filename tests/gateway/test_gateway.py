@@ -1,11 +1,12 @@
-"""The one door, with a real ledger on SQLite; the upstreams are the test's own and write down what reaches them.
+"""The gateway with a journal and an audit on SQLite; the upstreams are the test's own and write down what reaches them.
 
-For every refusal the proof is that nothing reached the upstream, and that the ledger says so.
+For every refusal the proof is that nothing reached the upstream, and that the journal says so.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from codemode_server.domain.errors import (
     CallRefused,
     CallTimedOut,
     InvalidArguments,
-    LedgerUnavailable,
+    JournalUnavailable,
     ToolFailed,
     UnknownTool,
     UpstreamUnavailable,
@@ -29,14 +30,17 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
-from codemode_server.storage.database import Database
-from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.upstreams.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
@@ -83,25 +87,37 @@ class HostApi:
 
     gateway: Gateway
     upstreams: RecordingUpstreams
-    database: Database
+    thread: DatabaseThread
     calls: ExecutionCalls
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         return (await self.gateway.call(self.calls, "github", tool, arguments)).value
 
-    def recorded(self) -> list[tuple[Any, ...]]:
-        with self.database.use() as connection:
-            return connection.execute("SELECT seq, tool, verdict, status, error FROM calls ORDER BY seq").fetchall()
+    async def recorded(self) -> list[tuple[Any, ...]]:
+        """The calls in the journal, with their errors as the audit has them."""
+        statement = (
+            "SELECT calls.seq, calls.tool, calls.decision, calls.status, audit.error FROM journal_calls AS calls"
+            " LEFT JOIN audit ON audit.seq = calls.seq AND audit.kind = 'call_ended' ORDER BY calls.seq"
+        )
+        return await self.thread.run(lambda connection: connection.execute(statement).fetchall())
 
-    def dump(self) -> str:
-        with self.database.use() as connection:
-            return "\n".join(connection.iterdump())
+    async def dump(self) -> str:
+        return await self.thread.run(lambda connection: "\n".join(connection.iterdump()))
+
+
+_threads: list[DatabaseThread] = []
+
+
+@pytest.fixture(autouse=True)
+def ended_threads() -> Iterator[None]:
+    yield
+    while _threads:
+        _threads.pop().close()
 
 
 def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
-    database = Database(tmp_path)
-    ledger = LedgerStore(database)
-    ledger.record_execution_started(ExecutionStart(ExecutionId("x1"), "s1", "default", "wasm", None))
+    thread = DatabaseThread(tmp_path)
+    _threads.append(thread)
     upstreams = RecordingUpstreams(answer)
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
@@ -110,10 +126,11 @@ def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permi
     gateway = Gateway(
         catalog=lambda: catalog,
         upstreams=upstreams,
-        ledger=ledger,
+        journal=SqliteJournal(thread, JournalCipher(tmp_path)),
+        subscribers=[CallAudit(SqliteAudit(thread))],
         config=config,
     )
-    return HostApi(gateway, upstreams, database, calls)
+    return HostApi(gateway, upstreams, thread, calls)
 
 
 class TestACallThatIsAllowed:
@@ -121,7 +138,7 @@ class TestACallThatIsAllowed:
         it = door(tmp_path, answer={"number": 7})
         assert await it.call("create_issue", {"title": "Bug"}) == {"number": 7}
         assert it.upstreams.reached == [("github", "create-issue", {"title": "Bug"})]
-        assert it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
+        assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
     async def test_is_reported_to_its_caller_with_size_and_tokens(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"number": 7})
@@ -138,9 +155,9 @@ class TestACallThatIsAllowed:
             tasks.start_soon(it.call, "create_issue", {"title": "Bug"})
             with anyio.fail_after(5):
                 await it.upstreams.entered.wait()
-            assert it.recorded() == [(1, "create-issue", "allow", "started", None)]
+            assert await it.recorded() == [(1, "create-issue", "allow", "started", None)]
             tasks.cancel_scope.cancel()
-        assert it.recorded()[0][3] == "cancelled"
+        assert (await it.recorded())[0][3] == "cancelled"
 
 
 class TestACallThatIsNotPermitted:
@@ -149,14 +166,14 @@ class TestACallThatIsNotPermitted:
         with pytest.raises(CallRefused, match=r"github\.delete_repo is not permitted: .*too final"):
             await it.call("delete_repo", {})
         assert it.upstreams.reached == []
-        assert it.recorded()[0][:4] == (1, "delete_repo", "deny", "refused")
+        assert (await it.recorded())[0][:4] == (1, "delete_repo", "deny", "refused")
 
     async def test_is_refused_as_well_if_a_person_would_have_to_be_asked_and_says_so(self, tmp_path: Path) -> None:
         it = door(tmp_path, default="ask")
         with pytest.raises(CallRefused, match="needs a person's approval"):
             await it.call("create_issue", {"title": "Bug"})
         assert it.upstreams.reached == []
-        assert it.recorded()[0][2:4] == ("ask", "refused")
+        assert (await it.recorded())[0][2:4] == ("ask", "refused")
 
     async def test_tells_nothing_of_the_arguments_it_would_have_taken(self, tmp_path: Path) -> None:
         """The decision comes before the check, so a refused tool can't be explored."""
@@ -171,7 +188,7 @@ class TestACallWithWrongArguments:
         with pytest.raises(InvalidArguments, match="'title' is required"):
             await it.call("create_issue", {})
         assert it.upstreams.reached == []
-        assert it.recorded()[0][3] == "invalid"
+        assert (await it.recorded())[0][3] == "invalid"
 
     async def test_of_an_unknown_tool_names_the_nearest_and_is_never_sent(self, tmp_path: Path) -> None:
         it = door(tmp_path)
@@ -197,7 +214,7 @@ class TestACallThatTheUpstreamFails:
         it = door(tmp_path, answer=error, payloads="all")
         with pytest.raises(type(error), match=str(error)):
             await it.call("create_issue", {"title": "Bug"})
-        assert it.recorded()[0][3:] == (status, str(error))
+        assert (await it.recorded())[0][3:] == (status, str(error))
 
 
 class TestAConfiguredSecret:
@@ -213,7 +230,7 @@ class TestAConfiguredSecret:
     async def test_is_nowhere_in_the_record_even_if_payloads_are_kept(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=f"echo {SECRET}", payloads="all")
         await it.call("create_issue", {"title": f"Bug {SECRET}"})
-        dump = it.dump()
+        dump = await it.dump()
         assert "echo ***" in dump, "control: payloads are in the record at all"
         assert SECRET not in dump
 
@@ -222,9 +239,9 @@ class TestTheRecord:
     async def test_keeps_shapes_only_unless_told_otherwise(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"name": "Ann Example"}, payloads="shapes")
         await it.call("create_issue", {"title": "Private"})
-        assert "Ann Example" not in it.dump()
-        assert "Private" not in it.dump()
-        assert "str of 11" in it.dump()
+        assert "Ann Example" not in await it.dump()
+        assert "Private" not in await it.dump()
+        assert "str of 11" in await it.dump()
 
     @pytest.mark.parametrize("payloads", ["shapes", "none"])
     async def test_keeps_no_message_where_it_keeps_no_values(self, tmp_path: Path, payloads: Payloads) -> None:
@@ -232,21 +249,21 @@ class TestTheRecord:
         it = door(tmp_path, answer=ToolFailed("no such customer: Ann Example"), payloads=payloads)
         with pytest.raises(ToolFailed, match="Ann Example"):
             await it.call("create_issue", {"title": "Bug"})
-        assert it.recorded()[0][3:] == ("failed", "failed")
+        assert (await it.recorded())[0][3:] == ("failed", "failed")
 
     async def test_comes_first_so_a_call_that_cannot_be_recorded_is_not_sent(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=1)
         assert await it.call("create_issue", {"title": "control"}) == 1
-        it.database.close()
-        with pytest.raises(LedgerUnavailable, match=r"state\.dir"):
+        await it.thread.run(lambda connection: connection.execute("DROP TABLE journal_calls"))
+        with pytest.raises(JournalUnavailable, match=r"can't be used: .*journal_calls"):
             await it.call("create_issue", {"title": "Bug"})
         assert len(it.upstreams.reached) == 1
 
     async def test_can_be_read_by_another_process_meanwhile(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=1)
         await it.call("create_issue", {"title": "Bug"})
-        other = sqlite3.connect(it.database.path)
-        assert other.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+        other = sqlite3.connect(tmp_path / FILE_NAME)
+        assert other.execute("SELECT count(*) FROM journal_calls").fetchone() == (1,)
         other.close()
 
 
@@ -267,7 +284,7 @@ class TestALinkedResource:
         reply = await it.gateway.read(it.calls, "github", "doc://a")
         assert reply.value[0]["text"] == "in doc://a"
         assert it.upstreams.reached[-1] == ("github", "resources/read", {"uri": "doc://a"})
-        assert it.recorded()[1] == (2, "resources/read", "allow", "succeeded", None)
+        assert (await it.recorded())[1] == (2, "resources/read", "allow", "succeeded", None)
         report = it.calls.reports[-1]
         assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (2, "github", "read_resource", True)
 
@@ -276,7 +293,7 @@ class TestALinkedResource:
         it = door(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
         await it.call("create_issue", {"title": "Bug"})
         await it.gateway.read(it.calls, "github", "doc://a")
-        assert it.recorded()[1][3] == "succeeded"
+        assert (await it.recorded())[1][3] == "succeeded"
 
     @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
     async def test_that_no_result_links_to_is_never_asked_for(self, tmp_path: Path, uri: str) -> None:
@@ -286,7 +303,7 @@ class TestALinkedResource:
         with pytest.raises(InvalidArguments, match="only a link that a call gave can be fetched"):
             await it.gateway.read(it.calls, "github", uri)
         assert len(it.upstreams.reached) == 1
-        assert it.recorded()[1][1:4] == ("resources/read", "allow", "invalid")
+        assert (await it.recorded())[1][1:4] == ("resources/read", "allow", "invalid")
 
     async def test_of_another_execution_or_server_is_never_asked_for(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=LINKED)
@@ -313,7 +330,7 @@ class TestALinkedResource:
         with pytest.raises(CallRefused, match=r"github\.read_resource is not permitted"):
             await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
-        assert it.recorded()[1][1:4] == ("resources/read", "deny", "refused")
+        assert (await it.recorded())[1][1:4] == ("resources/read", "deny", "refused")
 
     async def test_under_a_uri_with_a_secret_is_read_without_the_program_knowing_it(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer=LINKED)
@@ -322,7 +339,7 @@ class TestALinkedResource:
         reply = await it.gateway.read(it.calls, "github", uri)
         assert it.upstreams.reached[-1][2] == {"uri": f"https://docs/b?key={SECRET}"}
         assert SECRET not in str(reply)
-        assert SECRET not in it.dump()
+        assert SECRET not in await it.dump()
 
     async def test_is_forgotten_past_a_bound(self, tmp_path: Path) -> None:
         files = [{"type": "file", "mime_type": None, "name": None, "uri": f"doc://{n}"} for n in range(10_050)]
@@ -337,13 +354,13 @@ class TestARawCall:
         it = door(tmp_path, answer=result)
         reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply == Reply(result | {"content": [{"type": "text", "text": "1 ***"}]})
-        assert it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
+        assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
     async def test_that_gives_an_error_is_recorded_as_failed_and_not_raised(self, tmp_path: Path) -> None:
         it = door(tmp_path, answer={"isError": True, "content": [{"type": "text", "text": f"no {SECRET}"}]})
         reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply.value["isError"] is True
-        assert it.recorded()[0][3:] == ("failed", "no ***")
+        assert (await it.recorded())[0][3:] == ("failed", "no ***")
         assert (it.calls.reports[0].status, it.calls.reports[0].error) == (CallStatus.FAILED, "no ***")
 
     async def test_is_judged_and_checked_like_any_other(self, tmp_path: Path) -> None:

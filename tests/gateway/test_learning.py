@@ -27,13 +27,12 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
+from codemode_server.testing.memory_journal import MemoryJournal
 from codemode_server.upstreams.progress import CallProgress
 
 SECRET = "ghp_0123456789abcdef"
@@ -97,11 +96,10 @@ class Product:
         self._catalog = Catalog.build(
             [UpstreamListing("git-hub", UpstreamState.READY, self.tools)], observed=self.learning.known
         )
-        self._ledger = ledger = LedgerStore(self.database)
         self.gateway = Gateway(
             catalog=self.catalog,
             upstreams=self.upstream,
-            ledger=ledger,
+            journal=MemoryJournal(),
             config=config,
             learning=self.learning,
         )
@@ -111,9 +109,7 @@ class Product:
         return self._catalog
 
     def program(self) -> ExecutionCalls:
-        calls = ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.local(Session("s"), self.config))
-        self._ledger.record_execution_started(ExecutionStart(calls.execution_id, "s", "default", "wasm", None))
-        return calls
+        return ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.local(Session("s"), self.config))
 
     async def call(self, answer: Any, tool: str = "list_issues", calls: ExecutionCalls | None = None) -> ExecutionCalls:
         self.upstream.answer = answer

@@ -1,5 +1,5 @@
 """The order of a call's steps, and who may stop it: decide, check, record, send, record. Upstreams are in memory; the
-ledger fails where a test says so."""
+journal fails where a test says so."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import CallKey, CallStatus, arguments_digest
-from codemode_server.domain.errors import CallRefused, InvalidArguments, LedgerUnavailable, ToolFailed
+from codemode_server.domain.calls import CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.errors import CallRefused, InvalidArguments, JournalUnavailable, ToolFailed
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallSent, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.ledger import CallStart
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
+from codemode_server.testing.memory_journal import MemoryJournal
 from codemode_server.upstreams.progress import CallProgress
 
 TOOL = ToolDefinition(
@@ -33,14 +33,38 @@ TOOL = ToolDefinition(
 CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL,))])
 
 
+class RecordingJournal(MemoryJournal):
+    """Writes down what it is asked to record, and fails at one step."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self._steps = steps
+
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        self._steps.record("begin")
+        await super().begin_call(call, decision, is_read_only=is_read_only)
+
+    async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
+        self._steps.record(f"end {outcome.status}")
+        await super().end_call(execution_id, seq, outcome)
+
+
 @dataclass
 class Steps:
-    """An upstream and a ledger that write down what reaches them, in one list."""
+    """An upstream and a journal that write down what reaches them, in one list."""
 
     steps: list[str] = field(default_factory=list)
     failing_step: str = ""
-    """The step of the ledger that fails."""
+    """The step of the journal that fails."""
     upstream_error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.journal = RecordingJournal(self)
+
+    def record(self, step: str) -> None:
+        if self.failing_step and step.startswith(self.failing_step):
+            raise JournalUnavailable("the disk is gone")
+        self.steps.append(step)
 
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
         self.steps.append("send")
@@ -56,24 +80,6 @@ class Steps:
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
         raise NotImplementedError
 
-    def record_call_started(self, start: CallStart) -> None:
-        self._record("begin")
-
-    def record_call_settled(
-        self, execution_id: ExecutionId, seq: int, status: CallStatus, *rest: float | str | None
-    ) -> None:
-        self._record(f"end {status}")
-
-    def record_execution_started(self, *args: Any) -> None:
-        raise NotImplementedError
-
-    record_execution_settled = record_execution_started
-
-    def _record(self, step: str) -> None:
-        if self.failing_step and step.startswith(self.failing_step):
-            raise LedgerUnavailable("the disk is gone")
-        self.steps.append(step)
-
     def on_event(self, event: CallEvent) -> None:
         self.steps.append(type(event).__name__)
 
@@ -82,7 +88,7 @@ def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions:
     return Gateway(
         catalog=lambda: CATALOG,
         upstreams=steps,
-        ledger=steps,
+        journal=steps.journal,
         config=LiveConfig(Settings.model_validate({"permissions": permissions})),
         subscribers=subscribers,
     )
@@ -116,14 +122,14 @@ class TestTheOrder:
 class TestARecordThatFails:
     async def test_at_the_beginning_stops_the_call(self) -> None:
         steps, calls = Steps(failing_step="begin"), execution()
-        with pytest.raises(LedgerUnavailable, match="the disk is gone"):
+        with pytest.raises(JournalUnavailable, match="the disk is gone"):
             await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
         assert steps.steps == ["CallBegan", "CallEnded"], "nothing was sent, and the span is closed"
 
     @pytest.mark.parametrize("error", [None, ToolFailed("boom")])
     async def test_at_the_end_is_raised_and_the_call_is_reported(self, error: Exception | None) -> None:
         steps, calls = Steps(failing_step="end", upstream_error=error), execution()
-        with pytest.raises(LedgerUnavailable):
+        with pytest.raises(JournalUnavailable):
             await gateway(steps).call(calls, "github", "create_issue", {"title": "Bug"})
         assert [report.status for report in calls.reports] == [CallStatus.FAILED if error else CallStatus.SUCCEEDED]
         assert calls.in_flight == {}

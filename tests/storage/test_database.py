@@ -189,8 +189,8 @@ len(list_issues(repo="a/b"))
     assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM executions") == [(1,)]
     calls = rows(
         tmp_path / "state",
-        "SELECT seq, server, tool, verdict, reason, status, settled_at >= started_at, result_bytes > 0 "
-        "FROM calls ORDER BY seq",
+        "SELECT seq, server, tool, decision, reason, status, milliseconds > 0, result_bytes > 0 "
+        "FROM journal_calls ORDER BY seq",
     )
     rule, default = (
         "rule 1 of permissions.rules (deny: github/create_issue): By hand.",
@@ -202,21 +202,19 @@ len(list_issues(repo="a/b"))
         (3, "github", "list_issues", "allow", default, "invalid", 1, 0),
         (4, "github", "list_issues", "allow", default, "succeeded", 1, 1),
     ]
-    kept = rows(tmp_path / "state", "SELECT arguments, result FROM calls WHERE seq = 4")
-    assert [tuple(map(json.loads, row)) for row in kept] == [
-        (
-            {"repo": "str of 3"},
-            [
-                "5 x",
-                {
-                    "number": "int",
-                    "title": "str of 14",
-                    "state": "str of 4",
-                    "labels": ["2 x", "str of 3"],
-                    "created_at": "str of 20",
-                },
-            ],
-        )
+    payloads = rows(tmp_path / "state", "SELECT payload FROM audit WHERE seq = 4 ORDER BY number")
+    assert [json.loads(payload) for (payload,) in payloads] == [
+        {"repo": "str of 3"},
+        [
+            "5 x",
+            {
+                "number": "int",
+                "title": "str of 14",
+                "state": "str of 4",
+                "labels": ["2 x", "str of 3"],
+                "created_at": "str of 20",
+            },
+        ],
     ]
 
 
@@ -233,7 +231,7 @@ async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Pa
             for host in (one, other) * 2:
                 tasks.start_soon(run, host)
     assert answers == [100] * 4
-    assert rows(tmp_path / "state", "SELECT status, count(*) FROM calls GROUP BY status") == [("succeeded", 80)]
+    assert rows(tmp_path / "state", "SELECT status, count(*) FROM journal_calls GROUP BY status") == [("succeeded", 80)]
     assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM executions") == [(2, 4)]
 
 
@@ -263,13 +261,13 @@ async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_th
         os.kill(await _number_in(entered), signal.SIGKILL)
         tasks.cancel_scope.cancel()
     state = tmp_path / "state"
-    assert rows(state, "SELECT tool, verdict, status, settled_at FROM calls") == [("hang", "allow", "started", None)]
+    assert rows(state, "SELECT tool, decision, status FROM journal_calls") == [("hang", "allow", "started")]
     assert rows(state, "SELECT status, settled_at FROM executions") == [("running", None)]
     async with over_stdio(path) as host:
         assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
         await host.until(lambda: rows(state, "SELECT 1 FROM executions WHERE status = 'running'") == [])
     assert rows(state, "SELECT status FROM executions ORDER BY started_at") == [("interrupted",), ("succeeded",)]
-    assert rows(state, "SELECT status FROM calls ORDER BY started_at") == [("started",), ("succeeded",)]
+    assert rows(state, "SELECT status FROM journal_calls ORDER BY started_at") == [("started",), ("succeeded",)]
 
 
 async def _number_in(file: Path) -> int:

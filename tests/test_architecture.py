@@ -134,7 +134,7 @@ def test_nothing_prints_to_stdout_but_the_command_line() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 to_stderr = any(keyword.arg == "file" for keyword in node.keywords)
-                assert to_stderr or path.name in ("cli.py", "build.py"), f"{path.name}:{node.lineno}"
+                assert to_stderr or path.name == "build.py" or path.parent.name == "cli", f"{path.name}:{node.lineno}"
 
 
 def test_every_module_says_what_it_owns() -> None:

@@ -1,8 +1,9 @@
-"""Records executions: their spans, and their rows in the record."""
+"""Records executions: their spans, and their rows in the journal, the audit and the record."""
 
 from __future__ import annotations
 
 import hashlib
+import time
 
 from opentelemetry.trace import Span
 
@@ -10,6 +11,8 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.ledger import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, ExecutionStart, Ledger
 from codemode_server.redaction import kept_text, payload
 from codemode_server.sandbox.contract import ProgramError
@@ -18,16 +21,18 @@ from codemode_server.tokens import estimate_tokens
 
 
 class ExecutionRecorder:
-    """What it writes of code, values and errors is what `state.payloads` allows."""
+    """What it writes of code, values and errors is what `state.payloads` allows; the journal has the code complete."""
 
-    def __init__(self, ledger: Ledger, config: LiveConfig) -> None:
+    def __init__(self, ledger: Ledger, journal: Journal, audit: Audit, config: LiveConfig) -> None:
         self._ledger = ledger
+        self._journal = journal
+        self._audit = audit
         self._config = config
 
-    def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
+    async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Raises `LedgerUnavailable` if it can't be recorded; then it must not run."""
         session, principal = execution.session, execution.context.principal.principal_id
-        code, level = self._code(execution.code), execution.level.value if execution.level else ""
+        code, level = code_as_configured(execution.code, self._config), execution.level.value if execution.level else ""
         spans.describe(
             span,
             "span",
@@ -41,6 +46,8 @@ class ExecutionRecorder:
         self._ledger.record_execution_started(
             ExecutionStart(execution.execution_id, session.session_id, principal, level, code)
         )
+        await self._journal.begin_execution(execution.record())
+        self._append(AuditEventKind.EXECUTION_STARTED, execution, payload=code)
 
     def checked(self, checked: Checked, span: Span) -> None:
         spans.describe(
@@ -50,7 +57,7 @@ class ExecutionRecorder:
             codemode__check_warnings=len(checked.warnings) or None,
         )
 
-    def end(self, execution: Execution, span: Span) -> None:
+    async def end(self, execution: Execution, span: Span) -> None:
         """Raises `LedgerUnavailable` if the end can't be recorded."""
         outcome, calls = execution.outcome, execution.calls
         error = self._error(outcome.error) if outcome.error else None
@@ -73,6 +80,37 @@ class ExecutionRecorder:
             self._ledger.record_execution_settled(
                 execution.execution_id, execution.status, error, calls.started, execution.milliseconds
             )
+            milliseconds, status = execution.milliseconds, execution.status
+            self._append(
+                AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error
+            )
+            await self._journal.end_execution(
+                execution.execution_id, status, error=error, calls=calls.started, milliseconds=milliseconds
+            )
+
+    def _append(
+        self,
+        kind: AuditEventKind,
+        execution: Execution,
+        *,
+        status: str | None = None,
+        milliseconds: float | None = None,
+        payload: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        self._audit.append(
+            AuditEvent(
+                kind,
+                execution.context.principal,
+                execution.session.session_id,
+                execution.execution_id,
+                time.time(),
+                status=status,
+                milliseconds=milliseconds,
+                payload=payload,
+                error=error,
+            )
+        )
 
     def _error(self, error: ProgramError) -> str:
         """A message may hold values, so it is recorded only where values are."""
@@ -80,11 +118,13 @@ class ExecutionRecorder:
         text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
         return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
 
-    def _code(self, code: str) -> str | None:
-        if self._config.payloads == "all":
-            return kept_text(code, self._config.redactor, MAX_CODE_CHARACTERS)
-        digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"sha256 {digest}, {len(code)} characters" if self._config.payloads == "shapes" else None
+
+def code_as_configured(code: str, config: LiveConfig) -> str | None:
+    """A program as `state.payloads` lets it be recorded and shown."""
+    if config.payloads == "all":
+        return kept_text(code, config.redactor, MAX_CODE_CHARACTERS)
+    digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256 {digest}, {len(code)} characters" if config.payloads == "shapes" else None
 
 
 def _tokens_saved(execution: Execution) -> int:

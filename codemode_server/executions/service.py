@@ -198,7 +198,8 @@ class ExecutionService:
                     await self._run_in_turn(execution, span)
                 finally:
                     execution.milliseconds = (time.perf_counter() - started) * 1e3
-                    self._settle(execution, span)
+                    with anyio.CancelScope(shield=True):
+                        await self._settle(execution, span)
         finally:
             execution.results.drop()
             self._live.pop(execution.execution_id)
@@ -239,7 +240,7 @@ class ExecutionService:
         execution.phase = Phase.PREPARING
         backend = await self._sandbox.ready()
         execution.level = backend.level
-        self._recorder.begin(execution, span, self._sandbox.shortfall)
+        await self._recorder.begin(execution, span, self._sandbox.shortfall)
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.session)
         checked = await self._check(execution.code, backend.importable, last_value)
@@ -267,9 +268,9 @@ class ExecutionService:
             begun=execution.begun,
         )
 
-    def _settle(self, execution: Execution, span: Span) -> None:
+    async def _settle(self, execution: Execution, span: Span) -> None:
         try:
-            self._recorder.end(execution, span)
+            await self._recorder.end(execution, span)
         except LedgerUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
         answered = (report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED)

@@ -49,6 +49,8 @@ def run(arguments: Sequence[str]) -> int:
                 return _trust(parsed)
             case "workspace":
                 return _workspace(parsed)
+            case "executions":
+                return _executions(parsed)
             case _:
                 return _sync(parsed)
     except CodemodeError as error:
@@ -160,6 +162,21 @@ def _workspace(parsed: argparse.Namespace) -> int:
     line, is_done = workspace_files.clean(folder, days)
     _show(line)
     return 0 if is_done else 1
+
+
+def _executions(parsed: argparse.Namespace) -> int:
+    import anyio
+
+    from codemode_server.cli import executions
+    from codemode_server.config import load
+
+    loaded, as_json = load(_file(parsed)), getattr(parsed, "json", False)
+    if parsed.action == "show":
+        page = anyio.run(partial(executions.show_execution, loaded, parsed.id, as_json=as_json))
+    else:
+        page = anyio.run(partial(executions.list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json))
+    _show(page)
+    return 0
 
 
 def _is_agreed(question: str) -> bool:
@@ -310,6 +327,14 @@ def _parser() -> argparse.ArgumentParser:
         "--older-than", type=_days, default=0.0, metavar="DAYS", help="only what was not changed for so long"
     )
     clean.add_argument("--yes", action="store_true", help="remove what is shown without being asked")
+    executions = commands.add_parser("executions", parents=[config], help="list programs that ran, or show one")
+    reads = executions.add_subparsers(dest="action", metavar="ACTION")
+    listing = reads.add_parser("list", parents=[config], help="print the newest ones; the default")
+    listing.add_argument("--limit", type=int, default=20, metavar="COUNT", help="default 20")
+    showing = reads.add_parser("show", parents=[config], help="print one with its calls")
+    showing.add_argument("id", metavar="ID", help="as the answer to the program has it")
+    for command in (listing, showing):
+        command.add_argument("--json", action="store_true", help="print JSON")
     for command in (state, sync):
         command.add_argument(
             "--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30"

@@ -1,0 +1,155 @@
+"""The `executions` command: lists executions and shows one with its calls, as the journal has them.
+
+Of programs and errors it shows what `state.payloads` allows, without the secrets of the configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import CallRecord, ExecutionRecord
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.recording import code_as_configured
+from codemode_server.first_listing import state_folder
+from codemode_server.redaction import Redactor
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.text import clean_line
+
+_MAX_ERROR_CHARACTERS = 300
+
+
+async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
+    """The newest executions of the local principal, newest first."""
+    async with _Journal(loaded) as reader:
+        found = await reader.executions(limit)
+    if as_json:
+        return json.dumps([reader.execution_json(it) for it in found], indent=2)
+    if not found:
+        return "no executions are recorded"
+    rows = [("id", "started", "status", "sandbox", "calls", "ms"), *map(_row, found)]
+    return _table(rows)
+
+
+async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
+    """One execution with its calls.
+
+    Raises:
+        CodemodeError: there is none (any more).
+    """
+    async with _Journal(loaded) as reader:
+        found, calls = await reader.execution(ExecutionId(execution_id))
+    if as_json:
+        content = reader.execution_json(found) | {"calls": [reader.call_json(it) for it in calls]}
+        return json.dumps(content, indent=2)
+    fields = reader.execution_json(found)
+    code = fields.pop("code")
+    lines = [f"{name.replace('_', ' ')}: {value}" for name, value in fields.items() if value is not None]
+    rows = [tuple("-" if value is None else str(value) for value in reader.call_json(it).values()) for it in calls]
+    if rows:
+        lines += ["", _table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
+    return "\n".join([*lines, *(["", code] if code else [])])
+
+
+@dataclass(slots=True)
+class _Journal:
+    """Opens the journal of the configuration's state folder, and shows its values as configured."""
+
+    loaded: LoadedSettings
+    _thread: DatabaseThread | None = None
+
+    async def __aenter__(self) -> _Journal:
+        folder = state_folder(self.loaded.settings)
+        if (folder / FILE_NAME).exists():
+            self._thread = DatabaseThread(folder)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.close()
+
+    async def executions(self, limit: int) -> list[ExecutionRecord]:
+        journal = self._journal()
+        return list(await journal.executions(self._principal, limit=limit)) if journal else []
+
+    async def execution(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord]]:
+        journal = self._journal()
+        found = await journal.execution(self._principal, execution_id) if journal else None
+        if journal is None or found is None:
+            raise CodemodeError(
+                f"no execution {execution_id!r} is in the journal (any more); `codemode-server executions list` shows "
+                "those that are"
+            )
+        return found, list(await journal.calls(self._principal, execution_id))
+
+    def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
+        return {
+            "execution_id": it.execution_id,
+            "status": it.status.value,
+            "sandbox": it.level.value if it.level else None,
+            "session": it.session.session_id,
+            "started_at": _time(it.started_at),
+            "ended_at": _time(it.ended_at) if it.ended_at else None,
+            "milliseconds": None if it.milliseconds is None else round(it.milliseconds),
+            "error": self._error(it.error),
+            "code": None if it.code is None else code_as_configured(it.code, self._config),
+        }
+
+    def call_json(self, it: CallRecord) -> dict[str, Any]:
+        outcome = it.outcome
+        return {
+            "call": it.call.seq,
+            "tool": clean_line(f"{it.call.server}.{it.call.tool}", 100),
+            "started_at": _time(it.started_at),
+            "decision": it.decision.kind,
+            "reason": clean_line(it.decision.reason, 100),
+            "status": outcome.status.value if outcome else "unknown",
+            "milliseconds": round(outcome.milliseconds) if outcome else None,
+            "error": self._error(outcome.error) if outcome and self._config.payloads == "all" else None,
+        }
+
+    def _error(self, error: str | None) -> str | None:
+        return None if error is None else clean_line(self._config.redactor.visible(error), _MAX_ERROR_CHARACTERS)
+
+    def _journal(self) -> SqliteJournal | None:
+        if self._thread is None:
+            return None
+        return SqliteJournal(self._thread, JournalCipher(state_folder(self.loaded.settings)))
+
+    @property
+    def _config(self) -> LiveConfig:
+        return LiveConfig(self.loaded.settings, Redactor(self.loaded.secrets, self.loaded.guarded_secrets))
+
+    @property
+    def _principal(self) -> Principal:
+        return local_principal(self.loaded.settings)
+
+
+def _row(it: ExecutionRecord) -> tuple[str, ...]:
+    level = it.level.value if it.level else "-"
+    return it.execution_id, _time(it.started_at), it.status.value, level, _number(it.calls), _number(it.milliseconds)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,0 +1,98 @@
+"""`codemode-server executions`: what ran, read from the journal by another process than the one that wrote it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from codemode_server.cli import run
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from tests.behaviour.product import configuration, in_memory
+
+NAME = ExecutionId("x7f3a9c21b04")
+CODE = "from servers.github import get_issue\nget_issue(number=7)"
+
+
+def written(folder: Path, payloads: str) -> Path:
+    return configuration(folder, {}, state={"dir": str(folder / "state"), "payloads": payloads})
+
+
+def files(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*")]
+
+
+async def command(path: Path, *arguments: str) -> int:
+    return await anyio.to_thread.run_sync(run, ["executions", *arguments, "--config", str(path)])
+
+
+async def record(folder: Path) -> None:
+    """One execution with one call, as a product writes it."""
+    state = folder / "state"
+    state.mkdir(mode=0o700)
+    thread = DatabaseThread(state)
+    journal = SqliteJournal(thread, JournalCipher(state))
+    owner = Principal(PrincipalId("default"))
+    level, status = IsolationLevel.WASM, ExecutionStatus.RUNNING
+    await journal.begin_execution(ExecutionRecord(NAME, owner, Session("s"), level, status, 1_700_000_000.0, CODE))
+    call = ToolCall(NAME, 1, "github", "get_issue", {"number": 7}, CallKey("github", "get_issue", "0" * 64, 1))
+    await journal.begin_call(call, Allow("permissions.default is allow"), is_read_only=True)
+    await journal.end_call(NAME, 1, CallOutcome(CallStatus.FAILED, 12.0, error="secret value 42"))
+    await journal.end_execution(NAME, ExecutionStatus.FAILED, error="ToolError", calls=1, milliseconds=30.0)
+    thread.close()
+
+
+async def test_one_is_shown_with_its_code_and_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "all")
+    await record(tmp_path)
+    assert await command(path, "show", NAME, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["status"], shown["sandbox"], shown["milliseconds"], shown["code"]) == ("failed", "wasm", 30, CODE)
+    (call,) = shown["calls"]
+    assert (call["call"], call["tool"], call["decision"], call["status"]) == (1, "github.get_issue", "allow", "failed")
+    assert call["error"] == "secret value 42"
+    assert await command(path, "show", NAME) == 0
+    page = capsys.readouterr().out
+    assert CODE in page
+    assert "github.get_issue" in page
+
+
+async def test_values_are_shown_only_where_the_configuration_records_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "shapes")
+    await record(tmp_path)
+    assert await command(path, "show", NAME) == 0
+    page = capsys.readouterr().out
+    assert "sha256" in page
+    assert "number=7" not in page
+    assert "42" not in page
+
+
+async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "all")
+    async with in_memory(path) as host:
+        first, second = [(await host.run(code)).content["execution_id"] for code in ("1 + 1", "1 / 0")]
+    assert await command(path, "list") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["id", second, first]
+    assert [line[3] for line in lines[1:]] == ["failed", "succeeded"]
+
+
+async def test_one_that_is_not_there_is_an_error_and_an_empty_list_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "all")
+    assert await command(path, "list") == 0
+    assert capsys.readouterr().out == "no executions are recorded\n"
+    assert files(tmp_path) == ["upstream.yaml"], "and nothing is written"
+    assert await command(path, "show", NAME) == 2
+    assert "executions list" in capsys.readouterr().err

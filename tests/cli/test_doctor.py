@@ -224,5 +224,8 @@ async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.
     missing = partial(component.checked_component, tmp_path / "guest.wasm")
     monkeypatch.setattr(component, "checked_component", missing)
     report, _ = await examine(MicrovmSettings(backend="wasm"))
-    assert (report.is_met, report.destination) == (False, "nothing, since no sandbox can be had as things are")
+    assert (report.is_met, report.destination) == (
+        False,
+        "nothing, since `sandbox.backend: wasm` can't be met as things are",
+    )
     assert "make component" in report.text

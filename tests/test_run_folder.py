@@ -131,3 +131,18 @@ def test_a_sweep_of_temporary_folders_ends_with_the_product(tmp_path: Path, monk
     assert temporary.sweep(seconds=0) == 0
     assert temporary.sweep() == 3, "control"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_another_process_removes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    """Two products that start at once look through the same folders."""
+    first, second = (RunFolder.make(tmp_path) for _ in range(2))
+    paths = sorted([first.path, second.path])
+    for folder in (first, second):
+        folder.release()
+    found = abandoned(tmp_path)
+    taken = next(found)
+    assert taken.path == paths[0]
+    (paths[1] / "lock").unlink()
+    paths[1].rmdir()
+    assert list(found) == []
+    taken.remove()

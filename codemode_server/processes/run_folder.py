@@ -93,6 +93,9 @@ def abandoned(parent: Path, prefix: str = "", *, digits: int = 16) -> Iterator[R
 def _taken_over(path: Path) -> RunFolder | None:
     try:
         status = path.lstat()
+    except OSError:  # another product was quicker
+        return None
+    try:
         if not stat.S_ISDIR(status.st_mode) or not _is_ours(status):
             return None
         lock = os.open(path / _LOCK, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))

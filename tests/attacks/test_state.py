@@ -116,7 +116,7 @@ async def test_a_record_that_is_damaged_meanwhile_stops_calls_not_the_product(tm
     async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
         assert (await host.run(CALL)).value == "pong"
         with sqlite3.connect(tmp_path / "state" / "codemode.db") as connection:
-            connection.execute("DROP TABLE calls")
+            connection.execute("DROP TABLE journal_calls")
         connection.close()
         answer = await host.run(CALL)
         assert answer.content["status"] != "succeeded"

@@ -6,10 +6,11 @@ A call that nobody took is waited for at the program's end, and if it failed, so
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import operator
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from types import FrameType
 from typing import Any
@@ -174,6 +175,8 @@ class Calls:
         """Those of each `map`; at the end a warning names those that the program never looked at."""
         self._told: set[object] = set()
         """Tasks and threads that were told that the program has made all its calls."""
+        self._mapping: set[object] = set()
+        """Those that begin calls of a map now, which tells them itself."""
 
     def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
         """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
@@ -213,9 +216,25 @@ class Calls:
         answer.set_exception(self.link.no_more_calls)
         return answer
 
+    @contextlib.contextmanager
+    def mapping(self) -> Iterator[None]:
+        """Calls begun in here do not count as the program's word that it has made all its calls: on threads, the answer
+        comes while the map still begins others. The map passes the error on, by `note_limit`."""
+        caller = _caller()
+        self._mapping.add(caller)
+        try:
+            yield
+        finally:
+            self._mapping.discard(caller)
+
+    def note_limit(self) -> None:
+        """The task or thread that runs now gets to know that the program has made all its calls."""
+        self._told.add(_caller())
+
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
         origin, caller = _Origin(self, server), _caller()
+        is_mapped = caller in self._mapping
 
         def settle(answer: Future[Any]) -> None:
             if result.done() or answer.cancelled():
@@ -226,7 +245,8 @@ class Calls:
                 remember_sample(tool, taken)
             except Refused as refusal:
                 if refusal.kind == OVER_LIMIT:
-                    self._told.add(caller)
+                    if not is_mapped:
+                        self._told.add(caller)
                     result.set_exception(LimitExceeded(str(refusal)))
                     return
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))

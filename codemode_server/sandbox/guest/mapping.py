@@ -111,8 +111,9 @@ class PendingMap(PendingCall):
         """Begin as many calls as may be on their way; gives what settles when one is done, or None at the end."""
         try:
             self._take_in()
-            while self._items is not None and len(self._in_flight) < self._concurrency:
-                self._begin_next(self._items)
+            with self._calls.mapping():
+                while self._items is not None and len(self._in_flight) < self._concurrency:
+                    self._begin_next(self._items)
             if self._in_flight:
                 return self._signal()
         except BaseException as error:
@@ -154,6 +155,7 @@ class PendingMap(PendingCall):
                 self._failures.errors[index] = error
             except LimitExceeded as error:
                 error.items = self._results
+                self._calls.note_limit()
                 raise
 
     def _signal(self) -> Future[Any]:

@@ -250,9 +250,9 @@ class Channel:
         tasks.start_soon(self._call, call)
 
     def _refuse_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
-        """Tell the program that it has made all its calls; no more of them are sent by an honest guest, which knows
-        then, than were on their way."""
-        if self._calls > self._limits.calls + self._limits.calls_in_flight:
+        """Tell the program that it has made all its calls. An honest guest sends no more after that than are on their
+        way, in as many threads as may call."""
+        if self._calls > self._limits.calls + 2 * self._limits.calls_in_flight:
             self._exceed_limit("limits.calls")
             return
         answer = _Answer(frames.refusal_frame(call.id, LimitExceeded.code, self._too_many_calls()))

@@ -173,6 +173,8 @@ class Link:
     def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
         future: Future[Any] = Future()
         window.waiting.append(_Request(head, body, future))
+        if window is self._calls and self.no_more_calls is not None:  # said while this call was being written
+            self._refuse_waiting_calls(self.no_more_calls)
         self._flush()
         return future
 
@@ -227,11 +229,12 @@ class Link:
         reply = _DECODER.decode(text)
         del text
         future = self._waiting.pop(reply["id"], None)
-        for window in (self._calls, self._questions):
-            window.unanswered.pop(reply["id"], None)
         refusal = None if reply["ok"] else Refused(reply["kind"], reply["message"])
         if refusal is not None and refusal.kind == OVER_LIMIT:
+            # Before the window has room again: another thread may be sending.
             self._refuse_waiting_calls(refusal)
+        for window in (self._calls, self._questions):
+            window.unanswered.pop(reply["id"], None)
         self._flush()
         if future is None or future.done():
             return True  # whoever asked was cancelled meanwhile

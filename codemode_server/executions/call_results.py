@@ -33,11 +33,13 @@ class CallResults:
     _total_bytes: int = 0
     _written: dict[int, Part] = field(default_factory=dict)
     _path: Path | None = None
+    _is_closed: bool = False
+    """Set when they are an artifact or dropped; a write that comes later does nothing."""
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     def add(self, seq: int, reply: Reply, size: int) -> bool:
         """Take the result of call `seq`, `size` bytes as JSON; True if `write` has to be called now."""
-        if self._total_bytes + size > self.store.max_bytes:
+        if self._is_closed or self._total_bytes + size > self.store.max_bytes:
             return False
         self._held[seq] = reply
         self._held_bytes += size
@@ -51,7 +53,11 @@ class CallResults:
             NotStored: it can't be written.
         """
         async with self._writing:
-            held, self._held, self._held_bytes = self._held, {}, 0
+            await self._write_held()
+
+    async def _write_held(self) -> None:
+        held, self._held, self._held_bytes = self._held, {}, 0
+        if held and not self._is_closed:
             await run_large(self._append, held)
 
     def _append(self, held: Mapping[int, Reply]) -> None:
@@ -73,16 +79,20 @@ class CallResults:
         Raises:
             NotStored: they can't be written, or are more than is kept.
         """
-        if self._held:
-            await self.write()
-        if self._path is None:
+        async with self._writing:
+            await self._write_held()
+            self._is_closed = True
+            path, self._path = self._path, None
+        if path is None:
             return None
-        path, self._path = self._path, None
         item = Item(f"{execution_id}/calls", "calls", path.stat().st_size, "application/x-ndjson")
         return self.store.adopt(session, item, path, dict(sorted(self._written.items())))
 
-    def drop(self) -> None:
-        """Forget them all."""
-        self._held = {}
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+    async def drop(self) -> None:
+        """Forget them all, once what is being written is written; to be shielded from cancellation."""
+        async with self._writing:
+            self._is_closed = True
+            self._held = {}
+            path, self._path = self._path, None
+        if path is not None:
+            path.unlink(missing_ok=True)

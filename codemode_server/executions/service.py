@@ -201,7 +201,8 @@ class ExecutionService:
                     with anyio.CancelScope(shield=True):
                         await self._settle(execution, span)
         finally:
-            execution.results.drop()
+            with anyio.CancelScope(shield=True):
+                await execution.results.drop()
             self._live.pop(execution.execution_id)
             execution.done.set()
             self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))

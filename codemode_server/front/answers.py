@@ -1,4 +1,4 @@
-"""Answers calls of the four meta-tools from the catalog, the workspace, the skills and the executor."""
+"""Answers calls of the four meta-tools from the catalog, the workspace, the skills and the execution service."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The one way to an upstream: resolves what a program names, and runs the call through the pipeline.
 
 A call to a tool and the reading of a linked resource take the same path. Nothing in a call's frame says who calls: the
-`ExecutionCalls` is bound to the sandbox's channel by the executor.
+`ExecutionCalls` is bound to the sandbox's channel by the `ExecutionService`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The one SQLite file of an installation: opening it, and bringing its schema up to date.
 
-Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. All use is
-on the event loop's thread: one insert costs tens of microseconds, less than handing it to another thread. What works in
-a thread of its own has a connection of its own, since transactions belong to connections.
+Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. What
+is used on the event loop's thread is quick: one insert costs tens of microseconds. Journal, audit, vectors and upkeep
+work in threads, each with a connection of its own, since transactions belong to connections.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MAX_LISTING_CHARACTERS = 8 * 2**20
 
 
 class ListingStore:
-    """Implements `upstream.cache.ListingCache`. A listing that can't be stored is logged, and fetched again next time.
+    """Implements `upstreams.cache.ListingCache`. A listing that can't be stored is logged, and fetched again next time.
 
     Each listing is read from the database once.
     """

@@ -8,7 +8,7 @@
     document        the program and the types of its tools as one text for the type checker
     checker         the type checker: a process kept warm, and bounded
     diagnostics     what it says, as far as it is about tools
-    preflight       both parts in turn, for the executor
+    preflight       both parts in turn, for the execution service
 
 Whether a call gives its value or something to await is decided by the guest's own rule (`sandbox/guest/await_rule.py`).
 The program is hostile and runs nowhere here: it is parsed, and the type checker, a process of its own, reads it.

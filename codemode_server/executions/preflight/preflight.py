@@ -1,5 +1,4 @@
-"""Both parts of the check in turn, as the executor asks for it: what stops a program, and what is told beside its
-result."""
+"""Runs both parts of the static check: what rejects a program, and what is reported beside its result."""
 
 from __future__ import annotations
 

@@ -211,7 +211,8 @@ class Quota:
 
     @staticmethod
     def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
-        return used_bytes(folder, allowed) + removed_bytes(holder, folder) > allowed
+        # Removed files first: one that is removed between the two would be counted in both the other way round.
+        return removed_bytes(holder, folder) + used_bytes(folder, allowed) > allowed
 
 
 def ended_itself(outcome: Outcome) -> bool:

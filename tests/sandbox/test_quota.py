@@ -3,6 +3,8 @@ from program to program; deleting always works."""
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -184,3 +186,21 @@ async def test_nothing_outside_is_touched_when_links_stand_where_files_were(
     assert await lab.limit(code + FILL, workspace_mb=4) == SETTING
     assert (beside / "precious").stat().st_size == MB
     assert held(workspace) <= 4 * MB
+
+
+async def test_a_file_that_is_removed_during_a_measurement_is_not_counted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, walk = tmp_path / "one", quota.used_bytes
+    file.write_bytes(bytes(MB))
+
+    def walk_and_remove(folder: Path, allowed: int) -> int:
+        used = walk(folder, allowed)
+        file.unlink(missing_ok=True)
+        return used
+
+    monkeypatch.setattr(quota, "used_bytes", walk_and_remove)
+    with file.open("rb"):
+        assert not quota.Quota._is_passed(tmp_path, MB, os.getpid())
+        if sys.platform == "linux":
+            assert quota.Quota._is_passed(tmp_path, MB - 1, os.getpid()), "control: it counts while it is open"

@@ -31,7 +31,7 @@ CALLS = 50
 
 
 class Tools:
-    """A door to two tools that answer at once: what remains is the way there and back."""
+    """A host API with two tools that answer at once, so that only the round trip is measured."""
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         return Reply([ROW] * ROWS if tool == "rows" else arguments)

@@ -1,9 +1,9 @@
-"""The host's end of one program: frames in, door and limits, an outcome out. Knows nothing of the sandbox's technology.
+"""The host's end of one program: frames in, limits, an outcome out. Independent of the backend.
 
 One loop reads the guest's frames. Each call runs in a task of its own, `calls_in_flight` of them at once, and so does
 one other question; the loop reads no further while there are more of them, until one is answered and its answer sent
 (`frames` says what an honest guest keeps to). Whatever ends the program first decides its outcome: `done`, a limit, an
-error that the door raised to end it, a frame no honest guest sends, the guest's end.
+error that the `HostApi` raised to end it, a frame no honest guest sends, the guest's end.
 
 Large frames are parsed and written in a thread, one at a time. What waits to be sent while the guest reads another
 answer waits on disk, if it is large.
@@ -128,12 +128,12 @@ class _Answer:
 class Channel:
     """One program's conversation with the host."""
 
-    def __init__(self, reader: FrameReader, stream: ByteSendStream, program: Program, door: HostApi) -> None:
+    def __init__(self, reader: FrameReader, stream: ByteSendStream, program: Program, host_api: HostApi) -> None:
         self._reader = reader
         self._stream = stream
         self._program = program
         self._limits: Limits = program.limits
-        self._door = door
+        self._host_api = host_api
         self._run_id = secrets.token_hex(16)
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
@@ -271,7 +271,7 @@ class Channel:
             del call  # its arguments need not wait with the answer
             await self._send(answer)
         except ExecutionError as error:
-            self._ended_by_door(error)
+            self._ended_by_host(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # it has ended, and how is told by what it said last, which may not be read yet
         except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
@@ -282,7 +282,7 @@ class Channel:
 
     async def _answer_of(self, call: frames.Call | frames.Read) -> _Answer:
         try:
-            reply = await self._ask_door(call)
+            reply = await self._ask_host(call)
             return await self._encoded(call.id, reply, f"the result of {call.title}")
         except CallError as error:
             return _Answer(frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE]))
@@ -291,10 +291,10 @@ class Channel:
             self._clock.call_ended()
             self._timer.deadline = self._clock.deadline
 
-    async def _ask_door(self, call: frames.Call | frames.Read) -> Reply:
+    async def _ask_host(self, call: frames.Call | frames.Read) -> Reply:
         if isinstance(call, frames.Read):
-            return await self._door.read(call.server, call.uri)
-        return await self._door.call(call.server, call.tool, call.arguments, raw=call.is_raw)
+            return await self._host_api.read(call.server, call.uri)
+        return await self._host_api.call(call.server, call.tool, call.arguments, raw=call.is_raw)
 
     async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> _Answer:
         """The frame of a reply. If `what` says what it is, one that is larger than a call may be becomes an error."""
@@ -314,7 +314,7 @@ class Channel:
         try:
             await self._send(await self._answer_to(request))
         except ExecutionError as error:
-            self._ended_by_door(error)
+            self._ended_by_host(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # as for calls
         except Exception as error:  # noqa: BLE001 - as for calls
@@ -324,20 +324,20 @@ class Channel:
             self._asking.release()
 
     async def _answer_to(self, request: _Question) -> _Answer:
-        door = self._door
+        host_api = self._host_api
         try:
             match request:
                 case frames.Load():
-                    return await self._encoded(request.id, Reply(await door.load(request.module)))
+                    return await self._encoded(request.id, Reply(await host_api.load(request.module)))
                 case frames.Search(_, query, level, server, limit, effect):
                     return await self._encoded(
-                        request.id, Reply(await door.search(query, level, server, limit, effect))
+                        request.id, Reply(await host_api.search(query, level, server, limit, effect))
                     )
                 case frames.Show():
-                    said = await door.show(request.data, request.mime_type, request.name)
+                    said = await host_api.show(request.data, request.mime_type, request.name)
                     return await self._encoded(request.id, Reply(said))
                 case frames.Kept():
-                    return await self._encoded(request.id, await door.kept(request.name), "what is kept")
+                    return await self._encoded(request.id, await host_api.kept(request.name), "what is kept")
         except CodemodeError as error:
             if isinstance(error, ExecutionError):
                 raise
@@ -388,7 +388,7 @@ class Channel:
     def _died(self, message: str) -> None:
         self.end(Ending.DIED, ProgramError("SandboxFailed", message))
 
-    def _ended_by_door(self, error: ExecutionError) -> None:
+    def _ended_by_host(self, error: ExecutionError) -> None:
         if isinstance(error, LimitExceeded):
             self.exceed(str(error), error.setting)
         else:

@@ -201,7 +201,7 @@ class SandboxBackend(Protocol):
     async def tend(self) -> None:
         """What the backend does by itself from `start` to `aclose`, in a task of its own; cancelled then."""
 
-    async def run(self, program: Program, door: HostApi) -> Outcome:
+    async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program where nothing of another is left, and leave nothing of it, also when cancelled.
 
         Raises:

@@ -115,7 +115,7 @@ def ended_threads() -> Iterator[None]:
         _threads.pop().close()
 
 
-def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
+def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permissions: Any) -> HostApi:
     thread = DatabaseThread(tmp_path)
     _threads.append(thread)
     upstreams = RecordingUpstreams(answer)
@@ -135,13 +135,13 @@ def door(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **permi
 
 class TestACallThatIsAllowed:
     async def test_reaches_the_upstream_under_its_own_names_and_is_settled(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"number": 7})
+        it = host_api(tmp_path, answer={"number": 7})
         assert await it.call("create_issue", {"title": "Bug"}) == {"number": 7}
         assert it.upstreams.reached == [("github", "create-issue", {"title": "Bug"})]
         assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
     async def test_is_reported_to_its_caller_with_size_and_tokens(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"number": 7})
+        it = host_api(tmp_path, answer={"number": 7})
         await it.call("create_issue", {"title": "Bug"})
         (report,) = it.calls.reports
         assert (report.server, report.tool, report.status) == ("github", "create_issue", CallStatus.SUCCEEDED)
@@ -150,7 +150,7 @@ class TestACallThatIsAllowed:
 
     async def test_is_recorded_as_started_while_it_is_on_its_way(self, tmp_path: Path) -> None:
         """What a killed product leaves behind: a call that was sent and never settled is one of unknown outcome."""
-        it = door(tmp_path, answer=anyio.sleep_forever)
+        it = host_api(tmp_path, answer=anyio.sleep_forever)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.call, "create_issue", {"title": "Bug"})
             with anyio.fail_after(5):
@@ -162,14 +162,14 @@ class TestACallThatIsAllowed:
 
 class TestACallThatIsNotPermitted:
     async def test_is_refused_recorded_and_never_sent(self, tmp_path: Path) -> None:
-        it = door(tmp_path, rules=[{"deny": "github/delete_*", "reason": "too final"}])
+        it = host_api(tmp_path, rules=[{"deny": "github/delete_*", "reason": "too final"}])
         with pytest.raises(CallRefused, match=r"github\.delete_repo is not permitted: .*too final"):
             await it.call("delete_repo", {})
         assert it.upstreams.reached == []
         assert (await it.recorded())[0][:4] == (1, "delete_repo", "deny", "refused")
 
     async def test_is_refused_as_well_if_a_person_would_have_to_be_asked_and_says_so(self, tmp_path: Path) -> None:
-        it = door(tmp_path, default="ask")
+        it = host_api(tmp_path, default="ask")
         with pytest.raises(CallRefused, match="needs a person's approval"):
             await it.call("create_issue", {"title": "Bug"})
         assert it.upstreams.reached == []
@@ -177,21 +177,21 @@ class TestACallThatIsNotPermitted:
 
     async def test_tells_nothing_of_the_arguments_it_would_have_taken(self, tmp_path: Path) -> None:
         """The decision comes before the check, so a refused tool can't be explored."""
-        it = door(tmp_path, default="deny")
+        it = host_api(tmp_path, default="deny")
         with pytest.raises(CallRefused):
             await it.call("create_issue", {"nonsense": 1})
 
 
 class TestACallWithWrongArguments:
     async def test_is_answered_with_what_is_right_and_never_sent(self, tmp_path: Path) -> None:
-        it = door(tmp_path)
+        it = host_api(tmp_path)
         with pytest.raises(InvalidArguments, match="'title' is required"):
             await it.call("create_issue", {})
         assert it.upstreams.reached == []
         assert (await it.recorded())[0][3] == "invalid"
 
     async def test_of_an_unknown_tool_names_the_nearest_and_is_never_sent(self, tmp_path: Path) -> None:
-        it = door(tmp_path)
+        it = host_api(tmp_path)
         with pytest.raises(UnknownTool, match="create_issue"):
             await it.call("create_isue", {"title": "Bug"})
         assert it.upstreams.reached == []
@@ -211,7 +211,7 @@ class TestACallThatTheUpstreamFails:
     async def test_raises_the_same_error_and_is_settled_as_such(
         self, tmp_path: Path, error: CallError, status: str
     ) -> None:
-        it = door(tmp_path, answer=error, payloads="all")
+        it = host_api(tmp_path, answer=error, payloads="all")
         with pytest.raises(type(error), match=str(error)):
             await it.call("create_issue", {"title": "Bug"})
         assert (await it.recorded())[0][3:] == (status, str(error))
@@ -219,16 +219,16 @@ class TestACallThatTheUpstreamFails:
 
 class TestAConfiguredSecret:
     async def test_never_reaches_the_program_in_a_result(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"env": [f"TOKEN={SECRET}"]})
+        it = host_api(tmp_path, answer={"env": [f"TOKEN={SECRET}"]})
         assert await it.call("create_issue", {"title": "Bug"}) == {"env": ["TOKEN=***"]}
 
     async def test_never_reaches_the_program_in_an_error(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=ToolFailed(f"401 for {SECRET}"))
+        it = host_api(tmp_path, answer=ToolFailed(f"401 for {SECRET}"))
         with pytest.raises(ToolFailed, match=r"401 for \*\*\*"):
             await it.call("create_issue", {"title": "Bug"})
 
     async def test_is_nowhere_in_the_record_even_if_payloads_are_kept(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=f"echo {SECRET}", payloads="all")
+        it = host_api(tmp_path, answer=f"echo {SECRET}", payloads="all")
         await it.call("create_issue", {"title": f"Bug {SECRET}"})
         dump = await it.dump()
         assert "echo ***" in dump, "control: payloads are in the record at all"
@@ -237,7 +237,7 @@ class TestAConfiguredSecret:
 
 class TestTheRecord:
     async def test_keeps_shapes_only_unless_told_otherwise(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"name": "Ann Example"}, payloads="shapes")
+        it = host_api(tmp_path, answer={"name": "Ann Example"}, payloads="shapes")
         await it.call("create_issue", {"title": "Private"})
         assert "Ann Example" not in await it.dump()
         assert "Private" not in await it.dump()
@@ -246,13 +246,13 @@ class TestTheRecord:
     @pytest.mark.parametrize("payloads", ["shapes", "none"])
     async def test_keeps_no_message_where_it_keeps_no_values(self, tmp_path: Path, payloads: Payloads) -> None:
         """A message says what was wrong with a value, and so holds it."""
-        it = door(tmp_path, answer=ToolFailed("no such customer: Ann Example"), payloads=payloads)
+        it = host_api(tmp_path, answer=ToolFailed("no such customer: Ann Example"), payloads=payloads)
         with pytest.raises(ToolFailed, match="Ann Example"):
             await it.call("create_issue", {"title": "Bug"})
         assert (await it.recorded())[0][3:] == ("failed", "failed")
 
     async def test_comes_first_so_a_call_that_cannot_be_recorded_is_not_sent(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=1)
+        it = host_api(tmp_path, answer=1)
         assert await it.call("create_issue", {"title": "control"}) == 1
         await it.thread.run(lambda connection: connection.execute("DROP TABLE journal_calls"))
         with pytest.raises(JournalUnavailable, match=r"can't be used: .*journal_calls"):
@@ -260,7 +260,7 @@ class TestTheRecord:
         assert len(it.upstreams.reached) == 1
 
     async def test_can_be_read_by_another_process_meanwhile(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=1)
+        it = host_api(tmp_path, answer=1)
         await it.call("create_issue", {"title": "Bug"})
         other = sqlite3.connect(tmp_path / FILE_NAME)
         assert other.execute("SELECT count(*) FROM journal_calls").fetchone() == (1,)
@@ -279,7 +279,7 @@ LINKED = Reply(
 
 class TestALinkedResource:
     async def test_is_read_as_a_call_of_its_own(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=LINKED)
+        it = host_api(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         reply = await it.gateway.read(it.calls, "github", "doc://a")
         assert reply.value[0]["text"] == "in doc://a"
@@ -290,7 +290,7 @@ class TestALinkedResource:
 
     async def test_beside_an_object_may_be_read_as_well(self, tmp_path: Path) -> None:
         beside = {"files": [{"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"}]}
-        it = door(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
+        it = host_api(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
         await it.call("create_issue", {"title": "Bug"})
         await it.gateway.read(it.calls, "github", "doc://a")
         assert (await it.recorded())[1][3] == "succeeded"
@@ -298,7 +298,7 @@ class TestALinkedResource:
     @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
     async def test_that_no_result_links_to_is_never_asked_for(self, tmp_path: Path, uri: str) -> None:
         """A program can't look through an upstream's resources at will."""
-        it = door(tmp_path, answer=LINKED)
+        it = host_api(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(InvalidArguments, match="only a link that a call gave can be fetched"):
             await it.gateway.read(it.calls, "github", uri)
@@ -306,7 +306,7 @@ class TestALinkedResource:
         assert (await it.recorded())[1][1:4] == ("resources/read", "allow", "invalid")
 
     async def test_of_another_execution_or_server_is_never_asked_for(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=LINKED)
+        it = host_api(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(UnknownTool, match="gitlab"):
             await it.gateway.read(it.calls, "gitlab", "doc://a")
@@ -316,7 +316,7 @@ class TestALinkedResource:
         assert len(it.upstreams.reached) == 1
 
     async def test_that_a_raw_result_or_a_text_names_is_not_a_link(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"content": [{"type": "resource_link", "uri": "doc://a"}], "uri": "doc://a"})
+        it = host_api(tmp_path, answer={"content": [{"type": "resource_link", "uri": "doc://a"}], "uri": "doc://a"})
         await it.call("create_issue", {"title": "Bug"})
         await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         with pytest.raises(InvalidArguments):
@@ -325,7 +325,7 @@ class TestALinkedResource:
     @pytest.mark.parametrize("rule", ["github/read_resource", "github", "*/read_*"])
     async def test_is_refused_if_a_rule_says_so(self, tmp_path: Path, rule: str) -> None:
         rules = [{"allow": "github/create*"}, {"deny": rule}]
-        it = door(tmp_path, answer=LINKED, rules=rules)
+        it = host_api(tmp_path, answer=LINKED, rules=rules)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(CallRefused, match=r"github\.read_resource is not permitted"):
             await it.gateway.read(it.calls, "github", "doc://a")
@@ -333,7 +333,7 @@ class TestALinkedResource:
         assert (await it.recorded())[1][1:4] == ("resources/read", "deny", "refused")
 
     async def test_under_a_uri_with_a_secret_is_read_without_the_program_knowing_it(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer=LINKED)
+        it = host_api(tmp_path, answer=LINKED)
         uri = (await it.call("create_issue", {"title": "Bug"}))[2]["uri"]
         assert uri == "https://docs/b?key=***"
         reply = await it.gateway.read(it.calls, "github", uri)
@@ -343,7 +343,7 @@ class TestALinkedResource:
 
     async def test_is_forgotten_past_a_bound(self, tmp_path: Path) -> None:
         files = [{"type": "file", "mime_type": None, "name": None, "uri": f"doc://{n}"} for n in range(10_050)]
-        it = door(tmp_path, answer=Reply(files, "blocks"), payloads="none")
+        it = host_api(tmp_path, answer=Reply(files, "blocks"), payloads="none")
         await it.call("create_issue", {"title": "Bug"})
         assert len(it.calls.links) == 10_000
 
@@ -351,20 +351,20 @@ class TestALinkedResource:
 class TestARawCall:
     async def test_gives_the_whole_result_redacted(self, tmp_path: Path) -> None:
         result = {"content": [{"type": "text", "text": f"1 {SECRET}"}], "_meta": {"a": 1}, "isError": False}
-        it = door(tmp_path, answer=result)
+        it = host_api(tmp_path, answer=result)
         reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply == Reply(result | {"content": [{"type": "text", "text": "1 ***"}]})
         assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
     async def test_that_gives_an_error_is_recorded_as_failed_and_not_raised(self, tmp_path: Path) -> None:
-        it = door(tmp_path, answer={"isError": True, "content": [{"type": "text", "text": f"no {SECRET}"}]})
+        it = host_api(tmp_path, answer={"isError": True, "content": [{"type": "text", "text": f"no {SECRET}"}]})
         reply = await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
         assert reply.value["isError"] is True
         assert (await it.recorded())[0][3:] == ("failed", "no ***")
         assert (it.calls.reports[0].status, it.calls.reports[0].error) == (CallStatus.FAILED, "no ***")
 
     async def test_is_judged_and_checked_like_any_other(self, tmp_path: Path) -> None:
-        it = door(tmp_path, rules=[{"deny": "github/delete_*"}])
+        it = host_api(tmp_path, rules=[{"deny": "github/delete_*"}])
         with pytest.raises(CallRefused):
             await it.gateway.call(it.calls, "github", "delete_repo", {}, raw=True)
         with pytest.raises(InvalidArguments):

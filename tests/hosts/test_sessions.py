@@ -54,9 +54,9 @@ async def test_the_sandbox_is_told_the_session_that_is_recorded_sessions(
     told = {}
     run = WasmBackend.run
 
-    async def listening(self: WasmBackend, program: Program, door: HostApi) -> Outcome:
+    async def listening(self: WasmBackend, program: Program, host_api: HostApi) -> Outcome:
         told[str(program.execution_id)] = program.session_id
-        return await run(self, program, door)
+        return await run(self, program, host_api)
 
     monkeypatch.setattr(WasmBackend, "run", listening)
     async with in_memory(configuration(tmp_path, {}, sandbox={"backend": "wasm"})) as one:

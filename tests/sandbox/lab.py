@@ -1,4 +1,4 @@
-"""What the sandbox tests share: a door to a few tools that live in the test, and a short way to run a program."""
+"""What the sandbox tests share: a host API with a few tools that live in the test, and a short way to run a program."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KEPT = {
 
 
 class Tools:
-    """A door; what went through it is in `calls`, `loads` and `shown`."""
+    """A `HostApi`; what went through it is in `calls`, `loads` and `shown`."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
@@ -197,29 +197,29 @@ class Lab:
         self.raw = RAW[backend.name]
 
     async def run(
-        self, code: str, door: Tools | None = None, *, session: str = "lab", is_last: bool = False, **limits: Any
+        self, code: str, host_api: Tools | None = None, *, session: str = "lab", is_last: bool = False, **limits: Any
     ) -> Outcome:
         made = Limits(**{"wall_seconds": 20.0 * SLOWNESS, **limits})
         program = Program(ExecutionId("x0"), textwrap.dedent(code), made, self.workspace, session, is_last)
         with anyio.fail_after(30 + 30 * SLOWNESS):
-            return await self.backend.run(program, door or Tools())
+            return await self.backend.run(program, host_api or Tools())
 
-    async def value(self, code: str, door: Tools | None = None, *, session: str = "lab", **limits: Any) -> Any:
+    async def value(self, code: str, host_api: Tools | None = None, *, session: str = "lab", **limits: Any) -> Any:
         """The value of a program that has to return."""
-        outcome = await self.run(code, door, session=session, **limits)
+        outcome = await self.run(code, host_api, session=session, **limits)
         assert outcome.ending is Ending.RETURNED, outcome
         return outcome.value
 
-    async def error(self, code: str, door: Tools | None = None, **limits: Any) -> tuple[str, str]:
+    async def error(self, code: str, host_api: Tools | None = None, **limits: Any) -> tuple[str, str]:
         """Type and message of a program that has to raise."""
-        outcome = await self.run(code, door, **limits)
+        outcome = await self.run(code, host_api, **limits)
         assert outcome.ending is Ending.RAISED, outcome
         assert outcome.error is not None
         return outcome.error.type, outcome.error.message
 
-    async def limit(self, code: str, door: Tools | None = None, **limits: Any) -> str:
+    async def limit(self, code: str, host_api: Tools | None = None, **limits: Any) -> str:
         """The setting that ended a program; and the next program runs as if nothing had been."""
-        outcome = await self.run(code, door, **limits)
+        outcome = await self.run(code, host_api, **limits)
         assert outcome.ending is Ending.LIMITED, outcome
         assert outcome.error is not None
         assert outcome.error.setting is not None

@@ -1,4 +1,4 @@
-"""A door to a server whose tools give their results page by page, each in another service's way; and a few more."""
+"""A host API with one server whose tools give their results page by page, each in another service's way; and a few more."""
 
 # ruff: noqa: E501 - stubs read best on one line
 

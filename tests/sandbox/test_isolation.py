@@ -214,7 +214,7 @@ runner.Link.send_text = forever
     assert await lab.value("6 * 7") == 42
 
 
-async def test_a_call_for_a_tool_that_is_not_offered_is_the_doors_to_refuse(lab: Lab) -> None:
+async def test_a_call_for_a_tool_that_is_not_offered_is_refused_by_the_host(lab: Lab) -> None:
     code = "import codemode\ntry:\n    codemode.call('secrets', 'read', {})\nexcept codemode.ToolError as e:\n    r = e.kind\nr"
     assert await lab.value(code) == "unknown_tool"
 

@@ -41,7 +41,7 @@ class Toy:
     async def tend(self):
         pass
 
-    async def run(self, program, door):
+    async def run(self, program, host_api):
         return Outcome(Ending.RETURNED, value=self.greeting, value_form="json")
 
     async def aclose(self):

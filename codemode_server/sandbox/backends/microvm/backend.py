@@ -128,10 +128,10 @@ class MicrovmBackend:
         """Keep the pool filled; until cancelled."""
         await self.pool.tend()
 
-    async def run(self, program: Program, door: HostApi) -> Outcome:
+    async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh process of its session's microVM, or of another where that one has died."""
         async with self._quotas.enforced(program) as quota:
-            outcome = await self._run_with(quota, program, door)
+            outcome = await self._run_with(quota, program, host_api)
         return quota.judged(outcome)
 
     async def aclose(self) -> None:
@@ -145,11 +145,11 @@ class MicrovmBackend:
             _log.info("tried once more: %s", error)
             return await Machine.boot(self._build, self._run.next_name(), self._run.folder, workspace)
 
-    async def _run_with(self, quota: Quota, program: Program, door: HostApi) -> Outcome:
+    async def _run_with(self, quota: Quota, program: Program, host_api: HostApi) -> Outcome:
         for _ in range(_MAX_TRIES):
             machine = await self.pool.take(program.session_id, program.workspace)
             try:
-                return await self._run_in(machine, program, door, quota)
+                return await self._run_in(machine, program, host_api, quota)
             except WireBroken:
                 _log.warning("the microVM %s ended while nothing ran in it", machine.name)
             finally:
@@ -159,7 +159,7 @@ class MicrovmBackend:
             "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
         )
 
-    async def _run_in(self, machine: Machine, program: Program, door: HostApi, quota: Quota) -> Outcome:
+    async def _run_in(self, machine: Machine, program: Program, host_api: HostApi, quota: Quota) -> Outcome:
         """Run a program in a machine.
 
         Raises:
@@ -170,7 +170,7 @@ class MicrovmBackend:
         ended = None
         try:
             await wire.begin(memory_mb, limits.workspace_mb)
-            channel = Channel(FrameReader(wire.program), wire.program, program, door)
+            channel = Channel(FrameReader(wire.program), wire.program, program, host_api)
             wire.on_over = lambda: quota.exceed_in_tmp(channel)
             outcome = await quota.run(channel, machine.pid)
             gone = wire.gone

@@ -84,9 +84,9 @@ class Machine:
         box: Sandbox | None = None
         try:
             with anyio.fail_after(_BOOT_SECONDS):
-                async with _Doorway(folder / f"{name[-6:]}.sock") as doorway:
-                    box = await _create(build, name, doorway.path, workspace)
-                    stream, errors = await _start_keeper(box, build, doorway)
+                async with _GuestListener(folder / f"{name[-6:]}.sock") as listener:
+                    box = await _create(build, name, listener.path, workspace)
+                    stream, errors = await _start_keeper(box, build, listener)
                 wire = Wire(stream)
                 machine = cls(name, box, wire, errors, workspace)
                 await machine._meet(build)
@@ -150,13 +150,13 @@ class Machine:
             )
 
 
-class _Doorway:
+class _GuestListener:
     """The host's socket that the supervisor connects to, once; nothing listens there afterwards."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    async def __aenter__(self) -> _Doorway:
+    async def __aenter__(self) -> _GuestListener:
         self._listener = await anyio.create_unix_listener(self.path, mode=0o600)
         return self
 
@@ -281,7 +281,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
 
 
-async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[Bytes, _Errors]:
+async def _start_keeper(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[Bytes, _Errors]:
     """Start the supervisor; gives the stream to it, and what tells of its end."""
     from microsandbox import Stdin
     from microsandbox.errors import MicrosandboxError
@@ -300,15 +300,15 @@ async def _start_keeper(box: Sandbox, build: Build, doorway: _Doorway) -> tuple[
     errors = _Errors(handle)
     if build.transport == "stdio":
         return _StdioStream(handle.take_stdin(), errors), errors
-    return await _first(doorway, errors, build), errors
+    return await _first(listener, errors, build), errors
 
 
-async def _first(doorway: _Doorway, errors: _Errors, build: Build) -> SocketStream:
+async def _first(listener: _GuestListener, errors: _Errors, build: Build) -> SocketStream:
     """The supervisor's connection, unless it ends before."""
     found: list[SocketStream] = []
 
     async def accept() -> None:
-        found.append(await doorway.accept())
+        found.append(await listener.accept())
         tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:

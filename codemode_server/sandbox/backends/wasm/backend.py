@@ -98,12 +98,12 @@ class WasmBackend:
         finally:
             self._is_tended = False
 
-    async def run(self, program: Program, door: HostApi) -> Outcome:
+    async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh instance."""
         scratch = _make_scratch()
         try:
             async with self._quotas.enforced(program, scratch) as quota:
-                outcome = await self._run_with(quota, program, door, scratch)
+                outcome = await self._run_with(quota, program, host_api, scratch)
             return quota.judged(outcome)
         finally:
             try:
@@ -134,7 +134,7 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_with(self, quota: Quota, program: Program, door: HostApi, scratch: Path) -> Outcome:
+    async def _run_with(self, quota: Quota, program: Program, host_api: HostApi, scratch: Path) -> Outcome:
         """Run a program in a worker, which is killed or waits for the next program afterwards."""
         folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
         if program.workspace is not None:
@@ -142,15 +142,15 @@ class WasmBackend:
         worker = await self._take(program.limits, folders)
         reusable = False
         try:
-            outcome, clean = await self._run_in(worker, program, door, quota)
+            outcome, clean = await self._run_in(worker, program, host_api, quota)
             reusable = clean and await worker.is_reusable()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give_back(worker, reusable=reusable)
         return outcome
 
-    async def _run_in(self, worker: Worker, program: Program, door: HostApi, quota: Quota) -> tuple[Outcome, bool]:
-        channel = Channel(worker.reader, worker.stream, program, door)
+    async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
+        channel = Channel(worker.reader, worker.stream, program, host_api)
         outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
             outcome = await _with_last_words(outcome, program, worker)

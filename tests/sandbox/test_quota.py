@@ -191,7 +191,7 @@ async def test_nothing_outside_is_touched_when_links_stand_where_files_were(
 async def test_a_file_that_is_removed_during_a_measurement_is_not_counted_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, walk = tmp_path / "one", quota.used_bytes
+    file, walk = tmp_path / "one", used_bytes
     file.write_bytes(bytes(MB))
 
     def walk_and_remove(folder: Path, allowed: int) -> int:

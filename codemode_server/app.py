@@ -62,7 +62,7 @@ class App:
         """Reads the database, so this is called in a thread; `last_run` is what was read of it already.
 
         Raises:
-            LedgerUnavailable: the database can't be used.
+            JournalUnavailable: the database can't be used.
             NotPrivate: another user could have made a folder of the state.
         """
         last_run = last_run or LastRun.read(loaded)

@@ -46,7 +46,7 @@ class LastRun:
         """Open the database and read it. Blocks.
 
         Raises:
-            LedgerUnavailable: the database can't be used.
+            JournalUnavailable: the database can't be used.
         """
         settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
         database = Database(state_folder(settings), on_damage=settings.state.on_damage)

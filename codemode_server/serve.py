@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server import __version__
-from codemode_server.domain.errors import CodemodeError, LedgerUnavailable, SettingsError
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable, SettingsError
 from codemode_server.front.instructions import instructions
 from codemode_server.front.opening import HostStreams, Opening
 
@@ -85,7 +85,7 @@ class _Start:
 
             try:
                 self.last_run = LastRun.read(loaded)
-            except LedgerUnavailable:
+            except JournalUnavailable:
                 return definitions(loaded.settings)
             return self.last_run.definitions(loaded)
         except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person

@@ -3,9 +3,10 @@
     CodemodeError
     ├── SettingsError          the person: upstream.yaml or the environment is wrong
     ├── SandboxUnavailable     the person: no sandbox can run here
-    ├── LedgerUnavailable      the person: the record can't be written (permissions, locked)
-    │   ├── LedgerDamaged      its file is no sound database
-    │   └── LedgerFull         the disk is full
+    ├── JournalUnavailable     the person: the database can't be used (permissions, locked)
+    │   ├── JournalDamaged     its file is not a sound database
+    │   └── JournalFull        the disk is full
+    ├── AuditUnavailable       the person: the audit can't be read
     ├── NotPrivate             the person: somebody else could write where the product keeps files (`private_files`)
     ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
     │   └── EncoderMissing     nobody asked for one
@@ -65,14 +66,10 @@ class SandboxUnavailable(CodemodeError):
         self.passing = passing
 
 
-class LedgerUnavailable(CodemodeError):
+class JournalUnavailable(CodemodeError):
     """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
 
-    code = "ledger_unavailable"
-
-
-JournalUnavailable = LedgerUnavailable
-"""The name from now on; `Ledger…` goes once nothing uses it any more."""
+    code = "journal_unavailable"
 
 
 class AuditUnavailable(CodemodeError):
@@ -81,16 +78,16 @@ class AuditUnavailable(CodemodeError):
     code = "audit_unavailable"
 
 
-class LedgerDamaged(LedgerUnavailable):
-    """Raised when the record's file is no sound database; whoever may can set it aside."""
+class JournalDamaged(JournalUnavailable):
+    """Raised when the database's file is not a sound database; `state.on_damage` says whether it is set aside."""
 
-    code = "ledger_damaged"
+    code = "journal_damaged"
 
 
-class LedgerFull(LedgerUnavailable):
-    """Raised when there is no room on the disk for a record."""
+class JournalFull(JournalUnavailable):
+    """Raised when the disk has no room for the journal."""
 
-    code = "ledger_full"
+    code = "journal_full"
 
 
 class EncoderFailed(CodemodeError):

@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.domain.errors import ExecutionError, LedgerUnavailable, UnknownTool
+from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
 from codemode_server.domain.principals import Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Showing
@@ -94,7 +94,7 @@ class ProgramHostApi:
 def _ending_without_record() -> Iterator[None]:
     try:
         yield
-    except LedgerUnavailable as error:
+    except JournalUnavailable as error:
         raise ExecutionError(f"the program was ended, since calls can no longer be recorded: {error}") from error
 
 

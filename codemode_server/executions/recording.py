@@ -30,7 +30,7 @@ class ExecutionRecorder:
         self._config = config
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
-        """Raises `LedgerUnavailable` if it can't be recorded; then it must not run."""
+        """Raises `JournalUnavailable` if it can't be recorded; then it must not run."""
         session, principal = execution.session, execution.context.principal.principal_id
         code, level = code_as_configured(execution.code, self._config), execution.level.value if execution.level else ""
         spans.describe(
@@ -58,7 +58,7 @@ class ExecutionRecorder:
         )
 
     async def end(self, execution: Execution, span: Span) -> None:
-        """Raises `LedgerUnavailable` if the end can't be recorded."""
+        """Raises `JournalUnavailable` if the end can't be recorded."""
         outcome, calls = execution.outcome, execution.calls
         error = self._error(outcome.error) if outcome.error else None
         if execution.status is ExecutionStatus.CANCELLED:

@@ -20,7 +20,7 @@ from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
     CodemodeError,
-    LedgerUnavailable,
+    JournalUnavailable,
     LimitExceeded,
     MetaToolError,
     SandboxFailed,
@@ -272,7 +272,7 @@ class ExecutionService:
     async def _settle(self, execution: Execution, span: Span) -> None:
         try:
             await self._recorder.end(execution, span)
-        except LedgerUnavailable as unavailable:
+        except JournalUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
         answered = (report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED)
         self._usage.used(execution.session, (ToolName(report.server, report.tool) for report in answered))

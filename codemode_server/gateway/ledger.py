@@ -44,7 +44,7 @@ class CallStart:
 
 
 class Ledger(Protocol):
-    """Keeps the record. Every method raises `LedgerUnavailable` if it can't."""
+    """Keeps the record. Every method raises `JournalUnavailable` if it can't."""
 
     def record_execution_started(self, start: ExecutionStart) -> None: ...
 

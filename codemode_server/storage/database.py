@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.processes.file_lock import held
 from codemode_server.storage.reserve import Reserve
@@ -187,7 +187,7 @@ _TABLES |= {"journal_executions", "journal_calls", "audit", "audit_anchor"}
 
 
 class Database:
-    """An open database. Every failure to use it is a `LedgerUnavailable` that names the file and the remedy.
+    """An open database. Every failure to use it is a `JournalUnavailable` that names the file and the remedy.
 
     A file that was moved or removed meanwhile is noticed: from then on a new one at the same place is used.
     """
@@ -196,13 +196,13 @@ class Database:
         """Open or create the database in `folder`. `on_damage`: what becomes of a file that is damaged.
 
         Raises:
-            LedgerUnavailable: it can't be opened.
+            JournalUnavailable: it can't be opened.
         """
         self.path = folder / FILE_NAME
         self.reserve = Reserve(folder)
         self._on_damage = on_damage
         self._is_closed = False
-        self._damage: tuple[tuple[int, int], LedgerDamaged] | None = None
+        self._damage: tuple[tuple[int, int], JournalDamaged] | None = None
         """The file that SQLite met damage in while it was used, and what it said."""
         self._connection = self._open(is_start=True)
         self._identity = _identity(self.path)
@@ -212,7 +212,7 @@ class Database:
         """The connection, for one statement or transaction.
 
         Raises:
-            LedgerUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file.
+            JournalUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file.
         """
         if not self._is_closed and not self._connection.in_transaction and self._identity != _identity(self.path):
             self._reopen()
@@ -220,7 +220,7 @@ class Database:
             yield self._connection
         except sqlite3.Error as error:
             problem = unavailable(self.path, error)
-            if isinstance(problem, LedgerDamaged):
+            if isinstance(problem, JournalDamaged):
                 self._note_damage(problem)
             raise problem from error
 
@@ -232,7 +232,7 @@ class Database:
         anew: the last 4 MiB of a disk are left to the record.
 
         Raises:
-            LedgerUnavailable: as `use`.
+            JournalUnavailable: as `use`.
         """
         if self.reserve.is_needed:
             raise full(self.path)
@@ -249,7 +249,7 @@ class Database:
         """Execute one statement of the record; gives how many rows it changed.
 
         Raises:
-            LedgerUnavailable: as `use`.
+            JournalUnavailable: as `use`.
         """
         return self.with_reserve(lambda connection: connection.execute(statement, values).rowcount)
 
@@ -257,13 +257,13 @@ class Database:
         """Do a step of the record, or one that frees space, for which the reserve is given up if the disk is full.
 
         Raises:
-            LedgerUnavailable: as `use`.
+            JournalUnavailable: as `use`.
         """
         while True:
             try:
                 with self.use() as connection:
                     return step(connection)
-            except LedgerFull:
+            except JournalFull:
                 if not self.reserve.give_up():
                     raise
 
@@ -278,10 +278,10 @@ class Database:
                 if self._damage is not None:
                     return self._opened_anew(is_start=is_start)
                 return _opened(self.path, is_start=is_start)
-            except LedgerFull:
+            except JournalFull:
                 if not self.reserve.give_up():
                     raise
-            except LedgerDamaged:
+            except JournalDamaged:
                 if self._on_damage != "set_aside":
                     raise
                 return self._opened_anew(is_start=is_start)
@@ -294,12 +294,12 @@ class Database:
                     return self._set_aside_for(self._damage[1])
                 try:
                     return _opened(self.path, is_start=is_start)
-                except LedgerDamaged as damage:
+                except JournalDamaged as damage:
                     return self._set_aside_for(damage)
         except OSError as error:
             raise unavailable(self.path, error) from error
 
-    def _set_aside_for(self, damage: LedgerDamaged) -> sqlite3.Connection:
+    def _set_aside_for(self, damage: JournalDamaged) -> sqlite3.Connection:
         logger.warning("%s It was set aside as %s.", damage, self._set_aside())
         return _opened(self.path, is_start=False)
 
@@ -324,7 +324,7 @@ class Database:
             self._connection.close()
         self._connection, self._identity, self._damage = connection, _identity(self.path), None
 
-    def _note_damage(self, problem: LedgerDamaged) -> None:
+    def _note_damage(self, problem: JournalDamaged) -> None:
         """Have the file examined at the next start, since not every damage is met at once. Where it may be set aside,
         the next use does that on SQLite's word: to examine it now would hold up the event loop."""
         with suppress(OSError):
@@ -356,7 +356,7 @@ def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
     """A connection to a sound database of this version; where damage was met before, a start examines all of it.
 
     Raises:
-        LedgerUnavailable: there can't be one.
+        JournalUnavailable: there can't be one.
     """
     try:
         connection = _connect(path)
@@ -370,7 +370,7 @@ def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
             connection.close()
             raise
     except NotPrivate as error:
-        raise LedgerUnavailable(f"the record {path} can't be used: {error}; or {ELSEWHERE}") from error
+        raise JournalUnavailable(f"the record {path} can't be used: {error}; or {ELSEWHERE}") from error
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     return connection
@@ -424,7 +424,7 @@ def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> Non
     seconds for each GB. Only `integrity_check` compares the indexes with their tables.
 
     Raises:
-        LedgerDamaged: there is some.
+        JournalDamaged: there is some.
     """
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if missing := sorted(_TABLES - there):

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from codemode_server.domain.errors import CodemodeError, LedgerUnavailable
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.storage.database import Database, OnDamage
 
 logger = logging.getLogger(__name__)
@@ -60,10 +60,10 @@ class DatabaseThread:
         What is committed survives the death of the process, and with `is_durable` that of the machine.
 
         Raises:
-            LedgerUnavailable: the database can't be used.
+            JournalUnavailable: the database can't be used.
         """
         if self._is_closed:
-            raise LedgerUnavailable("codemode-server is ending, so nothing is recorded any more")
+            raise JournalUnavailable("codemode-server is ending, so nothing is recorded any more")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._put(_Request(step, is_durable, future))
         return await future

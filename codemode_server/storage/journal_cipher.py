@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate, open_private, private_folder
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class JournalCipher:
         """`place` names the row and column, and has to be given again to `decrypt`.
 
         Raises:
-            LedgerUnavailable: the key can't be read or made.
+            JournalUnavailable: the key can't be read or made.
         """
         key_id, cipher = self._key()
         prefix = secrets.token_bytes(_PREFIX_BYTES)
@@ -60,7 +60,7 @@ class JournalCipher:
 
         Raises:
             ValueUnreadable: the key is another one, or the value was changed.
-            LedgerUnavailable: the key can't be read or made.
+            JournalUnavailable: the key can't be read or made.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -99,9 +99,9 @@ class JournalCipher:
                 self._make()
                 key = self._read()
         except (OSError, NotPrivate) as error:
-            raise LedgerUnavailable(f"the journal's key {self.path} can't be used: {error}") from error
+            raise JournalUnavailable(f"the journal's key {self.path} can't be used: {error}") from error
         if len(key) != _KEY_BYTES:
-            raise LedgerUnavailable(
+            raise JournalUnavailable(
                 f"the journal's key {self.path} is damaged. Restore it from a backup, or move it away, and a new one "
                 "is made; arguments and results of past calls can't be read then."
             )

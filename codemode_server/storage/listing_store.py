@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.off_loop import run_large
 from codemode_server.storage.database import Database
 from codemode_server.upstreams.cache import CachedListing
@@ -42,7 +42,7 @@ class ListingStore:
                 row = connection.execute(
                     "SELECT listing FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint)
                 ).fetchone()
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             logger.warning("the tools of %s from last time can't be read: %s", name, error)
             return None
         return CachedListing.from_json(row[0]) if row else None
@@ -64,5 +64,5 @@ class ListingStore:
                     self._too_large.add(name)
                     most = MAX_LISTING_CHARACTERS // 2**20
                     logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             logger.warning("the tools of %s can't be stored for next time: %s", name, error)

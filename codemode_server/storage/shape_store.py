@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import Database
 
@@ -29,7 +29,7 @@ class SqliteObservedTypeStore:
                     "SELECT upstream, tool, schemas, observed FROM shapes ORDER BY stored_at DESC LIMIT ?",
                     (MAX_TOOLS,),
                 ).fetchall()
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             logger.warning("what earlier calls gave can't be read: %s", error)
             return {}
         return {ToolKey(*key): observed for *key, observed in rows if isinstance(observed, str)}
@@ -52,7 +52,7 @@ class SqliteObservedTypeStore:
                     " (SELECT upstream, tool, schemas FROM shapes ORDER BY stored_at DESC LIMIT -1 OFFSET ?)",
                     (MAX_TOOLS,),
                 )
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             logger.warning("what calls gave can't be kept for next time: %s", error)
             return False
         return True

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from codemode_server.domain.errors import AuditUnavailable, LedgerUnavailable
+from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
@@ -95,7 +95,7 @@ class SqliteAudit:
     async def _run(self, step: Step[T]) -> T:
         try:
             return await self._thread.run(step)
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             raise AuditUnavailable(str(error)) from error
 
 

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import Database
 
@@ -30,7 +30,7 @@ class SqliteUsageStore:
                 rows = connection.execute(
                     "SELECT server, tool, uses, used_at FROM habits ORDER BY used_at DESC LIMIT ?", (MAX_TOOLS,)
                 ).fetchall()
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             self._tell(f"which tools are used can't be read: {error}")
             return {}
         return {ToolName(server, tool): use for server, tool, *row in reversed(rows) if (use := _use(*row))}
@@ -51,7 +51,7 @@ class SqliteUsageStore:
                     " (SELECT server, tool FROM habits ORDER BY used_at DESC LIMIT -1 OFFSET ?)",
                     (MAX_TOOLS,),
                 )
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             self._tell(f"which tools are used can't be kept for next time: {error}")
             return False
         return True
@@ -60,7 +60,7 @@ class SqliteUsageStore:
         try:
             with self._database.use() as connection:
                 connection.execute("DELETE FROM habits")
-        except LedgerUnavailable as error:
+        except JournalUnavailable as error:
             self._tell(f"which tools are used can't be forgotten: {error}")
 
     def _tell(self, what: str) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 
 ELSEWHERE = "set state.dir in upstream.yaml to a folder that can be written"
 _FULL_BELOW_BYTES = 64 * 1024
@@ -19,7 +19,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def unavailable(path: Path, error: Exception) -> LedgerUnavailable:
+def unavailable(path: Path, error: Exception) -> JournalUnavailable:
     """The error to raise for one that came from SQLite or from the file system."""
     if (code := _primary_code(error)) in _DAMAGE:
         return damaged(path, str(error))
@@ -33,28 +33,28 @@ def unavailable(path: Path, error: Exception) -> LedgerUnavailable:
         remedy = "If another program changed it, move it away, and a new one is made; else install the newest version"
     else:
         cause, remedy = _of_the_file(path, error)
-    return LedgerUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
+    return JournalUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
 
 
-def damaged(path: Path, why: str) -> LedgerDamaged:
+def damaged(path: Path, why: str) -> JournalDamaged:
     """The error to raise for a file that is no sound database."""
-    return LedgerDamaged(
+    return JournalDamaged(
         f"the record {path} can't be used: it is damaged ({why}). Restore it from a backup, or move it away, and a new "
         "one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does that."
     )
 
 
-def full(path: Path) -> LedgerFull:
+def full(path: Path) -> JournalFull:
     """The error to raise where there is no room on the disk."""
-    return LedgerFull(
+    return JournalFull(
         f"the record {path} can't be used: database or disk is full. Free some disk space; "
         "`codemode-server workspace clean` removes the programs' files."
     )
 
 
-def newer(path: Path, version: int) -> LedgerUnavailable:
+def newer(path: Path, version: int) -> JournalUnavailable:
     """The error to raise for a schema that this version does not know."""
-    return LedgerUnavailable(
+    return JournalUnavailable(
         f"the record {path} was written by a newer codemode-server (schema {version}). "
         "Install that one, or set state.dir in upstream.yaml to another folder."
     )

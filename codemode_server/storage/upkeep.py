@@ -21,7 +21,7 @@ from typing import TypeVarTuple
 import anyio
 import anyio.to_thread
 
-from codemode_server.domain.errors import LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import JournalFull, JournalUnavailable
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
@@ -165,7 +165,7 @@ class Upkeep:
                     *(self._problem(self._delete_of, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]
-        except (LedgerUnavailable, NotPrivate, OSError) as error:
+        except (JournalUnavailable, NotPrivate, OSError) as error:
             problems.append(str(error))
         for problem in dict.fromkeys(filter(None, problems)):
             logger.warning("old records can't be deleted: %s", problem)
@@ -176,7 +176,7 @@ class Upkeep:
             return None
         try:
             step(*args)
-        except (LedgerUnavailable, NotPrivate, OSError) as error:
+        except (JournalUnavailable, NotPrivate, OSError) as error:
             return None if self._is_ending.is_set() else str(error)
         return None
 
@@ -184,7 +184,7 @@ class Upkeep:
         for owner in self._ownership.dead():
             try:
                 self._settle(database, "owner = ?", owner.path.name)
-            except LedgerUnavailable:
+            except JournalUnavailable:
                 owner.release()
                 raise
             owner.remove()
@@ -295,7 +295,7 @@ class Upkeep:
 
     def _shrink(self, database: Database) -> None:
         """Give free pages back to the disk. A large database of an older version can't; it uses them again."""
-        with suppress(LedgerFull), database.use() as connection:
+        with suppress(JournalFull), database.use() as connection:
             if not _can_shrink(connection):
                 return
             while _pragma(connection, "freelist_count") > _FREE_PAGES and not self._is_ending.is_set():

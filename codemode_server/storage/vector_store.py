@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class SqliteVectorCache:
                     with database.use() as connection:
                         for start in range(0, len(keys), _AT_ONCE):
                             found |= _read(connection, model, keys[start : start + _AT_ONCE])
-            except LedgerUnavailable as error:
+            except JournalUnavailable as error:
                 self._give_up(error)
         return found
 
@@ -53,7 +53,7 @@ class SqliteVectorCache:
                 if (database := self._opened()) is not None:
                     with database.change() as connection:
                         self._write(connection, model, vectors)
-            except LedgerUnavailable as error:
+            except JournalUnavailable as error:
                 self._give_up(error)
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class SqliteVectorCache:
         if self._bytes > self._most_bytes:
             self._bytes = _forget(connection, self._most_bytes // 10 * 9)
 
-    def _give_up(self, error: LedgerUnavailable) -> None:
+    def _give_up(self, error: JournalUnavailable) -> None:
         logger.warning("vectors of tools are not kept between runs: %s", error)
         self._is_closed = True
         self._end()

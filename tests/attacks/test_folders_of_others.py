@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import CodemodeError, LedgerUnavailable, MetaToolError
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable, MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.workspace import Workspace
@@ -112,7 +112,7 @@ def test_the_database_is_not_made_through_a_link(tmp_path: Path, name: str) -> N
     state = tmp_path / "state"
     state.mkdir()
     (state / name).symlink_to(tmp_path / "victim")
-    with pytest.raises(LedgerUnavailable, match="is a link"):
+    with pytest.raises(JournalUnavailable, match="is a link"):
         Database(state)
     assert not (tmp_path / "victim").exists()
 
@@ -124,7 +124,7 @@ def test_a_database_of_another_user_is_not_opened(tmp_path: Path, name: str) -> 
     Database(tmp_path).close()  # the control
     (tmp_path / name).touch()
     os.chown(tmp_path / name, SOMEBODY, SOMEBODY)
-    with pytest.raises(LedgerUnavailable, match=f"belongs to uid {SOMEBODY}"):
+    with pytest.raises(JournalUnavailable, match=f"belongs to uid {SOMEBODY}"):
         Database(tmp_path)
 
 

@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.ledger import CallStart, ExecutionStart
@@ -71,7 +71,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     Database(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(LedgerUnavailable) as caught:
+    with pytest.raises(JournalUnavailable) as caught:
         Database(tmp_path)
     assert str(caught.value) == (
         f"the record {tmp_path / FILE_NAME} was written by a newer codemode-server (schema 99). "
@@ -88,7 +88,7 @@ def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(t
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
     large = ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", "code" * 100_000)
-    with pytest.raises(LedgerUnavailable, match=r"codemode\.db can't be used: database or disk is full\. Free some"):
+    with pytest.raises(JournalUnavailable, match=r"codemode\.db can't be used: database or disk is full\. Free some"):
         ledger.record_execution_started(large)
     with database.use() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
@@ -103,7 +103,7 @@ def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Pat
     with database.use() as connection:
         connection.execute("DROP TABLE listings")
     assert store.get("github", "f") is None
-    with pytest.raises(LedgerUnavailable, match="no such table"), database.use() as connection:
+    with pytest.raises(JournalUnavailable, match="no such table"), database.use() as connection:
         connection.execute("SELECT * FROM listings")
     database.close()
 

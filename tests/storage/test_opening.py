@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.domain.errors import LedgerDamaged, LedgerFull, LedgerUnavailable
+from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database, set_aside
@@ -75,7 +75,7 @@ class TestADamagedFile:
     def test_is_refused_and_left_as_it_is(self, folder: Path, damage: Callable[[Path], None]) -> None:
         damage(folder)
         before = (folder / FILE_NAME).read_bytes()
-        with pytest.raises(LedgerDamaged, match=r"it is damaged \(.+\)\. Restore it .* state\.on_damage: set_aside"):
+        with pytest.raises(JournalDamaged, match=r"it is damaged \(.+\)\. Restore it .* state\.on_damage: set_aside"):
             Database(folder)
         assert (folder / FILE_NAME).read_bytes() == before
 
@@ -106,11 +106,11 @@ def test_damage_that_is_met_later_is_told_and_found_again_at_the_next_start(fold
     overwrite((page - 1) * 4096, b"\xff" * 4096)(folder)
     with (
         closing(Database(folder)) as database,
-        pytest.raises(LedgerDamaged, match="it is damaged"),
+        pytest.raises(JournalDamaged, match="it is damaged"),
         database.use() as connection,
     ):
         connection.execute("SELECT count(execution_id || status) FROM executions").fetchone()
-    with pytest.raises(LedgerDamaged, match="it is damaged"):
+    with pytest.raises(JournalDamaged, match="it is damaged"):
         Database(folder)
     with closing(Database(folder, on_damage="set_aside")) as database:
         record(database, "x2")
@@ -124,7 +124,7 @@ def test_damage_that_is_met_while_running_is_set_aside_at_once_where_that_is_all
         drop.execute("PRAGMA writable_schema = ON")
         drop.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'calls'")
         drop.execute("PRAGMA writable_schema = RESET")
-        with pytest.raises(LedgerDamaged), database.use() as connection:
+        with pytest.raises(JournalDamaged), database.use() as connection:
             connection.execute("SELECT * FROM calls").fetchall()
         record(database, "x2")
     assert executions(folder) == ["x2"]
@@ -156,10 +156,10 @@ class TestADamagedIndex:
             assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)], "control"
         with closing(Database(folder)) as database:
             record(database, "x2")
-            with pytest.raises(LedgerDamaged, match=r"state\.on_damage: set_aside"):
+            with pytest.raises(JournalDamaged, match=r"state\.on_damage: set_aside"):
                 delete_all(database)
         for _ in range(2):
-            with pytest.raises(LedgerDamaged, match="index executions_by_time"):
+            with pytest.raises(JournalDamaged, match="index executions_by_time"):
                 Database(folder)
         with closing(Database(folder, on_damage="set_aside")) as database:
             record(database, "x3")
@@ -172,7 +172,7 @@ class TestADamagedIndex:
     def test_that_is_met_while_running_is_set_aside_on_sqlite_s_word(self, folder: Path) -> None:
         damage_an_index(folder)
         with closing(Database(folder, on_damage="set_aside")) as database:
-            with pytest.raises(LedgerDamaged):
+            with pytest.raises(JournalDamaged):
                 delete_all(database)
             delete_all(database)
             record(database, "x2")
@@ -202,7 +202,7 @@ class TestADamagedIndex:
             closing(Database(folder, on_damage="set_aside")) as other,
         ):
             for database in (one, other):
-                with pytest.raises(LedgerDamaged):
+                with pytest.raises(JournalDamaged):
                     delete_all(database)
             record(one, "x2")
             record(other, "x3")
@@ -246,9 +246,11 @@ def test_a_lock_is_told_as_one_and_never_set_aside(folder: Path, monkeypatch: py
         closing(sqlite3.connect(folder / FILE_NAME)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerUnavailable, match=r"another program has had it locked .* End that program") as caught:
+        with pytest.raises(
+            JournalUnavailable, match=r"another program has had it locked .* End that program"
+        ) as caught:
             record(database, "x2")
-        assert type(caught.value) is LedgerUnavailable
+        assert type(caught.value) is JournalUnavailable
         other.execute("ROLLBACK")
         record(database, "x3")
     assert executions(folder) == ["x1", "x3"]
@@ -256,7 +258,9 @@ def test_a_lock_is_told_as_one_and_never_set_aside(folder: Path, monkeypatch: py
 
 def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).mkdir()
-    with pytest.raises(LedgerUnavailable, match=r"can't be used: it is a folder\. Move that folder away, or set state"):
+    with pytest.raises(
+        JournalUnavailable, match=r"can't be used: it is a folder\. Move that folder away, or set state"
+    ):
         Database(tmp_path, on_damage="set_aside")
     (tmp_path / FILE_NAME).rmdir()
     Database(tmp_path).close()
@@ -265,7 +269,7 @@ def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("inside", [".", "deeper/still"])
 def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path, inside: str) -> None:
     (tmp_path / "state").write_text("a file")
-    with pytest.raises(LedgerUnavailable, match=r"state is no folder\. Move that file away, or set state\.dir"):
+    with pytest.raises(JournalUnavailable, match=r"state is no folder\. Move that file away, or set state\.dir"):
         Database(tmp_path / "state" / inside, on_damage="set_aside")
     (tmp_path / "state").unlink()
     Database(tmp_path / "state" / inside).close()
@@ -274,7 +278,7 @@ def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path, inside: str) 
 OPENS_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from codemode_server.domain.errors import LedgerUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import Database
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -282,7 +286,7 @@ if os.geteuid() == 0:
 try:
     Database(Path(sys.argv[1]), on_damage="set_aside")
     print("opened")
-except LedgerUnavailable as error:
+except JournalUnavailable as error:
     print(type(error).__name__, error)
 """
 
@@ -336,7 +340,7 @@ def test_a_read_only_disk_is_told(tmp_path: Path) -> None:
         Database(disk / "state").close()
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         for folder in (disk / "state", disk / "other"):
-            with pytest.raises(LedgerUnavailable, match=r"is read-only\. Mount it for writing, or set state\.dir"):
+            with pytest.raises(JournalUnavailable, match=r"is read-only\. Mount it for writing, or set state\.dir"):
                 Database(folder, on_damage="set_aside")
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
         Database(disk / "state").close()
@@ -346,7 +350,9 @@ def test_a_full_disk_is_told_and_nothing_is_set_aside(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "size=1m") as disk:
         with pytest.raises(OSError, match="No space left"):
             (disk / "filler").write_bytes(bytes(2**21))
-        with pytest.raises(LedgerFull, match=r"disk is full\. Free some disk space; `codemode-server workspace clean`"):
+        with pytest.raises(
+            JournalFull, match=r"disk is full\. Free some disk space; `codemode-server workspace clean`"
+        ):
             Database(disk / "state", on_damage="set_aside")
         (disk / "filler").unlink()
         Database(disk / "state").close()
@@ -359,7 +365,7 @@ def test_too_many_open_files_are_told(folder: Path) -> None:
         lowest = os.open(os.devnull, os.O_RDONLY)
         os.close(lowest)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, hard))  # room for one
-        with pytest.raises(LedgerUnavailable, match=r"too many files are open\. Raise the limit"):
+        with pytest.raises(JournalUnavailable, match=r"too many files are open\. Raise the limit"):
             Database(folder)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -400,7 +406,7 @@ def test_to_look_for_the_cause_leaves_the_locks_of_open_connections(folder: Path
 def test_a_newer_schema_is_not_set_aside(folder: Path) -> None:
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
         connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS) + 1}")
-    with pytest.raises(LedgerUnavailable, match="written by a newer codemode-server"):
+    with pytest.raises(JournalUnavailable, match="written by a newer codemode-server"):
         Database(folder, on_damage="set_aside")
     assert executions(folder) == ["x1"]
 

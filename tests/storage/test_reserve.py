@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import LedgerFull
+from codemode_server.domain.errors import JournalFull
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.ledger import ExecutionStart
@@ -89,10 +89,10 @@ def test_a_write_of_the_record_that_finds_the_disk_full_is_done_with_the_reserve
             write(f"x{number}")
         assert not database.reserve.is_held
         assert "of its reserve for the record 3840 KiB are left" in caplog.text
-        with suppress(LedgerFull):
+        with suppress(JournalFull):
             for number in range(200):
                 write(f"y{number}")
-        with pytest.raises(LedgerFull, match="Free some disk space"):
+        with pytest.raises(JournalFull, match="Free some disk space"):
             write("z")
         (disk / "filler").unlink()
         write("after")

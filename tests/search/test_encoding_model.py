@@ -239,10 +239,8 @@ class TestTheProcess:
 
     def test_ends_with_its_stdin(self) -> None:
         worker = WorkerProcess()
-        stdin = worker._child._process.stdin
-        assert stdin is not None
-        stdin.close()
-        assert worker._child._process.wait(WAIT_SECONDS) == 0
+        worker._stdin.close()
+        assert worker._process.wait(WAIT_SECONDS) == 0
         worker.close()
 
     @pytest.mark.parametrize(
@@ -285,7 +283,7 @@ class TestTheProcess:
             "    buffer.add(received)\n"
             "    while question := frames.taken(buffer):\n"
             "        message, body = answers[0 if question.fields['do'] == 'load' else said]\n"
-            "        os.write(1, frames.encoded({'id': question.fields['id'], **message}, body))\n"
+            "        os.write(1, frames.encoded(message, body))\n"
         )
         monkeypatch.setattr(process, "_WORKER", "stranger")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))

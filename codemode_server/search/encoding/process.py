@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
-from typing import Any
+import threading
+import time
+from contextlib import suppress
+from typing import IO, Any
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.processes.blocking_child import BlockingChild, ChildEnded
+from codemode_server.processes.child_process import OutputTail, start_blocking
 from codemode_server.processes.framing import FrameBuffer, FramingError
 from codemode_server.search.encoding import frames
 from codemode_server.text import clean_line
 
+_END_SECONDS = 2.0
+_MAX_STDERR_BYTES = 4_000
 _WORKER = "codemode_server.search.encoding.worker"
 _PASSED = (
     *("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "XDG_CACHE_HOME", "PYTHONPATH", "PYTHONHOME"),
@@ -42,32 +48,39 @@ class WorkerProcess:
         # -P: nothing is imported from the current folder
         command = [sys.executable, "-P", "-m", _WORKER]
         try:
-            self._child = BlockingChild(command, _environment(with_network=with_network))
+            self._process = start_blocking(command, env=_environment(with_network=with_network))
         except OSError as error:
             raise EncoderFailed(f"its process can't be started: {error.strerror}", again="few") from error
+        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        assert stdin and stdout and stderr  # noqa: S101, PT018 - it was started with them
+        self._stdin, self._stdout = stdin, stdout
         self._received = FrameBuffer()
-        self._questions = 0
+        self._stderr = OutputTail()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, args=(stderr,), daemon=True)
+        self._stderr_reader.start()
 
     @property
     def pid(self) -> int:
-        return self._child.pid
+        return self._process.pid
 
     def ask(self, question: dict[str, Any], seconds: float) -> frames.Message:
-        """Its answer to one question.
+        """Its answer to one question. After any failure it can't be asked again.
 
         Raises:
-            EncoderFailed: it refuses, has ended, or takes too long; in the last two cases it can't be asked again.
+            EncoderFailed: it refuses, has ended, or takes too long.
         """
-        self._questions += 1
-        data = frames.encoded({"id": self._questions, **question})
+        until = time.monotonic() + seconds
+        timer = threading.Timer(seconds, self.kill)
+        timer.start()
         try:
-            answer = self._child.exchange(data, self._read, seconds)
-        except ChildEnded as ended:
-            raise EncoderFailed(_why_ended(ended), again="few") from ended
+            answer = self._exchange(frames.encoded(question))
         except FramingError as error:
             raise EncoderFailed(f"what its process says can't be read: {error}", again="few") from error
+        finally:
+            timer.cancel()
         if answer is None:
-            raise EncoderFailed(f"its process did not answer within {seconds:g} s", again="few")
+            why = f"its process did not answer within {seconds:g} s" if time.monotonic() >= until else self._why_ended()
+            raise EncoderFailed(why, again="few")
         refusal = answer.fields.get("refused")
         if isinstance(refusal, dict):
             reason, remedy, again = (str(refusal.get(key, "")) for key in ("reason", "remedy", "again"))
@@ -79,30 +92,47 @@ class WorkerProcess:
         return answer
 
     def kill(self) -> None:
-        self._child.kill()
+        """Send SIGKILL to its process group, so that nothing holds its pipes open."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it and wait for it."""
-        self._child.close()
+        """End it, wait for it and close its pipes."""
+        self.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._stdin.close()
+        self._stdout.close()
 
-    def _read(self, received: bytes) -> frames.Message | None:
-        self._received.add(received)
-        while answer := frames.taken(self._received):
-            if answer.fields.get("id") == self._questions:
-                return answer
+    def _exchange(self, data: bytes) -> frames.Message | None:
+        """Send the data and wait for an answer; None where the process ends first."""
+        with suppress(OSError):
+            while data:
+                data = data[self._stdin.write(data) :]
+            while received := self._stdout.read(2**20):
+                self._received.add(received)
+                if answer := frames.taken(self._received):
+                    return answer
         return None
 
+    def _read_stderr(self, stderr: IO[bytes]) -> None:
+        with stderr:
+            while received := stderr.read(65_536):
+                self._stderr.add(received, _MAX_STDERR_BYTES)
 
-def _why_ended(ended: ChildEnded) -> str:
-    code = ended.code
-    if code is None:
-        return "its process closed its end"
-    if code < 0:
-        name = signal.strsignal(-code) or f"signal {-code}"
-        more = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
-        return f"its process was ended from outside ({name}{more})"
-    lines = ended.stderr.splitlines()
-    return f"its process ended with code {code}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
+    def _why_ended(self) -> str:
+        try:
+            code = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "its process closed its end"
+        if code < 0:
+            name = signal.strsignal(-code) or f"signal {-code}"
+            more = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+            return f"its process was ended from outside ({name}{more})"
+        self._stderr_reader.join(_END_SECONDS)
+        lines = self._stderr.text.splitlines()
+        return f"its process ended with code {code}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
 
 
 def _environment(*, with_network: bool) -> dict[str, str]:

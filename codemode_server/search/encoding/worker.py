@@ -41,22 +41,21 @@ def main() -> None:
     model: _Model | None = None
     while True:
         question = questions.get()
-        number = {"id": question["id"]}
         try:
             if question["do"] == "load":
                 model = _loaded(question["way"])
-                answer = frames.encoded({**number, "name": model.name})
+                answer = frames.encoded({"name": model.name})
             else:
                 assert model is not None  # noqa: S101 - it is loaded first
                 encode = model.queries if question["do"] == "queries" else model.documents
                 vectors = encode(question["texts"])
-                answer = frames.encoded({**number, "shape": list(vectors.shape)}, vectors.astype("float32").tobytes())
+                answer = frames.encoded({"shape": list(vectors.shape)}, vectors.astype("float32").tobytes())
         except EncoderFailed as error:
-            answer = _refusal(number, error.reason, error.remedy, error.again)
+            answer = _refusal(error.reason, error.remedy, error.again)
         except MemoryError:
-            answer = _refusal(number, "there is not enough memory", again="few")
+            answer = _refusal("there is not enough memory", again="few")
         except Exception as error:  # noqa: BLE001 - whatever a library raises: the other end says what follows from it
-            answer = _refusal(number, f"{type(error).__name__}: {error}"[:2_000])
+            answer = _refusal(f"{type(error).__name__}: {error}"[:2_000])
         answers.write(answer)
         answers.flush()
 
@@ -118,8 +117,8 @@ def _check(path: Path, sha256: str) -> None:
         raise EncoderFailed(f"{str(path)!r} is not the file that it should be: its SHA-256 is another one")
 
 
-def _refusal(number: dict[str, Any], reason: str, remedy: str = "", again: str = "never") -> bytes:
-    return frames.encoded({**number, "refused": {"reason": reason, "remedy": remedy, "again": again}})
+def _refusal(reason: str, remedy: str = "", again: str = "never") -> bytes:
+    return frames.encoded({"refused": {"reason": reason, "remedy": remedy, "again": again}})
 
 
 if __name__ == "__main__":

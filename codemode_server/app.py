@@ -32,8 +32,9 @@ from codemode_server.executions.skills import Skills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
 from codemode_server.front import http_token
-from codemode_server.front.answers import Answers
+from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
 from codemode_server.front.server import FrontServer
+from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.live_search import LiveSearch
@@ -111,7 +112,7 @@ class App:
             why_no_skill=self._skills.why_missing,
         )
         self.executions = self._new_executions()
-        self.answers = self._new_answers()
+        self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
 
     def _new_executions(self) -> ExecutionService:
@@ -128,20 +129,18 @@ class App:
             config=self.config,
         )
 
-    def _new_answers(self) -> Answers:
-        return Answers(
-            listed=self.tools.wait_for_first_listing,
+    def _new_meta_tools(self) -> ConfiguredMetaTools:
+        services = Services(
+            wait_for_listing=self.tools.wait_for_first_listing,
             catalog=self.catalog,
-            levels=self.search.ready,
+            search=self.search,
             workspace=self._workspace,
             skills=self._skills,
             executions=self.executions,
-            habits=self.habits,
-            kept=self.kept,
-            config=self.config,
+            artifacts=self.kept,
             activity=lambda: self.activity,
-            uses=lambda: stored_uses(self.config.settings, self.database),
         )
+        return ConfiguredMetaTools(services, self.config, lambda: stored_uses(self.config.settings, self.database))
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
         showing = Showing(
@@ -205,8 +204,8 @@ class App:
     @cached_property
     def front(self) -> FrontServer:
         """A server of its own for this product, for clients in the same process."""
-        names = self.answers.servers().names
-        return FrontServer(self.answers, version=__version__, on_connected=self.connect, server_names=names)
+        names = self.meta_tools.servers().names
+        return FrontServer(self.meta_tools, version=__version__, on_connected=self.connect, server_names=names)
 
     def connect(self) -> None:
         """Start the upstreams and the sandbox now: the host has its handshake. Later calls do nothing."""

@@ -17,8 +17,10 @@ from codemode_server.search.documents import collections
 from codemode_server.search.encoding.build_encoders import vector_levels
 from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.ranker_stack import RankerStack
+from codemode_server.search.results import SearchResults
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.settings import SearchSettings
+from codemode_server.text import clean_line
 from codemode_server.upstream_catalog import UpstreamCatalog
 
 _INDEX_AFTER_SECONDS = 0.2
@@ -38,11 +40,43 @@ class LiveSearch:
         self._vectors = vectors
         self._indexing = anyio.Lock()
         self._indexed: tuple[RankerStack, Catalog, list[Skill]] | None = None
+        self._reported_level = ""
         self._settings = config.settings.search
         self.stack = self._new_stack()
 
-    async def ready(self) -> RankerStack:
-        """The rankers, knowing the catalog and its use as of now; indexed off the event loop."""
+    async def search(
+        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> SearchResults:
+        """Search as `search_tools` does, for a model or a program.
+
+        Raises:
+            MetaToolError: an argument is not what it may be.
+        """
+        await self._tools.wait_for_first_listing()
+        stack = await self._ready()
+        found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
+            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect
+        )
+        if query.strip():
+            self._usage.found(session, found.tools)
+        return found
+
+    def ranking_news(self) -> str:
+        """A line for the model about a better ranking that is being prepared; once for each level that answers
+        meanwhile.
+
+        A level counts once its encoder works: before that, it may turn out that there is no model.
+        """
+        status = self.stack.status
+        coming = [state for state in status.states if state.total and not (state.is_ready or state.problem)]
+        if not coming or self._reported_level == status.level:
+            return ""
+        self._reported_level = status.level
+        by = "words only" if status.level == "lexical" else f"the {status.level} level"
+        return f"ranked by {by} for now; {coming[-1].level}: {clean_line(coming[-1].text, 120)}"
+
+    async def _ready(self) -> RankerStack:
+        """The rankers with the current catalog and use, indexed off the event loop."""
         self._usage.load()
         async with self._indexing:
             stack, catalog = self.stack, self._tools.current()
@@ -52,25 +86,13 @@ class LiveSearch:
                 self._indexed = stack, catalog, skills
         return stack
 
-    async def search(
-        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
-    ) -> list[Any]:
-        """For programs. In a thread: an encoder may have to be asked."""
-        stack = await self.ready()
-        found = await anyio.to_thread.run_sync(
-            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect
-        )
-        if query.strip():
-            self._usage.found(session, found.tools)
-        return found.as_json()
-
     async def keep_indexed(self) -> None:
         """Index in the background, off the event loop, what would otherwise hold up the first search."""
         while True:
             await self._tools.wait_changed()
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             await self._tools.prepare()
-            await self.ready()
+            await self._ready()
 
     async def keep_encoders(self) -> None:
         """Run the encoders until this is cancelled; others after an edit that asks for others."""
@@ -80,7 +102,7 @@ class LiveSearch:
                 await self._wait_for_other_rankers()
                 self.stack = self._new_stack()
                 tasks.cancel_scope.cancel()
-            await self.ready()
+            await self._ready()
 
     async def _wait_for_other_rankers(self) -> None:
         revision = self._config.revision

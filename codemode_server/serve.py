@@ -177,7 +177,7 @@ class _Service:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
-                self._tools.set_target(app.answers)
+                self._tools.set_target(app.meta_tools)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
                     await self._stop.wait()

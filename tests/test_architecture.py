@@ -12,7 +12,11 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "codemode_server"
 LIVE = "codemode_server.config.live."
 """Every stage may read the configuration in force, and nothing else of `config`."""
-REGISTRIES = ("codemode_server.sandbox.registry.", "codemode_server.upstreams.transports.registry.")
+REGISTRIES = (
+    "codemode_server.sandbox.registry.",
+    "codemode_server.upstreams.transports.registry.",
+    "codemode_server.front.tools.registry.",
+)
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
 STAGES = ("front", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
@@ -82,7 +86,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
     assert used <= allowed, f"{own} must not import {', '.join(sorted(used - allowed))}"
 
 
-@pytest.mark.parametrize("name", ["sandbox.backends", "upstreams.transports"])
+@pytest.mark.parametrize("name", ["sandbox.backends", "upstreams.transports", "front.tools"])
 def test_only_the_registry_knows_the_implementations(name: str) -> None:
     """So adding one is adding one file."""
     folder = PACKAGE.joinpath(*name.split("."))

@@ -18,9 +18,10 @@ from codemode_server.executions.skills import Skills
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.sandbox.contract import Reply
+from codemode_server.search.results import SearchResults
 
-Search = Callable[[str, str, str | None, int, str | None], Awaitable[list[Any]]]
-"""query, detail level, server, limit, effect → what `search_tools` gives as structured content."""
+Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
+"""Searches by query, detail level, server, limit and effect."""
 
 
 class ProgramHostApi:
@@ -78,8 +79,7 @@ class ProgramHostApi:
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
-        await self._listed()
-        return await self._search(query, detail_level, server, limit, effect)
+        return (await self._search(query, detail_level, server, limit, effect)).as_json()
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         return await self._showing.show(data, mime_type, name)

@@ -21,7 +21,7 @@ from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
 from codemode_server.front.rendering import SCHEME, render
-from codemode_server.front.server import ProgramAnswer
+from codemode_server.front.tools.registry import Answer
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
@@ -32,7 +32,7 @@ _HALVINGS = 8
 _MAX_LINKS = 8
 
 
-def program_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> ProgramAnswer:
+def program_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Answer:
     """A settled execution as a result of the protocol, never larger than hosts take."""
     for _ in range(_HALVINGS):
         made = render(execution, limits, redactor)
@@ -49,7 +49,7 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
         links += isinstance(block, ResourceLink)
         if block is not None and links <= _MAX_LINKS:
             blocks.append(block)
-    return ProgramAnswer(made.text, made.content, made.is_error, blocks)
+    return Answer(made.text, made.content, blocks, made.is_error)
 
 
 def to_json(value: Any) -> bytes:

@@ -8,7 +8,8 @@ import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from codemode_server.domain.principals import Session
-from codemode_server.front.server import MetaTools, ProgramAnswer, Progress
+from codemode_server.front.server import MetaTools
+from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments
 
 
 class DeferredMetaTools:
@@ -36,21 +37,10 @@ class DeferredMetaTools:
     async def has_structured_content(self) -> bool:
         return await (await self._there()).has_structured_content()
 
-    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
-        return await (await self._there()).list_dir(path)
-
-    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
-        return await (await self._there()).read_tool(path)
-
-    async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
-    ) -> tuple[str, dict[str, Any]]:
-        return await (await self._there()).search_tools(query, detail_level, server, limit, effect, session)
-
-    async def execute_code(
-        self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> ProgramAnswer:
-        return await (await self._there()).execute_code(code, timeout_s, session, progress)
+    async def call(
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+    ) -> Answer:
+        return await (await self._there()).call(spec, arguments, session, progress)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         return await (await self._there()).read_resource(uri, session)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 
 from codemode_server.executions.execution import Execution, Phase
-from codemode_server.front.server import Progress
+from codemode_server.front.tools.registry import Progress
 from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
 from codemode_server.text import clean_line
 

@@ -1,14 +1,13 @@
-"""The MCP server that hosts connect to: the four meta-tools, over stdio or streamable HTTP.
+"""The MCP server that hosts connect to: serves the meta-tools over stdio or streamable HTTP.
 
-Built on `mcp.server.mcpserver.MCPServer`, called FastMCP before mcp 2. Arguments are checked here, so that the answer
-to a wrong one says what is right; our errors are turned into text here, in one place.
+Built on `mcp.server.mcpserver.MCPServer`, called FastMCP before mcp 2. Arguments are checked here, so that an error
+names the right ones; our errors become text here, in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from io import TextIOBase
 from itertools import islice
 from typing import Any, Protocol, TextIO, cast
@@ -19,50 +18,27 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.stdio import stdio_server
-from mcp.types import CallToolResult, ContentBlock, TextContent
+from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as McpTool
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.front.instructions import instructions
-from codemode_server.front.meta_tools import (
-    ARGUMENTS,
-    ExecuteCodeArguments,
-    ListDirArguments,
-    ReadToolArguments,
-    SearchToolsArguments,
-)
 from codemode_server.front.sessions import Sessions
+from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments, meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000
-"""Characters of each argument but `code`: paths and queries, which answers quote."""
+"""Maximum length of an argument, such as a path or a query, that answers quote."""
 _MAX_UNKNOWN = 5
-"""Arguments that do not exist, named in one answer."""
+"""Maximum number of unknown arguments that one answer names."""
 _MAX_QUOTED = 100
 _MAX_URI = 2_000
 
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-"""Sends one notification: how far (it has to grow), of how much if that is known, and a message of one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramAnswer:
-    """The outcome of a program."""
-
-    text: str
-    content: dict[str, Any]
-    is_error: bool
-    blocks: list[ContentBlock]
-    """Images and files beside the text."""
-
 
 class MetaTools(Protocol):
-    """What the front needs of the product: one method for each meta-tool, which returns text and structured content.
-
-    All raise `CodemodeError` with a message for the model.
-    """
+    """What the front needs of the product. All methods raise `CodemodeError` with a message for the model."""
 
     async def definitions(self, session: Session) -> list[dict[str, Any]]:
         """The answer to `tools/list`; the same for all requests of one session."""
@@ -70,19 +46,10 @@ class MetaTools(Protocol):
     async def has_structured_content(self) -> bool:
         """Whether the host gets structured content and output schemas; waits until the configuration is read."""
 
-    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]: ...
-
-    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]: ...
-
-    async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
-    ) -> tuple[str, dict[str, Any]]:
-        """`session`: who will call what is found."""
-
-    async def execute_code(
-        self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> ProgramAnswer:
-        """`session`: whose program it is."""
+    async def call(
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+    ) -> Answer:
+        """Call a meta-tool with arguments that were checked."""
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         """A stored result of an earlier program of the session, as a resource."""
@@ -125,13 +92,16 @@ class FrontServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult:
         try:
-            checked = _checked(name, arguments)
-            if isinstance(checked, ExecuteCodeArguments):
-                return await self._execute(checked, context)
-            text, content = await self._dispatch(checked, context)
+            spec, checked = _checked(name, arguments)
+            session = self._sessions.session_of(context)
+            answer = await self._meta_tools.call(spec, checked, session, _progress(context))
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
-        return await self._result(text, content)
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text), *answer.blocks],
+            structured_content=answer.content if await self._meta_tools.has_structured_content() else None,
+            is_error=answer.is_error,
+        )
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[None, Any] | None = None
@@ -142,31 +112,6 @@ class FrontServer(MCPServer[None]):
             return [await self._meta_tools.read_resource(str(uri), self._sessions.session_of(context))]
         except CodemodeError as error:
             raise ResourceNotFoundError(str(error)) from error
-
-    async def _execute(self, arguments: ExecuteCodeArguments, context: Context[None, Any] | None) -> CallToolResult:
-        session = self._sessions.session_of(context)
-        answer = await self._meta_tools.execute_code(arguments.code, arguments.timeout, session, _progress(context))
-        return await self._result(answer.text, answer.content, answer.blocks, is_error=answer.is_error)
-
-    async def _result(
-        self, text: str, content: dict[str, Any], blocks: Iterable[ContentBlock] = (), *, is_error: bool = False
-    ) -> CallToolResult:
-        return CallToolResult(
-            content=[TextContent(type="text", text=text), *blocks],
-            structured_content=content if await self._meta_tools.has_structured_content() else None,
-            is_error=is_error,
-        )
-
-    async def _dispatch(self, arguments: object, context: Context[None, Any] | None) -> tuple[str, dict[str, Any]]:
-        match arguments:
-            case ListDirArguments(path=path):
-                return await self._meta_tools.list_dir(path)
-            case ReadToolArguments(path=path):
-                return await self._meta_tools.read_tool(path)
-            case SearchToolsArguments(query=query, detail_level=level, server=server, effect=effect, limit=limit):
-                session = self._sessions.session_of(context)
-                return await self._meta_tools.search_tools(query, level, server, limit, effect, session)
-        raise MetaToolError(f"unknown arguments {arguments!r}")
 
 
 _request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar("_request", default=None)
@@ -211,30 +156,28 @@ def _progress(context: Context[None, Any] | None) -> Progress:
     return report
 
 
-def _checked(name: str, arguments: dict[str, Any]) -> object:
-    """The arguments of a meta-tool. What a message quotes of them is cut: it can be megabytes."""
-    model = ARGUMENTS.get(name)
-    if model is None:
-        meant = similar_name(name, ARGUMENTS)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(ARGUMENTS)}."
+def _checked(name: str, arguments: dict[str, Any]) -> tuple[MetaToolSpec[Any], ToolArguments]:
+    """The meta-tool and its arguments. Quotations of them in messages are cut: an argument can be megabytes."""
+    spec = meta_tools().get(name)
+    if spec is None:
+        meant = similar_name(name, meta_tools())
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(meta_tools())}."
         raise MetaToolError(
             f"There is no tool {_quoted(name)}; {hint} Tools of the servers behind are called from a program in "
             "execute_code."
         )
-    takes = ", ".join(field + ("" if info.is_required() else "?") for field, info in model.model_fields.items())
     for field, value in arguments.items():
-        if field != "code" and isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        if field not in spec.unbounded_arguments and isinstance(value, str) and len(value) > MAX_CHARACTERS:
             problem = f"{_quoted(field)} has {len(value):,} characters, more than {MAX_CHARACTERS:,}"
-            raise MetaToolError(f"{name}: {problem}. It takes {takes}.")
-    # Of many wrong arguments the first few say it.
-    few = {field: arguments[field] for field in model.model_fields if field in arguments}
+            raise MetaToolError(f"{name}: {problem}. It takes {spec.parameters}.")
+    known = list(spec.arguments.model_fields)
+    few = {field: arguments[field] for field in known if field in arguments}
     few |= islice(((field, value) for field, value in arguments.items() if field not in few), _MAX_UNKNOWN)
     try:
-        return model.model_validate(few)
+        return spec, spec.arguments.model_validate(few)
     except ValidationError as error:
-        known = list(model.model_fields)
         problems = "; ".join(_problem(detail, known) for detail in error.errors(include_url=False, include_input=False))
-        raise MetaToolError(f"{name}: {problems}. It takes {takes}.") from error
+        raise MetaToolError(f"{name}: {problems}. It takes {spec.parameters}.") from error
 
 
 def _problem(detail: Any, known: list[str]) -> str:

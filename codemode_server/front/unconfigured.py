@@ -9,7 +9,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
 from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.server import ProgramAnswer, Progress
+from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments
 from codemode_server.settings import Settings
 from codemode_server.text import clean
 
@@ -18,7 +18,7 @@ _MAX_LINES = 4
 
 
 class Unconfigured:
-    """Implements `front.server.MetaTools` without servers and programs, since the limits of programs are not known."""
+    """Implements `front.server.MetaTools` without servers and programs: nothing is known of them."""
 
     def __init__(self, error: CodemodeError) -> None:
         lines = clean(str(error)).splitlines()
@@ -38,21 +38,12 @@ class Unconfigured:
     async def has_structured_content(self) -> bool:
         return False
 
-    async def list_dir(self, path: str) -> tuple[str, dict[str, Any]]:
-        return self._message, {"text": self._message}
-
-    async def read_tool(self, path: str) -> tuple[str, dict[str, Any]]:
-        raise MetaToolError(self._message)
-
-    async def search_tools(
-        self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None, session: Session
-    ) -> tuple[str, dict[str, Any]]:
-        return self._message, {"tools": [], "note": self._message}
-
-    async def execute_code(
-        self, code: str, timeout_s: float | None, session: Session, progress: Progress
-    ) -> ProgramAnswer:
-        raise MetaToolError(self._message)
+    async def call(
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+    ) -> Answer:
+        if spec.message_content is None:
+            raise MetaToolError(self._message)
+        return Answer(self._message, spec.message_content(self._message))
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         raise MetaToolError(self._message)

@@ -71,7 +71,11 @@ def test_all_versions_of_the_protocol_that_the_library_speaks_are_known() -> Non
 
 def test_neither_the_mcp_library_nor_numpy_is_needed_for_the_first_answers() -> None:
     """They take most of a start, and Codex goes on without tools that are not there after a second."""
-    code = "import sys, codemode_server.serve, codemode_server.first_listing; print(*sys.modules)"
+    code = """
+import sys, codemode_server.serve, codemode_server.first_listing
+from codemode_server.front.tools.registry import meta_tools
+meta_tools()
+print(*sys.modules)"""
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"mcp", "mcp_types", "numpy"} & set(modules) == set()
     code = "import sys, codemode_server.serve; print(*sys.modules)"

@@ -1,0 +1,65 @@
+"""Meta-tools of a running product: calls go to the handlers of the registry, resources to the stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio.to_thread
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.front.blocks import contents_of, kept_name
+from codemode_server.front.listing import Listing, listing_of
+from codemode_server.front.meta_tools import definitions
+from codemode_server.front.session_definitions import SessionDefinitions
+from codemode_server.front.tools.registry import (
+    Answer,
+    MetaToolSpec,
+    Progress,
+    Services,
+    ToolArguments,
+    ToolContext,
+)
+from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.text import clean_line
+
+
+class ConfiguredMetaTools:
+    """Implements `front.server.MetaTools`."""
+
+    def __init__(self, services: Services, config: LiveConfig, uses: Callable[[], Mapping[ToolName, Use]]) -> None:
+        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name."""
+        self._services = services
+        self._config = config
+        self._uses = uses
+        self._structured_content = config.settings.results.structured_content
+        self._definitions = SessionDefinitions()
+
+    async def has_structured_content(self) -> bool:
+        return self._structured_content
+
+    def servers(self) -> Listing:
+        """The text about the servers for the descriptions and instructions of a session that begins now."""
+        config = self._config
+        return listing_of(self._services.catalog(), config.settings, self._uses(), config.redactor.text)
+
+    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+        settings = self._config.settings
+        offered = (self._services.catalog().version, settings)
+        return self._definitions.of(session, offered, lambda: definitions(settings, self.servers()))
+
+    async def call(
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+    ) -> Answer:
+        request = RequestContext.local(session, self._config)
+        return await spec.handle(arguments, ToolContext(request, progress, self._services))
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        name = kept_name(uri)
+        if name is None:
+            raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
+        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, session, name)
+        return contents_of(item, data, self._config.redactor)

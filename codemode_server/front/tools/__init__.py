@@ -1,0 +1,1 @@
+"""The meta-tools, one module each, and their registry."""

@@ -1,0 +1,112 @@
+"""The meta-tool `execute_code`: runs a Python program in a sandbox and reports its progress to the host."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import anyio
+from pydantic import Field
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.front.example import Example
+from codemode_server.front.listing import Listing
+from codemode_server.front.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
+from codemode_server.settings import LimitSettings, Settings
+
+MAX_META_CHARACTERS = 500_000
+"""The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
+_LINES = {"type": "array", "items": {"type": "string"}}
+_RESULT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed"]},
+        "execution_id": {"type": "string"},
+        "isolation": {"enum": ["microvm", "wasm"]},
+        "value": {},
+        "value_is_text": {"type": "boolean"},
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string"},
+        "error": {"type": "object"},
+        "calls": {"type": "array", "items": {"type": "object"}},
+        "unmarked_errors": _LINES,
+        "cut": _LINES,
+        "shown": _LINES,
+        "hints": _LINES,
+        "warnings": _LINES,
+        "notes": _LINES,
+    },
+    "required": ["status", "execution_id", "calls"],
+}
+
+
+class ExecuteCodeArguments(ToolArguments):
+    code: Annotated[str, Field(min_length=1)]
+    timeout: Annotated[float | None, Field(gt=0)] = None
+
+
+def _describe(settings: Settings, servers: Listing) -> Description:
+    text = (
+        "Run a Python 3 program that calls tools of the user's MCP servers; get back what it prints and the value of "
+        "its last expression."
+    )
+    if servers.tools:
+        text += (
+            " Import tools as `from servers.<server> import <tool>`; search_tools finds those that are not listed "
+            f"here:\n{servers.tools}"
+        )
+    timeout = {
+        "maximum": settings.limits.wall_seconds,
+        "description": "Maximum run time in seconds, excluding time spent waiting for servers",
+    }
+    return Description(text, {"code": {"description": _rules(settings.limits, servers.example)}, "timeout": timeout})
+
+
+def _rules(limits: LimitSettings, example: Example) -> str:
+    """The rules for programs, with the limits in force."""
+    return f"""\
+Call tools with keyword arguments; they return plain Python values, a failed call raises ToolError. `await` and \
+asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \
+servers/__init__.py).
+Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
+stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
+{limits.upstream_seconds:g} s waiting for servers.
+from codemode import show, results: show(file) lets you see an image or file; results["x…"] is what an earlier program \
+returned, whole. Example:
+{example.program}"""
+
+
+async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
+    from codemode_server.front.blocks import program_answer
+    from codemode_server.front.progress import report_progress
+
+    config, executions = context.request.config, context.services.executions
+    limits, timeout_s = config.settings.limits, arguments.timeout
+    if timeout_s is not None and timeout_s > limits.wall_seconds:
+        raise MetaToolError(
+            f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
+        )
+    execution = executions.start(arguments.code, context.request, timeout_s=timeout_s)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(report_progress, execution, context.progress, context.services.activity)
+            await executions.wait(execution.execution_id)
+            tasks.cancel_scope.cancel()
+    finally:  # a host that cancels or disconnects cancels its executions
+        await executions.cancel(execution.execution_id)
+    outcome = execution.outcome
+    is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
+    return await run_sized(is_long, program_answer, execution, limits, config.redactor)
+
+
+META_TOOL = MetaToolSpec(
+    name="execute_code",
+    title="Run a Python program",
+    arguments=ExecuteCodeArguments,
+    describe=_describe,
+    annotations={"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
+    output_schema=_RESULT,
+    handle=_execute_code,
+    meta={"anthropic/maxResultSizeChars": MAX_META_CHARACTERS},
+    unbounded_arguments=frozenset({"code"}),
+)

@@ -1,0 +1,66 @@
+"""The meta-tool `list_dir`: lists servers, tools, skills and the files of the workspace as folders."""
+
+from __future__ import annotations
+
+from codemode_server.front.listing import Listing
+from codemode_server.front.tools.registry import (
+    READS,
+    TEXT_RESULT,
+    Answer,
+    Description,
+    MetaToolSpec,
+    ToolArguments,
+    ToolContext,
+)
+from codemode_server.settings import Settings
+
+_MAX_NAME_CHARACTERS = 200
+
+
+class ListDirArguments(ToolArguments):
+    path: str = "/"
+
+
+def _describe(settings: Settings, servers: Listing) -> Description:
+    return Description(
+        "List the user's MCP servers (/servers), the tools of one (/servers/<server>), saved programs (/skills) or "
+        "files that programs wrote (/workspace)."
+    )
+
+
+async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer:
+    from codemode_server.catalog.tree import Entry, list_dir
+    from codemode_server.catalog.untrusted import one_line
+
+    services, config = context.services, context.request.config
+
+    def skills() -> list[Entry]:
+        return [Entry(f"{skill.name}.py", skill.summary) for skill in services.skills.entries()]
+
+    def workspace(parts: tuple[str, ...]) -> list[Entry]:
+        return [
+            Entry(
+                one_line(entry.name, _MAX_NAME_CHARACTERS),
+                "" if entry.is_folder else f"{entry.size:,} bytes",
+                entry.is_folder,
+            )
+            for entry in services.workspace.list(parts)
+        ]
+
+    await services.wait_for_listing()
+    folder = list_dir(services.catalog(), arguments.path, skills=skills, workspace=workspace)
+    notices = config.notices if folder.path in ("/", "/servers") else ()
+    text = config.redactor.visible("\n".join((folder.text, *notices)))
+    return Answer(text, {"text": text})
+
+
+META_TOOL = MetaToolSpec(
+    name="list_dir",
+    title="List a folder",
+    arguments=ListDirArguments,
+    describe=_describe,
+    annotations=READS,
+    output_schema=TEXT_RESULT,
+    handle=_list_dir,
+    message_content=lambda message: {"text": message},
+)

@@ -1,0 +1,146 @@
+"""The meta-tools, each described by a value: a module of this folder that has a `META_TOOL` is one.
+
+`tools/list`, the check of arguments and the dispatch of calls go through `meta_tools()`; nothing else names a
+meta-tool. A host gets the list before the MCP library is imported, so a module here imports only what its text needs;
+its handler imports the rest when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from codemode_server.front import tools as package
+from codemode_server.front.listing import Listing
+from codemode_server.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp.types import ContentBlock
+
+    from codemode_server.catalog.catalog import Catalog
+    from codemode_server.config.live import RequestContext
+    from codemode_server.domain.principals import Session
+    from codemode_server.executions.artifacts import ArtifactStore
+    from codemode_server.executions.service import ExecutionService
+    from codemode_server.executions.skills import Skills
+    from codemode_server.executions.workspace import Workspace
+    from codemode_server.search.results import SearchResults
+
+READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
+"""Annotations of a meta-tool that changes nothing."""
+TEXT_RESULT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+}
+"""Output schema of a meta-tool whose structured content is its text."""
+
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+"""Sends one notification: the progress, which must grow; its final value if that is known; and a one-line message."""
+
+
+class ToolArguments(BaseModel):
+    """The arguments of a meta-tool; unknown ones are errors."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a host shows its model about a meta-tool."""
+
+    text: str
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Additions to the schemas of arguments that depend on the settings or the servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of one call of a meta-tool."""
+
+    text: str
+    content: dict[str, Any]
+    """The structured content."""
+    blocks: Sequence[ContentBlock] = ()
+    """Images and files that follow the text."""
+    is_error: bool = False
+
+
+class ToolSearch(Protocol):
+    """The search over the tools of all servers and the skills."""
+
+    async def search(
+        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> SearchResults: ...
+
+    def ranking_news(self) -> str:
+        """A line for the model about a better ranking that is being prepared; empty if there is nothing new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts of a product that meta-tools use."""
+
+    wait_for_listing: Callable[[], Awaitable[None]]
+    """Waits until every server has listed its tools or has had its time for that."""
+    catalog: Callable[[], Catalog]
+    search: ToolSearch
+    workspace: Workspace
+    skills: Skills
+    executions: ExecutionService
+    artifacts: ArtifactStore
+    activity: Callable[[], str]
+    """The current start-up step of the sandbox; empty when it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Who calls a meta-tool, and what its handler may use."""
+
+    request: RequestContext
+    progress: Progress
+    services: Services
+
+
+Arguments = TypeVar("Arguments", bound=ToolArguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaToolSpec(Generic[Arguments]):
+    """One meta-tool."""
+
+    name: str
+    title: str
+    arguments: type[Arguments]
+    describe: Callable[[Settings, Listing], Description]
+    annotations: Mapping[str, bool]
+    output_schema: Mapping[str, Any]
+    handle: Callable[[Arguments, ToolContext], Awaitable[Answer]]
+    """Raises `CodemodeError` with a message for the model."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Additions to the `_meta` of the definition."""
+    unbounded_arguments: frozenset[str] = frozenset()
+    """Texts that may be longer than `front.server.MAX_CHARACTERS`, since no answer quotes them."""
+    message_content: Callable[[str], dict[str, Any]] | None = None
+    """Structured content of an answer that is only a message, for a product without a configuration; None if that
+    message is an error instead."""
+
+    @property
+    def parameters(self) -> str:
+        """`path, limit?`, for messages about wrong arguments."""
+        fields = self.arguments.model_fields.items()
+        return ", ".join(name + ("" if info.is_required() else "?") for name, info in fields)
+
+
+@cache
+def meta_tools() -> Mapping[str, MetaToolSpec[Any]]:
+    """Every meta-tool by its name, in the order of `tools/list`: those that change nothing first, then by name."""
+    names = [module.name for module in iter_modules(package.__path__) if module.name != "registry"]
+    specs: list[MetaToolSpec[Any]] = [import_module(f"{package.__name__}.{name}").META_TOOL for name in names]
+    return {spec.name: spec for spec in sorted(specs, key=lambda it: (not it.annotations["readOnlyHint"], it.name))}

@@ -1,0 +1,76 @@
+"""The meta-tool `search_tools`: finds tools and skills by what they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from codemode_server.domain.tools import UpstreamState
+from codemode_server.front.listing import Listing
+from codemode_server.front.tools.registry import (
+    READS,
+    Answer,
+    Description,
+    MetaToolSpec,
+    ToolArguments,
+    ToolContext,
+)
+from codemode_server.settings import Settings
+
+if TYPE_CHECKING:
+    from codemode_server.catalog.catalog import Catalog
+
+
+class SearchToolsArguments(ToolArguments):
+    query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")]
+    detail_level: Literal["name_only", "with_description", "full"] = "with_description"
+    server: str | None = None
+    effect: Literal["reads", "writes", "destroys"] | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+def _describe(settings: Settings, servers: Listing) -> Description:
+    named = f" ({servers.names})" if servers.names else ""
+    return Description(
+        f"Find tools of the user's MCP servers{named} by what they do, best first, with the line that imports each "
+        "and its signature. Then call them in execute_code. Finds skills as well."
+    )
+
+
+async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
+    services = context.services
+    found = await services.search.search(
+        context.request.session,
+        arguments.query,
+        arguments.detail_level,
+        arguments.server,
+        arguments.limit,
+        arguments.effect,
+    )
+    notices = [line for line in (_still_connecting(services.catalog()), services.search.ranking_news()) if line]
+    note = "\n".join(part for part in (found.doubt, found.note, *notices) if part)
+    content: dict[str, Any] = {"tools": found.as_json()}
+    return Answer("\n".join([found.text, *notices]), content | ({"note": note} if note else {}))
+
+
+def _still_connecting(catalog: Catalog) -> str:
+    states = (UpstreamState.WAITING, UpstreamState.CONNECTING)
+    names = [server.name for server in catalog.servers if not server.tools and server.state in states]
+    return f"still connecting: {', '.join(names)}; search again for their tools" if names else ""
+
+
+META_TOOL = MetaToolSpec(
+    name="search_tools",
+    title="Search tools",
+    arguments=SearchToolsArguments,
+    describe=_describe,
+    annotations=READS,
+    output_schema={
+        "type": "object",
+        "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
+        "required": ["tools"],
+    },
+    handle=_search_tools,
+    message_content=lambda message: {"tools": [], "note": message},
+)

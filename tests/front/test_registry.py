@@ -80,7 +80,7 @@ async def test_a_toy_is_listed_and_called_and_its_arguments_are_checked(tmp_path
     assert listed[0].input_schema["properties"] == {
         "letter": {"default": "a", "type": "string", "description": "for nobody"}
     }
-    assert answer.structured_content == {"text": "b in local: 0 servers"}
+    assert answer.structured_content == {"text": "b in default: 0 servers"}
     assert "there is no argument 'leter' (did you mean 'letter'?). It takes letter?." in text_of(wrong.content)
     assert "did you mean count_servers?" in text_of(unknown.content)
 

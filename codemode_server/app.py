@@ -42,7 +42,7 @@ from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteUsageStore
 from codemode_server.stores import Stores
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped

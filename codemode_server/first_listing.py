@@ -23,8 +23,7 @@ from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.shape_store import SqliteObservedTypeStore
-from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.pool import UpstreamPool
 
 

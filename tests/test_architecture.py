@@ -66,7 +66,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         allowed = {
             "codemode_server.private_files",
             "codemode_server.off_loop",
-            "codemode_server.gateway.observed_store",
+            "codemode_server.catalog.observed",
             "codemode_server.gateway.audit",
             "codemode_server.gateway.ledger",
             "codemode_server.search.encoding.vector_cache",

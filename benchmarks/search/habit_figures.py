@@ -14,7 +14,7 @@ from benchmarks.search.metrics import Figure, figure
 from benchmarks.search.replay import HISTORIES, Replayed, Replays
 from codemode_server.search.vectors import Encoder
 from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteUsageStore
 
 SEEDS = range(10)
 

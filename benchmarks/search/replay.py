@@ -19,11 +19,12 @@ from benchmarks.search.corpora import Corpus, catalog_of, ids_of
 from benchmarks.search.metrics import DEPTH, ndcg
 from codemode_server.catalog.catalog import Tool
 from codemode_server.domain.principals import Session
+from codemode_server.domain.tool_store import ToolStore
 from codemode_server.search.documents import Findable, collections
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.ranking import rank
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.search.usage_store import ToolName, UsageStore
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.search.vectors import Encoder, VectorIndex
 
 HISTORIES = ("everyday", "even", "misleading")
@@ -67,7 +68,7 @@ class Replays:
         self._vectors = None if encoder is None else VectorIndex(encoder, self._index)
         self._found: dict[int, list[Findable]] = {}
 
-    def replayed(self, kind: str, seed: int, kept: UsageStore) -> Replayed:
+    def replayed(self, kind: str, seed: int, kept: ToolStore[ToolName, Use]) -> Replayed:
         """`kept` holds nothing yet."""
         chance = random.Random(seed)
         history = _history(self._corpus, kind, chance)

@@ -16,12 +16,12 @@ import anyio
 
 from codemode_server.catalog import schema_mismatch
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.observed import NOTHING_YET, Observed, observe, schemas_digest
+from codemode_server.catalog.observed import NOTHING_YET, Observed, ToolKey, observe, schemas_digest
 from codemode_server.catalog.returns import declared_result
 from codemode_server.catalog.shapes import Shape, places_that_differ, without_keys
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.tool_store import ToolStore
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.gateway.observed_store import ObservedTypeStore, ToolKey
 from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
 
@@ -43,7 +43,7 @@ class Learning:
 
     def __init__(
         self,
-        store: ObservedTypeStore | None = None,
+        store: ToolStore[ToolKey, str] | None = None,
         config: LiveConfig | None = None,
     ) -> None:
         """Without a store, what was learned ends with the process; so does what is learned with `payloads: none`."""
@@ -65,7 +65,7 @@ class Learning:
         return self._config.settings.types.learn
 
     @property
-    def _store(self) -> ObservedTypeStore | None:
+    def _store(self) -> ToolStore[ToolKey, str] | None:
         return None if self._config.payloads == "none" else self._all_stored
 
     @property

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
+from codemode_server.domain.tool_store import ToolStore
 from codemode_server.search.documents import Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
-from codemode_server.search.usage_store import ToolName, UsageStore, Use
+from codemode_server.search.usage_store import ToolName, Use
 
 MAX_TOOLS = 2_000
 """Tools remembered; of more, those that were not called for the longest are forgotten."""
@@ -58,7 +59,7 @@ class UsageStats:
     """Knows how much each tool is used in this installation."""
 
     def __init__(
-        self, kept: UsageStore, config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
+        self, kept: ToolStore[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
     ) -> None:
         """`kept` is where it stays between runs. Without `search.habits` nothing is remembered."""
         self._kept = kept

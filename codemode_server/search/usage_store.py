@@ -1,14 +1,9 @@
-"""Where it is kept between runs how much tools are used: the contract.
-
-A name and a number for each tool, nothing of what was asked or given. No method raises: what can't be kept is lived
-without.
-"""
+"""How much a tool is used, as it is stored between runs: a name and a number, nothing of what was asked or given."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 HALF_LIFE_SECONDS = 21 * 86_400
 MAX_USES = 40.0
@@ -35,17 +30,3 @@ class Use(NamedTuple):
 
     def more(self, uses: float, now: float) -> Use:
         return Use(min(self.as_of(now) + uses, MAX_USES), now)
-
-
-class UsageStore(Protocol):
-    """Called on the event loop, so all must be quick."""
-
-    def load(self) -> dict[ToolName, Use]:
-        """All that is kept."""
-
-    def update(self, changes: Mapping[ToolName, Callable[[Use | None], Use]]) -> bool:
-        """Replace what is kept by what each function makes of it (None for nothing), all in one transaction, so that
-        another product on the same database loses nothing. False if that was not possible."""
-
-    def forget(self) -> None:
-        """Keep nothing of what is kept."""

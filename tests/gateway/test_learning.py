@@ -31,7 +31,7 @@ from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
+from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from codemode_server.testing.memory_journal import MemoryJournal
 from codemode_server.upstreams.progress import CallProgress
 
@@ -243,7 +243,7 @@ class TestWhatWasLearned:
             assert it.learning.save() is False
             await it.call({"id": 1})
             connection.execute("ALTER TABLE gone RENAME TO shapes")
-        assert "can't be kept for next time" in caplog.text
+        assert "can't be stored for next time" in caplog.text
         it.close()
         assert product().tool().returned.calls == 2
 

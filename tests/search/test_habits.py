@@ -29,7 +29,7 @@ from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_LIFTED, UsageSt
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
 from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteUsageStore
 
 SESSION = Session("s1")
 DAY = 86_400.0

@@ -14,7 +14,7 @@ import pytest
 
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.sqlite_usage import MAX_TOOLS, SqliteUsageStore
+from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteUsageStore
 from tests.storage.at_once import STARTS, run_at_once
 
 NAME = ToolName("github", "list_issues")
@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_usage import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteUsageStore
 store = SqliteUsageStore(Database(Path(sys.argv[1])))
 {STARTS}
 for number in range(100):

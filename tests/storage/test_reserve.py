@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalFull
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.ledger import ExecutionStart
-from codemode_server.gateway.observed_store import ToolKey
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
-from codemode_server.storage.shape_store import SqliteObservedTypeStore
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 

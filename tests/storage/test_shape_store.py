@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.gateway.observed_store import ToolKey
+from codemode_server.catalog.observed import ToolKey
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
-from codemode_server.storage.shape_store import MAX_TOOLS, SqliteObservedTypeStore
+from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from tests.storage.at_once import STARTS, run_at_once
 
 KEY = ToolKey("github", "list-issues", "d1")
@@ -21,9 +21,9 @@ KEY = ToolKey("github", "list-issues", "d1")
 COUNTS = f"""
 import sys
 from pathlib import Path
-from codemode_server.gateway.observed_store import ToolKey
+from codemode_server.catalog.observed import ToolKey
 from codemode_server.storage.database import Database
-from codemode_server.storage.shape_store import SqliteObservedTypeStore
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 store = SqliteObservedTypeStore(Database(Path(sys.argv[1])))
 {STARTS}
 for number in range(100):
@@ -88,9 +88,10 @@ def test_a_record_that_can_not_be_used_is_logged_and_nothing_is_raised(
     store = SqliteObservedTypeStore(database)
     database.close()
     assert store.load() == {}
-    assert store.update({KEY: lambda known: "x"}) is False
-    assert "can't be read" in caplog.text
-    assert "can't be kept for next time" in caplog.text
+    assert "what earlier calls returned can't be read" in caplog.text
+    other = SqliteObservedTypeStore(database)
+    assert other.update({KEY: lambda known: "x"}) is False
+    assert "what earlier calls returned can't be stored for next time" in caplog.text
 
 
 def test_the_record_of_an_older_product_gets_the_table_and_keeps_what_it_had(tmp_path: Path) -> None:

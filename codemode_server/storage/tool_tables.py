@@ -1,0 +1,123 @@
+"""Tables of the database with one row for each tool: what its results looked like, how much it is used."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from codemode_server.catalog.observed import ToolKey
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.storage.database import Database
+
+logger = logging.getLogger(__name__)
+
+MAX_TOOLS = 2_000
+"""Rows in each table; of more, those that were not written to for the longest are deleted."""
+
+K = TypeVar("K", bound=tuple[str, ...])
+V = TypeVar("V")
+
+
+class _ToolTable(Generic[K, V]):
+    """Implements `domain.tool_store.ToolStore`. Its first failure is logged."""
+
+    _key: Callable[..., K]
+    _table: ClassVar[str]
+    _keys: ClassVar[str]
+    """Columns of the key."""
+    _values: ClassVar[str]
+    """Two columns beside the key; the second is the time of the last change."""
+    _content: ClassVar[str]
+    """What is stored, for the log."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._has_failed = False
+        self._time = self._values.split(", ")[1]
+
+    def _decode(self, value: Any, at: Any) -> V | None:
+        """None for a row that was damaged."""
+        raise NotImplementedError
+
+    def _encode(self, value: V) -> tuple[object, float]:
+        raise NotImplementedError
+
+    def load(self) -> dict[K, V]:
+        select = f"SELECT {self._values}, {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT ?"  # noqa: S608
+        try:
+            with self._database.use() as connection:
+                rows = connection.execute(select, (MAX_TOOLS,)).fetchall()
+        except JournalUnavailable as error:
+            self._log("read", error)
+            return {}
+        decoded = {self._key(*key): self._decode(value, at) for value, at, *key in reversed(rows)}
+        return {key: value for key, value in decoded.items() if value is not None}
+
+    def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
+        marks = ", ".join("?" * len(self._keys.split(", ")))
+        try:
+            with self._database.change() as connection:
+                for key, change in changes.items():
+                    row = connection.execute(
+                        f"SELECT {self._values} FROM {self._table} WHERE ({self._keys}) = ({marks})",  # noqa: S608
+                        key,
+                    ).fetchone()
+                    connection.execute(
+                        f"INSERT OR REPLACE INTO {self._table} ({self._values}, {self._keys}) VALUES (?, ?, {marks})",  # noqa: S608
+                        (*self._encode(change(self._decode(*row) if row else None)), *key),
+                    )
+                connection.execute(
+                    f"DELETE FROM {self._table} WHERE ({self._keys}) IN"  # noqa: S608
+                    f" (SELECT {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT -1 OFFSET ?)",
+                    (MAX_TOOLS,),
+                )
+        except JournalUnavailable as error:
+            self._log("stored for next time", error)
+            return False
+        return True
+
+    def forget(self) -> None:
+        try:
+            with self._database.use() as connection:
+                connection.execute(f"DELETE FROM {self._table}")  # noqa: S608
+        except JournalUnavailable as error:
+            self._log("forgotten", error)
+
+    def _log(self, what: str, error: JournalUnavailable) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("%s can't be %s: %s", self._content, what, error)
+
+
+class SqliteObservedTypeStore(_ToolTable[ToolKey, str]):
+    """What was observed of tools' results: `catalog.observed.Observed` as JSON."""
+
+    _key = ToolKey
+    _table, _keys, _values = "shapes", "upstream, tool, schemas", "observed, stored_at"
+    _content = "what earlier calls returned"
+
+    def _decode(self, value: Any, at: Any) -> str | None:
+        return value if isinstance(value, str) else None
+
+    def _encode(self, value: str) -> tuple[object, float]:
+        return value, time.time()
+
+
+class SqliteUsageStore(_ToolTable[ToolName, Use]):
+    """How much tools are used."""
+
+    _key = ToolName
+    _table, _keys, _values = "habits", "server, tool", "uses, used_at"
+    _content = "which tools are used"
+
+    def _decode(self, value: Any, at: Any) -> Use | None:
+        if isinstance(value, float) and isinstance(at, float) and math.isfinite(at) and 0 <= value < math.inf:
+            return Use(value, at)
+        return None
+
+    def _encode(self, value: Use) -> tuple[object, float]:
+        return value

@@ -10,6 +10,7 @@
     ├── NotPrivate             the person: somebody else could write where the product keeps files (`private_files`)
     ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
     │   └── EncoderMissing     nobody asked for one
+    ├── DecisionOutdated       nobody: the pipeline decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
@@ -177,6 +178,15 @@ class UpstreamUnavailable(CallError):
     """Raised when the tool's server is not connected."""
 
     code = "unavailable"
+
+
+class DecisionOutdated(CodemodeError):
+    """Raised when the configuration was edited while a call waited for its server; nothing was sent.
+
+    Not an error for programs: the pipeline decides again.
+    """
+
+    code = "decision_outdated"
 
 
 class CallTimedOut(CallError):

@@ -1,6 +1,7 @@
 """The path of every call, from its decision to its outcome; `CallPipeline.run` lists the steps in order.
 
-The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. A call is
+The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. If the
+configuration is edited while a call waits for its server, they decide again before the call is sent. A call is
 recorded before it is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are
 recorded when they end. Everything else that follows a call subscribes to `gateway.events`.
 """
@@ -15,11 +16,12 @@ from typing import Any
 import anyio
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, Deny, ToolCall, arguments_digest
 from codemode_server.domain.errors import (
     CallError,
     CallRefused,
     CallTimedOut,
+    DecisionOutdated,
     ExecutionError,
     InvalidArguments,
     JournalUnavailable,
@@ -62,6 +64,8 @@ class CallAttempt:
     call: ToolCall
     target: CallTarget
     decision: Decision
+    revision: int
+    """That of the configuration under which it was decided."""
     began_at: float
     """Of `time.perf_counter`."""
     is_large: bool
@@ -130,10 +134,10 @@ class CallPipeline:
         seq, server, tool = calls.next_seq(), target.server.raw_name, target.raw_name
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
-        decision = decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
+        decision, revision = self._decide(target), self._config.revision
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
-        return CallAttempt(calls, call, target, decision, began_at, has_many)
+        return CallAttempt(calls, call, target, decision, revision, began_at, has_many)
 
     async def _stop_guessing(self, attempt: CallAttempt) -> None:
         """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
@@ -163,7 +167,23 @@ class CallPipeline:
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call, progress = attempt.calls, attempt.call, CallProgress()
         self._events.publish(CallSent(calls, call, attempt.target, progress))
-        return await attempt.target.send(self._upstreams, calls, call.arguments, progress)
+        while True:
+            try:
+                return await attempt.target.send(
+                    self._upstreams, calls, call.arguments, progress, revision=attempt.revision
+                )
+            except DecisionOutdated:  # the configuration was edited while the call waited for its server
+                self._decide_again(attempt)
+
+    def _decide(self, target: CallTarget) -> Decision:
+        return decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
+
+    def _decide_again(self, attempt: CallAttempt) -> None:
+        server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
+        is_offered = server is not None and server.enabled and target.is_selected(server)
+        attempt.decision = self._decide(target) if is_offered else Deny("the edited upstream.yaml does not offer it")
+        attempt.revision = self._config.revision
+        require_permission(title_of(target), attempt.decision)
 
     async def _redact(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """The reply without secrets, and its summary; its links may be read from now on."""

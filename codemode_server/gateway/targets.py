@@ -14,6 +14,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy import Spellings
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
+from codemode_server.settings import ServerSettings
 from codemode_server.text import clean_line
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import failure_of
@@ -28,19 +29,23 @@ _READ_METHOD = "resources/read"
 class Upstreams(Protocol):
     """What the gateway needs of the upstreams."""
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> Reply:
         """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`.
+        `revision` is that of the configuration under which the call was allowed.
 
         Raises:
+            DecisionOutdated: the configuration has another revision now; nothing was sent.
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as it came, also if it says that it is an error."""
 
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
 
 
@@ -68,16 +73,25 @@ class ToolTarget:
     def effect(self) -> Effect:
         return self.tool.effect
 
+    def is_selected(self, server: ServerSettings) -> bool:
+        """Whether these settings of the server let programs use it."""
+        return server.tools.selects(self.tool.raw_name)
+
     def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
         check_arguments(self.tool, arguments)
 
     async def send(
-        self, upstreams: Upstreams, calls: ExecutionCalls, arguments: dict[str, Any], progress: CallProgress
+        self,
+        upstreams: Upstreams,
+        calls: ExecutionCalls,
+        arguments: dict[str, Any],
+        progress: CallProgress,
+        revision: int,
     ) -> Reply:
         names = self.server.raw_name, self.tool.raw_name
         if self.is_raw:
-            return Reply(await upstreams.call_raw(*names, arguments, progress=progress))
-        return await upstreams.call_tool(*names, arguments, progress=progress)
+            return Reply(await upstreams.call_raw(*names, arguments, progress=progress, revision=revision))
+        return await upstreams.call_tool(*names, arguments, progress=progress, revision=revision)
 
     def marked_error(self, value: JsonValue) -> str | None:
         """The error that a raw result is marked as, if it is one; the program gets the result all the same."""
@@ -98,6 +112,9 @@ class ResourceTarget:
     spellings = Spellings(_READ_METHOD, READ_RESOURCE)
     effect = Effect.READS
 
+    def is_selected(self, server: ServerSettings) -> bool:
+        return True
+
     def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
         uri = arguments["uri"]
         if (self.server.raw_name, uri) not in calls.links:
@@ -107,10 +124,15 @@ class ResourceTarget:
             )
 
     async def send(
-        self, upstreams: Upstreams, calls: ExecutionCalls, arguments: dict[str, Any], progress: CallProgress
+        self,
+        upstreams: Upstreams,
+        calls: ExecutionCalls,
+        arguments: dict[str, Any],
+        progress: CallProgress,
+        revision: int,
     ) -> Reply:
         uri = calls.links[self.server.raw_name, arguments["uri"]]
-        return await upstreams.read_resource(self.server.raw_name, uri, progress=progress)
+        return await upstreams.read_resource(self.server.raw_name, uri, progress=progress, revision=revision)
 
     def marked_error(self, value: JsonValue) -> str | None:
         return None

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from codemode_server.catalog.summaries import server_purpose
@@ -14,7 +13,6 @@ from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.settings import ToolFilter
 from codemode_server.text import clean, clean_line
 from codemode_server.upstreams._link import Answer
 
@@ -132,21 +130,6 @@ class _Taken:
         if tool.name in self._tools:
             raise _Refused("its name is listed twice; the first one is used")
         self._tools[tool.name] = tool
-
-
-def select(tools: tuple[ToolDefinition, ...], wanted: ToolFilter) -> tuple[ToolDefinition, ...]:
-    """Those that `servers.<name>.tools` lets in, by their raw names."""
-    return tuple(
-        tool
-        for tool in tools
-        if any(_fits(tool.name, glob) for glob in wanted.include)
-        and not any(_fits(tool.name, glob) for glob in wanted.exclude)
-    )
-
-
-def _fits(name: str, glob: str) -> bool:
-    """A name that looks like a glob, `get[1]`, is meant by itself."""
-    return name == glob or fnmatchcase(name, glob)
 
 
 def effect_of(annotations: Any) -> Effect:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import anyio
 from anyio.abc import TaskStatus
 
-from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
-from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, UpstreamUnavailable
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps
@@ -31,7 +31,7 @@ from codemode_server.upstreams._failures import (
 )
 from codemode_server.upstreams._hidden import find_hidden_tools
 from codemode_server.upstreams._link import Answer, Link, is_end
-from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools, select
+from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.cache import CachedListing, fingerprint
@@ -53,14 +53,14 @@ T = TypeVar("T")
 class Connection:
     """One upstream, from its cached listing on. `run` is its owner task."""
 
-    def __init__(self, name: str, settings: ServerSettings, surroundings: ConnectionDeps) -> None:
+    def __init__(self, name: str, settings: ServerSettings, deps: ConnectionDeps) -> None:
         self.name = name
         self._settings = settings
         self._spec = transport_of(settings)
-        self._around = surroundings
-        self._timings = surroundings.timings
+        self._deps = deps
+        self._timings = deps.timings
         self._fingerprint = fingerprint(settings)
-        self._found = surroundings.cache.get(name, self._fingerprint) or CachedListing()
+        self._found = deps.cache.get(name, self._fingerprint) or CachedListing()
         self._verdict: Literal["auto", "legacy"] = self._found.verdict
         self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
         self._error: str | None = None
@@ -106,7 +106,7 @@ class Connection:
     @property
     def _redactor(self) -> Redactor:
         """The current one: a change of the configuration brings another."""
-        return self._around.redactor()
+        return self._deps.redactor()
 
     async def run(self) -> None:
         """Connect, serve and reconnect until cancelled. No failure of this upstream reaches the others."""
@@ -142,13 +142,16 @@ class Connection:
         *,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> T:
         """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
         Cancelling this cancels it at the server.
 
-        What the server reports meanwhile is written to `progress`.
+        What the server reports meanwhile is written to `progress`. `revision` is that of the configuration under which
+        the call was allowed; None: any.
 
         Raises:
+            DecisionOutdated: the configuration has another revision now; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
             CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
                 waiting for its start is not counted.
@@ -158,7 +161,7 @@ class Connection:
             ResultTooDeep: the answer is nested too deep.
         """
         params = {"name": tool, "arguments": arguments}
-        answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress)
+        answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress, revision)
         return await answer.read(read)
 
     async def read_resource(
@@ -168,10 +171,11 @@ class Connection:
         *,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> T:
         """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
         what = f"the resource {self._redactor.head(uri, 200)!r}"
-        answer = await self._ask("resources/read", {"uri": uri}, what, timeout_s, progress)
+        answer = await self._ask("resources/read", {"uri": uri}, what, timeout_s, progress, revision)
         return await answer.read(read)
 
     async def _ask(
@@ -181,10 +185,11 @@ class Connection:
         what: str,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> Answer:
         progress = progress or CallProgress()
         for _ in range(2):
-            link = await self._ready_link()
+            link = await self._ready_link(revision)
             if self._last_link not in (None, link):
                 progress.restart = "restarted" if self._spec.starts_process else "reconnected"
             self._last_link = link
@@ -227,10 +232,12 @@ class Connection:
             f" (servers.{self.name}.timeout in upstream.yaml); {outcome_unknown(what)}"
         )
 
-    async def _ready_link(self) -> Link:
+    async def _ready_link(self, revision: int | None) -> Link:
         """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
         with anyio.move_on_after(self._timings.call_wait_s):
             while True:
+                if revision not in (None, self._deps.config.revision):
+                    raise DecisionOutdated(f"upstream.yaml was edited while a call waited for server {self.name!r}")
                 if self._link is not None and not self._link.lost.is_set():
                     return self._link
                 if self._state is UpstreamState.DISABLED:
@@ -317,16 +324,16 @@ class Connection:
             logger.debug("upstream %r: can't look for hidden tools: %s", self.name, first_cause(error), exc_info=error)
             return
         self._found = replace(self._found, hidden=hidden)
-        await self._around.cache.put(self.name, self._fingerprint, self._found)
+        await self._deps.cache.put(self.name, self._fingerprint, self._found)
         self._publish()
 
     def _transport(self) -> Transport:
-        return self._spec.connect(self._settings, self._around)
+        return self._spec.connect(self._settings, self._deps)
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        async with self._around.slots:
+        async with self._deps.slots:
             task_status.started()
             with anyio.move_on_after(self._timings.slot_s):
                 await is_started.wait()
@@ -357,7 +364,7 @@ class Connection:
             hidden=self._found.hidden if self._found.server_version == version else None,
             stored_at=time.time(),
         )
-        await self._around.cache.put(self.name, self._fingerprint, self._found)
+        await self._deps.cache.put(self.name, self._fingerprint, self._found)
 
     async def _on_message(self, message: IncomingMessage) -> None:
         from mcp_types import ToolListChangedNotification
@@ -401,14 +408,17 @@ class Connection:
         changed.set()
         if listing != self._listing:
             self._listing = listing
-            self._around.on_change()
+            self._deps.on_change()
+
+    def _selected_tools(self) -> tuple[ToolDefinition, ...]:
+        return tuple(tool for tool in self._found.all_tools if self._settings.tools.selects(tool.name))
 
     def _build_listing(self) -> UpstreamListing:
         is_disabled = self._state is UpstreamState.DISABLED
         return UpstreamListing(
             name=self.name,
             state=self._state,
-            tools=() if is_disabled else select(self._found.all_tools, self._settings.tools),
+            tools=() if is_disabled else self._selected_tools(),
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
             error=self._error if self._state is UpstreamState.FAILED else None,

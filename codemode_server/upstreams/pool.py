@@ -52,8 +52,8 @@ class UpstreamPool:
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
-        self._around = ConnectionDeps(cache, self._reaper, self._changed, config or LiveConfig(), timings or Timings())
-        self._connections = {name: Connection(name, settings, self._around) for name, settings in servers.items()}
+        self._deps = ConnectionDeps(cache, self._reaper, self._changed, config or LiveConfig(), timings or Timings())
+        self._connections = {name: Connection(name, settings, self._deps) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
         self._tasks: TaskGroup | None = None
@@ -96,19 +96,24 @@ class UpstreamPool:
         *,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> Reply:
         """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
 
-        What the upstream reports meanwhile is written to `progress`.
+        What the upstream reports meanwhile is written to `progress`. `revision`: that of the configuration under which
+        the call was allowed; None: any.
 
         Raises:
             UnknownTool: no such server.
+            DecisionOutdated: the configuration has another revision now; nothing was sent.
             ToolFailed, ResultTooLarge, ResultTooDeep, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
         connection = self._connection(server)
         declares = connection.declares_output(tool)
-        read = partial(to_reply, declares_output=declares, redactor=self._around.redactor())
-        return await connection.call_tool(tool, arguments, read, timeout_s=timeout_s, progress=progress)
+        read = partial(to_reply, declares_output=declares, redactor=self._deps.redactor())
+        return await connection.call_tool(
+            tool, arguments, read, timeout_s=timeout_s, progress=progress, revision=revision
+        )
 
     async def call_raw(
         self,
@@ -118,17 +123,28 @@ class UpstreamPool:
         *,
         timeout_s: float | None = None,
         progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
         connection = self._connection(server)
-        return await connection.call_tool(tool, arguments, checked, timeout_s=timeout_s, progress=progress)
+        return await connection.call_tool(
+            tool, arguments, checked, timeout_s=timeout_s, progress=progress, revision=revision
+        )
 
     async def read_resource(
-        self, server: str, uri: str, *, timeout_s: float | None = None, progress: CallProgress | None = None
+        self,
+        server: str,
+        uri: str,
+        *,
+        timeout_s: float | None = None,
+        progress: CallProgress | None = None,
+        revision: int | None = None,
     ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
-        read = partial(resource_reply, uri, redactor=self._around.redactor())
-        return await self._connection(server).read_resource(uri, read, timeout_s=timeout_s, progress=progress)
+        read = partial(resource_reply, uri, redactor=self._deps.redactor())
+        return await self._connection(server).read_resource(
+            uri, read, timeout_s=timeout_s, progress=progress, revision=revision
+        )
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)
@@ -153,7 +169,7 @@ class UpstreamPool:
                 for name in stopped:
                     stopping.start_soon(self._stop, name)
             self._connections = {
-                name: kept.get(name) or Connection(name, settings, self._around) for name, settings in servers.items()
+                name: kept.get(name) or Connection(name, settings, self._deps) for name, settings in servers.items()
             }
             for name in before.keys() & self._connections.keys() - kept.keys():
                 self._connections[name].inherit_state_from(before[name])

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from codemode_server.domain.tools import ToolDefinition
-from codemode_server.upstreams._listing import select
-
 if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings
     from tests.config.conftest import Folder
@@ -19,8 +16,7 @@ TOOLS = ("read", "read_all", "write", "delete[1]", "delete file", "x*")
 
 def offered(loaded: LoadedSettings, server: str = "s") -> list[str]:
     """The tools of a server that has `TOOLS`, as far as they are left."""
-    tools = tuple(ToolDefinition(name) for name in TOOLS)
-    return [tool.name for tool in select(tools, loaded.settings.servers[server].tools)]
+    return [*filter(loaded.settings.servers[server].tools.selects, TOOLS)]
 
 
 def asked(loaded: LoadedSettings) -> list[str | None]:

@@ -61,7 +61,9 @@ class RecordingUpstreams:
     reached: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     entered: anyio.Event = field(default_factory=anyio.Event)
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> Reply:
         self.reached.append((server, tool, arguments))
         self.entered.set()
         if isinstance(self.answer, Exception):
@@ -71,12 +73,14 @@ class RecordingUpstreams:
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> dict[str, Any]:
-        answer: dict[str, Any] = (await self.call_tool(server, tool, arguments, progress=progress)).value
+        answer: dict[str, Any] = (
+            await self.call_tool(server, tool, arguments, progress=progress, revision=revision)
+        ).value
         return answer
 
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         self.reached.append((server, "resources/read", {"uri": uri}))
         return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")
 

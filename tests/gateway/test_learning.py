@@ -60,17 +60,19 @@ class Answering:
 
     answer: Any = None
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> Reply:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> dict[str, Any]:
         return {"content": [], "structuredContent": self.answer}
 
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         raise NotImplementedError
 
 

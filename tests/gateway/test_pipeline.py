@@ -66,18 +66,20 @@ class Steps:
             raise JournalUnavailable("the disk is gone")
         self.steps.append(step)
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress) -> Reply:
+    async def call_tool(
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> Reply:
         self.steps.append("send")
         if self.upstream_error:
             raise self.upstream_error
         return Reply({"number": 7})
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress
+        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> dict[str, Any]:
         raise NotImplementedError
 
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress) -> Reply:
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         raise NotImplementedError
 
     def on_event(self, event: CallEvent) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -49,6 +50,17 @@ class ToolFilter(Section):
             except ValueError as error:
                 raise ProblemWithin(str(error), index) from None
         return patterns
+
+    def selects(self, tool: str) -> bool:
+        """Whether the tool of this raw name exists for programs."""
+        return any(_matches(tool, glob) for glob in self.include) and not any(
+            _matches(tool, glob) for glob in self.exclude
+        )
+
+
+def _matches(name: str, glob: str) -> bool:
+    """A glob also matches the name that is spelled like it: `get[1]`."""
+    return name == glob or fnmatchcase(name, glob)
 
 
 class ServerCommon(Section):

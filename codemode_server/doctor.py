@@ -36,7 +36,7 @@ class Report:
     @property
     def text(self) -> str:
         width = max(len(check.name) for check in self.checks)
-        lines = [f"{check.name:<{width}}  {check.state:<7}  {check.told}" for check in self.checks]
+        lines = [f"{check.name:<{width}}  {check.state:<7}  {check.message}" for check in self.checks]
         lines += ["", f"programs will run in: {self.destination}"]
         if remedies := [f"  {check.name}: {check.remedy}" for check in self.checks if check.remedy]:
             order = ", in this order" if len(remedies) > 1 else ""
@@ -59,14 +59,16 @@ async def examine(
         else:
             checks += (replace(check, remedy="") for check in diagnosis.checks)
     destination, is_met = _destination(settings, found)
-    ranking = await anyio.to_thread.run_sync(diagnostics.examine, search)
+    ranking = await anyio.to_thread.run_sync(diagnostics.diagnose, search)
     return Report((*checks, _search(ranking)), destination, is_met and ranking.is_met)
 
 
-def _search(found: diagnostics.Examined) -> Check:
+def _search(found: diagnostics.SearchDiagnosis) -> Check:
     if not found.problem:
         return Check("search", "ok", found.text)
-    return Check("search", "missing", f"{found.level}, by {found.told}; no better, since {found.problem}", found.remedy)
+    return Check(
+        "search", "missing", f"{found.level}, by {found.description}; no better, since {found.problem}", found.remedy
+    )
 
 
 def _destination(settings: SandboxSettings, found: list[tuple[BackendSpec[Any], Diagnosis]]) -> tuple[str, bool]:

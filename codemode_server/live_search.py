@@ -14,7 +14,7 @@ from codemode_server.domain.skills import Skill
 from codemode_server.executions.skills import Skills
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.encoding.build_encoders import vector_levels
+from codemode_server.search.encoding.build_encoders import vector_rankers
 from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
@@ -111,7 +111,7 @@ class LiveSearch:
         self._settings = self._config.settings.search
 
     def _new_stack(self) -> RankerStack:
-        return RankerStack(vector_levels(self._settings, self._vectors), self._usage.prior)
+        return RankerStack(vector_rankers(self._settings, self._vectors), self._usage.usage_boost)
 
 
 def _of_rankers(settings: SearchSettings) -> dict[str, Any]:

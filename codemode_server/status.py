@@ -13,7 +13,7 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
-from codemode_server.search.encoding.diagnostics import examine
+from codemode_server.search.encoding.diagnostics import diagnose
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
 
@@ -25,7 +25,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
-        search = await anyio.to_thread.run_sync(examine, loaded.settings.search)
+        search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         workspace = await anyio.to_thread.run_sync(workspace_files.status_line, loaded)
         mask = app.config.redactor.text
         lines = [one_line(mask(line)) for line in (workspace, f"search: {search.text}", sandbox)]

@@ -20,7 +20,7 @@ from codemode_server.search.documents import collections
 from codemode_server.search.encoding.build_encoders import TableEncoder
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
-from codemode_server.search.vector_ranker import VectorLevel
+from codemode_server.search.vector_ranker import VectorRanker
 
 _SECONDS = 120.0
 _ENCODING = bpe_openai.get_encoding("o200k_base")
@@ -81,7 +81,7 @@ def says_nothing_fits(answer: SearchResults) -> bool:
 @contextmanager
 def _levels(corpus: Corpus, level: str) -> Iterator[tuple[Catalog, RankerStack]]:
     catalog = catalog_of(corpus.entries)
-    above = [] if level == "lexical" else [VectorLevel("static", TableEncoder())]
+    above = [] if level == "lexical" else [VectorRanker("static", TableEncoder())]
     levels = RankerStack(above)
     levels.index(collections(catalog))
     threads = [threading.Thread(target=one.keep) for one in above]

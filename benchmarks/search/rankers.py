@@ -55,7 +55,7 @@ class Level:
         index = LexicalIndex(collections(catalog))
         vectors = VectorIndex(self.encoder, index) if self.encoder is not None else None
         beside = VectorIndex(self._beside, index) if self._beside is not None else None
-        found = [rank(index, vectors, query.text, None, DEPTH, beside=beside) for query in corpus.queries]
+        found = [rank(index, vectors, query.text, None, DEPTH, second_vectors=beside) for query in corpus.queries]
         if self._kept:
             self._kept.save()
         return Ranked(

@@ -109,9 +109,9 @@ class Replays:
         return self._found[number]
 
     def _ranked(self, number: int, habits: UsageStats | None) -> list[Findable]:
-        prior = habits.prior(self._index) if habits else None
+        boost = habits.usage_boost(self._index) if habits else None
         text = self._corpus.queries[number].text
-        return [one.thing for one in rank(self._index, self._vectors, text, None, DEPTH, prior)]
+        return [one.thing for one in rank(self._index, self._vectors, text, None, DEPTH, boost)]
 
     def _gain(self, number: int, found: Sequence[Findable]) -> float:
         ids = [self._ids[one.server, one.name] for one in found if isinstance(one, Tool)]

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-Again = Literal["never", "few", "whenever"]
-"""Whether another try may help."""
+Retry = Literal["never", "limited", "transient"]
+"""Whether another attempt may help."""
 
 
 class CodemodeError(Exception):
@@ -92,19 +92,19 @@ class JournalFull(JournalUnavailable):
 
 
 class EncoderFailed(CodemodeError):
-    """Raised when texts can't be brought into vectors, so that search ranks by what is below.
+    """Raised when texts can't be encoded as vectors; search then uses the next best ranker.
 
-    `remedy` is what mends it. `again` says whether another try may help: never (a broken model), a few times (a process
-    that ended), or whenever (a service that is away).
+    `remedy` says how to fix it. `retry` says whether another attempt may help: `never` (a broken model), `limited` (a
+    process that ended) or `transient` (a service that is unavailable).
     """
 
     code = "encoder_failed"
 
-    def __init__(self, reason: str, remedy: str = "", *, again: Again = "never") -> None:
+    def __init__(self, reason: str, remedy: str = "", *, retry: Retry = "never") -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
         self.reason = reason
         self.remedy = remedy
-        self.again: Again = again
+        self.retry: Retry = retry
 
 
 class EncoderMissing(EncoderFailed):

@@ -56,7 +56,7 @@ class Check:
 
     name: str
     state: Literal["ok", "missing", "failed", "skipped"]
-    told: str
+    message: str
     remedy: str = ""
 
     @property
@@ -76,7 +76,7 @@ class Diagnosis:
 
     @property
     def obstacle(self) -> str:
-        return next((check.told for check in self.checks if check.is_in_the_way), "")
+        return next((check.message for check in self.checks if check.is_in_the_way), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class Step:
     """What `setup` did for one need of a backend."""
 
     name: str
-    told: str
+    message: str
     is_well: bool = True
 
     @property
     def text(self) -> str:
-        return escaped(f"{self.name}: {self.told}")
+        return escaped(f"{self.name}: {self.message}")
 
 
 class Diagnose(Protocol[_Contravariant]):

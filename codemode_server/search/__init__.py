@@ -1,37 +1,37 @@
 """Finds the tools and skills that fit a query: the ranking behind `search_tools`.
 
-    documents      what can be found, and the texts of it that are ranked
-    words          splits a text into terms
-    synonyms       words that stand for others
-    spelling       known words that an unknown word may mean
-    subqueries     splits a query into the things that it asks for
-    query_focus    the part of a want that names its thing
-    actions        kinds of verbs: what a query wants done, and what a tool does
+    documents      tools and skills as documents with text fields
+    words          tokenizer and stemmer
+    synonyms       groups of interchangeable words
+    spelling       corrections for words that no document contains
+    subqueries     splits a query into the tasks that it asks for
+    query_focus    the noun phrase that a subquery is about
+    actions        classes of verbs: what a query asks to do, what a tool does
     lexical        BM25 over weighted fields
-    static         nearness of meaning by a table of word vectors
-    encoding/      models that compute vectors, in a process of their own
-    vectors        vectors of everything that can be found
-    vector_ranker  keeps the vectors of one encoder up to date
-    ranking        one order by words and meaning
-    usage_stats    moves up tools that are used often; `usage_store` has the records that are stored
-    ranker_stack   ranks with the best level that is ready
-    question       checks the arguments of `search_tools`
-    deduplication  shows the same tool of several servers once
-    relevance      how well a tool fits a want, by their words alone
-    thresholds     leaves out weak results, and says what nothing fits
+    static         sentence vectors from a table of word vectors
+    encoding/      models that compute vectors, in a separate process
+    vectors        vectors of all documents by one encoder
+    vector_ranker  loads one encoder and keeps its vectors up to date
+    ranking        combines lexical and vector scores
+    usage_stats    boosts tools that are used often; `usage_store` is the storage contract
+    ranker_stack   ranks with the best ranker that is ready
+    question       validates the arguments of `search_tools`
+    deduplication  groups equivalent tools of several servers
+    relevance      how well a tool matches a subquery, by words alone
+    thresholds     drops weak results and reports subqueries without a match
     missing_words  words of a query that no result mentions
-    unavailable    servers that a query means and that can't be called
+    unavailable    servers that match the query but can't be called
     siblings       other tools of a server that a program may need
-    signatures     signatures for results, shortened
-    results        results as the model reads them and as programs get them
-    answer         runs all of these: the answer of `search_tools`
+    signatures     shortened signatures for results
+    results        formats results as text for the model and as JSON for programs
+    answer         runs the steps above: the answer of `search_tools`
 
-Nothing here is imported before the host has its handshake: numpy alone takes as long as that.
+Nothing here is imported before the handshake with the host, because importing numpy alone doubles its time.
 """
 
 import os
 
-# One query is multiplied with a few thousand rows: threads of a BLAS library take longer to wake than that takes, and
-# each has buffers of its own. It reads these once, when numpy is first imported.
+# A query is multiplied with only a few thousand rows: BLAS threads cost more to wake than they save, and each has its
+# own buffers. The BLAS library reads these variables once, when numpy is first imported.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_variable, "1")

@@ -1,8 +1,8 @@
-"""What a tool does and what a want asks for — list, read, create, delete … — and how well the one answers the other.
+"""Classes of verbs (list, read, create, delete …) of tools and subqueries, and how well one class answers another.
 
-Requests and tools agree on nouns far more often than on verbs: `show me the keys in the vault` has all the words of
-`key_create`. So the verb is looked at by itself, in a dozen kinds. The kinds and how near they are to one another are
-ours; a tool's own annotations are not asked, since most tools have none.
+Queries match tools by nouns far more often than by verbs: `show me the keys in the vault` contains every word of
+`key_create`. So the verb is compared separately, in eleven classes. The classes and the table are our own choice; tool
+annotations are not used, since most tools have none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS_IN_NAMES = {
     "send": "broadcast dial",
     "run": "click connect drag fill navigate press restart resume retry trigger type",
 }
-"""Verbs of tools that are nouns in most queries: they say what a tool does, not what a query asks for."""
+"""Verbs in names of tools that are nouns in most queries; used to classify tools, not queries."""
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN = len(_KINDS)
 _READING = frozenset(_NUMBER[kind] for kind in ("list", "read", "search", "check", "download"))
@@ -63,24 +63,24 @@ _ANSWERS = """
     convert   .20  .50    .30    .60    .30    .00  .20  .40   .50    1.00      .30
     download  .30  .75    .40    .30    .10    .00  .10  .30   .20     .40     1.00
 """
-"""How well a tool of the kind above answers a want of the kind at the left; half is neither for nor against."""
+"""How well a tool of the kind in the column answers a subquery of the kind in the row; 0.5 is neutral."""
 
-_NOUN_ASKS_NO_CHANGE = 1.0
-"""How badly a tool that changes something answers a query without a verb."""
+_NOUN_CHANGE_PENALTY = 1.0
+"""Penalty of a tool that changes something for a query without a verb."""
 
 _POLITE = """
     i want to need would like please can could you help me my us let s the a an for also then and of
 """
 _FIRST_WORDS = 8
-"""Number of leading words of a want that are searched for its verb."""
+"""Number of leading words of a subquery that are searched for its verb."""
 _READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
 _MANY = {"all", "every", "each", "any"}
 _NO_PLURALS = {"details", "this", "status", "address", "access"}
 
 
 def kind_of(name: str, description: str) -> int:
-    """The kind of a tool: by the first or last word of its name, else by any, else by what its description begins
-    with; at last by verbs that are nouns in most queries, as `commit` is in `commit history`."""
+    """The kind of a tool. Looks at the first and last word of its name, then at every word of the name, then at the
+    first word of the description, and last for verbs that are nouns in most queries (`commit` in `commit history`)."""
     in_name = [word.lower() for word in words(name)[:20]]
     ends = [*in_name[:1], *in_name[-1:]]
     opening = [word.lower() for word in words(description[:60])[:1]]
@@ -89,21 +89,21 @@ def kind_of(name: str, description: str) -> int:
 
 
 def kinds_of(named: Sequence[tuple[str, str]]) -> Kinds:
-    """The kinds of tools, by name and description."""
+    """The kinds of tools, given as pairs of name and description."""
     return np.array([kind_of(name, description) for name, description in named], np.int8)
 
 
-def agreement(want: str, kinds: Kinds) -> NDArray[np.float32]:
-    """How well each kind answers a want: -0.5 not at all, 0.5 exactly, 0 where either is not known."""
-    row = _row(want)
+def agreement(subquery: str, kinds: Kinds) -> NDArray[np.float32]:
+    """How well each kind answers a subquery: -0.5 not at all, 0.5 exactly, 0 if either is unknown."""
+    row = _row(subquery)
     return _answers()["unknown" if row is None else row][kinds]
 
 
 def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
-    """The same for a short query and its parts, a row each.
+    """`agreement` for a short query and its parts, one row each.
 
-    A part without a verb has that of the part before it (`list issues and labels`). If there is none either, what
-    reads comes before what writes: `commit history` asks for no commit.
+    A part without a verb takes the verb of the part before it (`list issues and labels`). If no part has a verb, tools
+    that read rank before tools that write: `commit history` does not ask for a commit.
     """
     rows: list[int | str] = []
     before: int | str = "noun"
@@ -114,40 +114,40 @@ def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
 
 
 def is_reading(kind: int) -> bool:
-    """Whether a tool of this kind changes nothing, by its name: it lists, reads, searches, checks or downloads."""
+    """Whether tools of this kind change nothing: they list, read, search, check or download."""
     return kind in _READING
 
 
 def is_verb(word: str) -> bool:
-    """Whether a lower-case word says what is to be done."""
+    """Whether a lower-case word is a verb of any kind."""
     return _kind(word) != _UNKNOWN
 
 
 def is_reading_verb(word: str) -> bool:
-    """Whether a lower-case word says that something is to be listed, read, searched, checked or downloaded."""
+    """Whether a lower-case word is a verb that changes nothing: list, read, search, check or download."""
     return _kind(word) in _READING
 
 
 def is_polite(word: str) -> bool:
-    """Whether a lower-case word says nothing of what is asked for."""
+    """Whether a lower-case word is filler, such as `please`."""
     return word in _polite()
 
 
-def _row(want: str) -> int | str | None:
-    """Which row of the table answers a want; none for a want without a verb."""
+def _row(subquery: str) -> int | str | None:
+    """The row of the table for a subquery; None if it has no verb."""
     polite = _polite()
-    asked = [word.lower() for word in re.findall(r"[^\W\d_]+", want[:300])]
+    asked = [word.lower() for word in re.findall(r"[^\W\d_]+", subquery[:300])]
     asked = [word for word in asked if word not in polite]
     for place, word in enumerate(asked[:_FIRST_WORDS]):
         kind = _kind(word)
         if kind != _UNKNOWN:
-            wants_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
-            return "many" if wants_many else kind
+            is_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
+            return "many" if is_many else kind
     return None
 
 
 def _names_many(following: list[str]) -> bool:
-    """Whether what is to be shown is a plural: `show me the keys in …`."""
+    """Whether the object of the verb is a plural: `show me the keys in …`."""
     for word in following:
         if word in _MANY:
             return True
@@ -171,7 +171,7 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
     many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.0
     unknown = np.zeros(_UNKNOWN + 1, np.float32)
     noun = unknown.copy()
-    noun[list(_CHANGING)] = -_NOUN_ASKS_NO_CHANGE
+    noun[list(_CHANGING)] = -_NOUN_CHANGE_PENALTY
     return rows | {"many": many, "noun": noun, "unknown": unknown}
 
 

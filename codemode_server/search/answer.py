@@ -1,4 +1,4 @@
-"""What `search_tools` says: which of the ranked things are shown, and what is told beside them."""
+"""Answers `search_tools`: selects the ranked results to show and the message that goes with them."""
 
 from __future__ import annotations
 
@@ -7,107 +7,108 @@ from collections.abc import Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.untrusted import first_sentence, one_line
-from codemode_server.search.deduplication import Folded, folded
+from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
 from codemode_server.search.missing_words import doubtful_clauses, missing_words
 from codemode_server.search.question import Question
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
-from codemode_server.search.results import Found, SearchResults
+from codemode_server.search.results import SearchResult, SearchResults
 from codemode_server.search.siblings import siblings
-from codemode_server.search.thresholds import unmet, worth_showing
+from codemode_server.search.thresholds import above_threshold, unmet_subqueries
 from codemode_server.search.unavailable import unavailable_servers
 
 _RANKED_BEYOND = 20
-"""Things that are ranked beyond the limit, since some will be folded."""
+"""Extra results that are ranked beyond the limit, since some will be merged."""
 _WEAK_SHOWN = 3
-"""Results where nothing fits."""
+"""Number of results shown if nothing fits."""
 _SERVERS_NAMED = 20
 _NEAREST = 3
-_WANTS_NAMED = 3
+_SUBQUERIES_NAMED = 3
 _NAME = re.compile(r"\w+(?:[-.]\w+)*")
-"""The name of a tool, Python's or raw, in a text."""
+"""Matches the Python name or raw name of a tool in a text."""
 
 
 def search_tools(
     catalog: Catalog,
-    levels: RankerStack,
+    rankers: RankerStack,
     query: str,
     detail_level: str = "with_description",
     server: str | None = None,
     limit: int = 10,
     effect: str | None = None,
 ) -> SearchResults:
-    """What fits a query best; without a query everything, by name. The levels have indexed the catalog and the skills.
+    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills.
 
     Raises:
-        MetaToolError: an argument is not what it may be.
+        MetaToolError: an argument is invalid.
     """
     question = Question.of(catalog, query, detail_level, server, limit, effect)
     if not question.query:
-        return _listed(catalog, levels, question)
-    ranking = levels.rank(
+        return _listed(catalog, rankers, question)
+    ranking = rankers.rank(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
     )
-    return _answer(catalog, levels, question, ranking)
+    return _answer(catalog, rankers, question, ranking)
 
 
-def _answer(catalog: Catalog, levels: RankerStack, question: Question, ranking: Ranking) -> SearchResults:
+def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking: Ranking) -> SearchResults:
     if question.within is None:
         available = {server.name: server.is_available for server in catalog.servers}
-        places = folded(ranking.found, lambda tool: available.get(tool.server, False))
+        groups = deduplicated(ranking.found, lambda tool: available.get(tool.server, False))
     else:
-        places = [Folded(scored) for scored in ranking.found]
-    worthy = worth_showing(question.query, places, ranking.level)
-    places = _successors_first(catalog, question.query, worthy)[: question.limit]
-    things = [thing for place in places for thing in (place.best.thing, *place.also)]
+        groups = [ResultGroup(scored) for scored in ranking.found]
+    worthy = above_threshold(question.query, groups, ranking.level)
+    groups = _successors_first(catalog, question.query, worthy)[: question.limit]
+    things = [thing for group in groups for thing in (group.best.thing, *group.also)]
     servers = set(map(_server_of, things))
     unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
-    if not places:
+    if not groups:
         return SearchResults((), unavailable or _nothing(catalog, question))
-    shown = [place.best.thing for place in places]
-    doubtful = doubtful_clauses(question.query, levels.meanings, levels.has)
-    missing = unmet(question.query, shown, levels.rarities, levels.size, doubtful)
+    shown = [group.best.thing for group in groups]
+    doubtful = doubtful_clauses(question.query, rankers.meanings, rankers.has)
+    missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
     doubt = ""
     if missing == [question.query]:
-        places = sorted(places, key=_is_refused)[:_WEAK_SHOWN]
+        groups = sorted(groups, key=_is_refused)[:_WEAK_SHOWN]
         if not unavailable:
             doubt = _nothing_fits([question.query], _filters(question))
             if question.within is None:
-                doubt += f"; nearest: {_nearest(catalog, places)}"
+                doubt += f"; nearest: {_nearest(catalog, groups)}"
     elif missing:
         doubt = _nothing_fits(missing, _filters(question))
     else:
-        doubt = missing_words(question.query, things, levels.meanings, levels.has)
+        doubt = missing_words(question.query, things, rankers.meanings, rankers.has)
     doubt = "\n".join(part for part in (unavailable, doubt) if part)
     return SearchResults(
-        _found(catalog, question, places), "" if doubt else _siblings(catalog, question, places), doubt
+        _found(catalog, question, groups), "" if doubt else _siblings(catalog, question, groups), doubt
     )
 
 
-def _successors_first(catalog: Catalog, query: str, places: Sequence[Folded]) -> list[Folded]:
-    """The places, where a deprecated tool changes places with the one that it names for use instead if that one is
-    behind it; a tool that the query names stays first."""
+def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
+    """Swaps a deprecated tool with its successor if the successor ranks lower.
+
+    The successor is the tool that the deprecation notice names. A deprecated tool that the query names stays."""
     asked = set(_NAME.findall(query))
-    ordered = list(places)
-    for place in places:
-        tool = place.best.thing
+    ordered = list(groups)
+    for group in groups:
+        tool = group.best.thing
         if not isinstance(tool, Tool) or not tool.deprecation or {tool.name, tool.raw_name} & asked:
             continue
         others = catalog.server(tool.server).by_name
         named = [others[name] for name in _NAME.findall(tool.deprecation) if name in others and others[name] != tool]
-        now = ordered.index(place)
+        now = ordered.index(group)
         then = next((n for n, other in enumerate(ordered) if n > now and other.best.thing in named), now)
-        ordered[now], ordered[then] = ordered[then], place
+        ordered[now], ordered[then] = ordered[then], group
     return ordered
 
 
-def _siblings(catalog: Catalog, question: Question, places: Sequence[Folded]) -> str:
-    """Names of other tools of the best result's server that a program is likely to need."""
-    best = places[0].best.thing
+def _siblings(catalog: Catalog, question: Question, groups: Sequence[ResultGroup]) -> str:
+    """A line with other tools of the best result's server that a program is likely to need."""
+    best = groups[0].best.thing
     if not isinstance(best, Tool) or question.detail_level != "with_description":
         return ""
-    shown = [place.best.thing for place in places]
+    shown = [group.best.thing for group in groups]
     server = catalog.server(best.server)
     found = siblings(server, best, (thing for thing in shown if isinstance(thing, Tool)))
     if not found:
@@ -116,34 +117,34 @@ def _siblings(catalog: Catalog, question: Question, places: Sequence[Folded]) ->
     return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
-def _listed(catalog: Catalog, levels: RankerStack, question: Question) -> SearchResults:
-    """By server and name, skills last."""
-    every = sorted(levels.things(within=question.within, effect=question.effect), key=_place)
+def _listed(catalog: Catalog, rankers: RankerStack, question: Question) -> SearchResults:
+    """All tools by server and name, then the skills."""
+    every = sorted(rankers.things(within=question.within, effect=question.effect), key=_sort_key)
     shown = every[: question.limit]
     note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
     if not shown:
         note = _nothing(catalog, question) if _filters(question) else "there are no tools"
-    return SearchResults(_found(catalog, question, [Folded(Scored(thing, 0.0)) for thing in shown]), note)
+    return SearchResults(_found(catalog, question, [ResultGroup(Scored(thing, 0.0)) for thing in shown]), note)
 
 
-def _place(thing: Findable) -> tuple[bool, str, str]:
+def _sort_key(thing: Findable) -> tuple[bool, str, str]:
     return (not isinstance(thing, Tool), _server_of(thing), thing.name)
 
 
-def _found(catalog: Catalog, question: Question, places: Iterable[Folded]) -> tuple[Found, ...]:
-    return tuple(_found_one(catalog, question, place) for place in places)
+def _found(catalog: Catalog, question: Question, groups: Iterable[ResultGroup]) -> tuple[SearchResult, ...]:
+    return tuple(_found_one(catalog, question, group) for group in groups)
 
 
-def _found_one(catalog: Catalog, question: Question, place: Folded) -> Found:
-    thing = place.best.thing
+def _found_one(catalog: Catalog, question: Question, group: ResultGroup) -> SearchResult:
+    thing = group.best.thing
     server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
     if server is None:
-        return Found(thing, "", question.detail_level, place.also)
-    return Found(
+        return SearchResult(thing, "", question.detail_level, group.also)
+    return SearchResult(
         thing,
         _mark(server.availability),
         question.detail_level,
-        place.also,
+        group.also,
         server.usual_parameters,
         bool(question.effect),
     )
@@ -153,19 +154,19 @@ def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
 
 
-def _is_refused(place: Folded) -> bool:
-    return isinstance(place.best.thing, Tool) and bool(place.best.thing.refusal)
+def _is_refused(group: ResultGroup) -> bool:
+    return isinstance(group.best.thing, Tool) and bool(group.best.thing.refusal)
 
 
-def _nothing_fits(missing: Sequence[str], narrowed: str) -> str:
-    named = ", ".join(_quoted(want) for want in missing[:_WANTS_NAMED])
-    more = f" and {len(missing) - _WANTS_NAMED} more" if len(missing) > _WANTS_NAMED else ""
-    return f"nothing fits {named}{more} well" + (f" {narrowed}" if narrowed else "")
+def _nothing_fits(missing: Sequence[str], filters: str) -> str:
+    named = ", ".join(_quoted(subquery) for subquery in missing[:_SUBQUERIES_NAMED])
+    more = f" and {len(missing) - _SUBQUERIES_NAMED} more" if len(missing) > _SUBQUERIES_NAMED else ""
+    return f"nothing fits {named}{more} well" + (f" {filters}" if filters else "")
 
 
-def _nearest(catalog: Catalog, places: Sequence[Folded]) -> str:
-    """The servers of the weak results, each with what it is for."""
-    names = dict.fromkeys(_server_of(place.best.thing) for place in places)
+def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
+    """The servers of weak results, each with its purpose."""
+    names = dict.fromkeys(_server_of(group.best.thing) for group in groups)
     servers = [server for name in names if (server := catalog.by_name.get(name))][:_NEAREST]
     return ", ".join(f"servers.{server.name}{_purpose(server)}" for server in servers) or "skills"
 
@@ -175,32 +176,32 @@ def _server_of(thing: Findable) -> str:
 
 
 def _purpose(server: Server) -> str:
-    said = first_sentence(server.summary, 60)
-    return f" ({said})" if said else ""
+    text = first_sentence(server.summary, 60)
+    return f" ({text})" if text else ""
 
 
 def _filters(question: Question) -> str:
-    """What narrows the search, in words."""
-    said = [f"that {question.effect}"] if question.effect else []
-    said += [f"in {question.server.name}"] if question.server else []
-    said += ["in skills"] if question.is_of_skills else []
-    return " ".join(said)
+    """The filters of the search, in words."""
+    text = [f"that {question.effect}"] if question.effect else []
+    text += [f"in {question.server.name}"] if question.server else []
+    text += ["in skills"] if question.is_of_skills else []
+    return " ".join(text)
 
 
 def _nothing(catalog: Catalog, question: Question) -> str:
-    narrowed = f" {_filters(question)}" if _filters(question) else ""
-    said = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{narrowed}"
+    filters = f" {_filters(question)}" if _filters(question) else ""
+    text = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{filters}"
     if question.server is not None and question.server.availability and not question.server.tools:
-        return f"{said}: it is {question.server.availability}"
+        return f"{text}: it is {question.server.availability}"
     if question.server is not None:
-        return f'{said}; list_dir("/servers/{question.server.name}") lists its tools'
+        return f'{text}; list_dir("/servers/{question.server.name}") lists its tools'
     if question.is_of_skills:
-        return f'{said}; list_dir("/skills") lists them'
+        return f'{text}; list_dir("/skills") lists them'
     if not catalog.servers:
-        return f"{said}: no server is configured"
+        return f"{text}: no server is configured"
     names = [server.name for server in catalog.servers]
     more = f" and {len(names) - _SERVERS_NAMED:,} more" if len(names) > _SERVERS_NAMED else ""
-    return f"{said}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
+    return f"{text}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
 
 
 def _quoted(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Tools that several servers offer alike → one result with the names of the others.
+"""Groups equivalent tools of several servers into one result that names the others.
 
-The same `fetch` comes with many servers, and two servers may stand for one service. Whether tools are alike is read off
-their names, parameters and descriptions; never within one server, where likeness is no accident. Words of a server's
-own name tell services apart: `create_issue` of GitHub is none of GitLab's.
+Many servers have the same `fetch`, and one service may have two servers. Tools are compared by name, parameters and
+description, and never with tools of the same server, whose similarity is intended. Words of a server's own name
+distinguish services: `create_issue` of GitHub differs from GitLab's.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from codemode_server.search.words import stem, stems
 
 _MAX_ALSO = 20
 _READ_CHARACTERS = 400
-"""Length of the part of a description that is compared."""
-_ALIKE, _ALIKE_WITH_PARAMETERS = 0.8, 0.5
-"""How much of the words of two descriptions is the same: without common parameters, and with three."""
-_PARAMETERS_ALIKE = 0.5
+"""Length of the prefix of a description that is compared."""
+_MIN_OVERLAP, _MIN_OVERLAP_WITH_PARAMETERS = 0.8, 0.5
+"""Minimum share of common words in two descriptions: without common parameters, and with `_MANY` of them."""
+_MIN_PARAMETER_OVERLAP = 0.5
 _MANY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
-    """One place in the results."""
+class ResultGroup:
+    """One result and the equivalent tools of other servers."""
 
     best: Scored
     also: tuple[Tool, ...] = ()
-    """The same of other servers, best first."""
+    """Equivalent tools of other servers, best first."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """A tool as sets of words, but for its name."""
+class _WordSets:
+    """The words of a tool, without its name."""
 
     server: frozenset[str]
     parameters: frozenset[str]
@@ -46,50 +46,50 @@ class _Read:
     description: frozenset[str]
 
 
-def folded(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[Folded]:
-    """What is ranked, in its order. Of tools that are alike the first shows, or the first that can be called."""
-    places: list[list[Scored]] = []
+def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[ResultGroup]:
+    """Groups in the order of their best members; each shows the first tool that can be called, else the first."""
+    groups: list[list[Scored]] = []
     by_name: dict[frozenset[str], list[int]] = {}
     for scored in ranked:
-        named = by_name.setdefault(_name(scored.thing), []) if isinstance(scored.thing, Tool) else []
-        same = next((place for place in named if _takes(places[place], scored.thing)), None)
+        same_name = by_name.setdefault(_name(scored.thing), []) if isinstance(scored.thing, Tool) else []
+        same = next((number for number in same_name if _belongs(groups[number], scored.thing)), None)
         if same is not None:
-            places[same].append(scored)
+            groups[same].append(scored)
         else:
-            named.append(len(places))
-            places.append([scored])
-    return [_place(place, is_available) for place in places]
+            same_name.append(len(groups))
+            groups.append([scored])
+    return [_group(group, is_available) for group in groups]
 
 
-def _place(alike: list[Scored], is_available: Callable[[Tool], bool]) -> Folded:
+def _group(alike: list[Scored], is_available: Callable[[Tool], bool]) -> ResultGroup:
     best = next((one for one in alike if isinstance(one.thing, Tool) and is_available(one.thing)), alike[0])
     others = (one.thing for one in alike if one is not best)
-    return Folded(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MAX_ALSO])
+    return ResultGroup(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MAX_ALSO])
 
 
-def _takes(place: list[Scored], thing: Findable) -> bool:
-    tools = [one.thing for one in place if isinstance(one.thing, Tool)]
+def _belongs(group: list[Scored], thing: Findable) -> bool:
+    tools = [one.thing for one in group if isinstance(one.thing, Tool)]
     if not isinstance(thing, Tool) or any(tool.server == thing.server for tool in tools):
         return False
-    return _is_alike(_read(tools[0]), _read(thing))
+    return _is_alike(_word_sets(tools[0]), _word_sets(thing))
 
 
-def _is_alike(one: _Read, other: _Read) -> bool:
+def _is_alike(one: _WordSets, other: _WordSets) -> bool:
     if not one.description or not other.description:
         return False
     parameters = _common(one.parameters, other.parameters)
-    if (one.parameters or other.parameters) and parameters < _PARAMETERS_ALIKE:
+    if (one.parameters or other.parameters) and parameters < _MIN_PARAMETER_OVERLAP:
         return False
     if _names_itself(one, other) and _names_itself(other, one):
         return False
     shared = min(len(one.parameters & other.parameters), _MANY) / _MANY
-    needed = _ALIKE - (_ALIKE - _ALIKE_WITH_PARAMETERS) * parameters * shared
-    said = max(_common(one.sentence, other.sentence), _common(one.description, other.description))
-    return said >= needed
+    needed = _MIN_OVERLAP - (_MIN_OVERLAP - _MIN_OVERLAP_WITH_PARAMETERS) * parameters * shared
+    common = max(_common(one.sentence, other.sentence), _common(one.description, other.description))
+    return common >= needed
 
 
-def _names_itself(one: _Read, other: _Read) -> bool:
-    """Whether what it says names its server, and the other does not name that one."""
+def _names_itself(one: _WordSets, other: _WordSets) -> bool:
+    """Whether the description of `one` names its own server and the description of `other` does not."""
     return bool(one.server & one.description - other.description - other.server)
 
 
@@ -98,14 +98,14 @@ def _common(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 @stored_in_value
-def _read(tool: Tool) -> _Read:
+def _word_sets(tool: Tool) -> _WordSets:
     properties = (
         tool.definition.input_schema.get("properties") if isinstance(tool.definition.input_schema, dict) else {}
     )
-    named = list(properties)[:100] if isinstance(properties, dict) else []
-    return _Read(
+    names = list(properties)[:100] if isinstance(properties, dict) else []
+    return _WordSets(
         _terms(tool.server),
-        frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in named),
+        frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in names),
         _terms(first_sentence(tool.definition.description, 200)),
         _terms(tool.definition.description[:_READ_CHARACTERS]),
     )
@@ -113,12 +113,12 @@ def _read(tool: Tool) -> _Read:
 
 @stored_in_value
 def _name(tool: Tool) -> frozenset[str]:
-    said = _words(tool.raw_name)
-    return said - _words(tool.server) or said
+    found = _words(tool.raw_name)
+    return found - _words(tool.server) or found
 
 
 def _terms(text: str) -> frozenset[str]:
-    """Stems, and names in camelCase as one word besides: `GitHub` is what a server named `github` is for."""
+    """Stems, with camelCase names also as one word, so that `GitHub` matches a server named `github`."""
     return frozenset(stems(text))
 
 

@@ -1,4 +1,4 @@
-"""What can be found: tools and skills, which of them are indexed together, and their texts field by field."""
+"""Tools and skills as documents: their text fields, and the collections in which they are indexed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codemode_server.domain.skills import Skill
 Findable = Tool | Skill
 
 _NESTED = 2
-"""RankerStack of properties below the parameters that are read."""
+"""Depth of nested properties that are indexed."""
 _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500
@@ -24,12 +24,12 @@ _SENTENCE_CHARACTERS = 160
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What is indexed together, and anew only as a whole: one server with its tools, or the skills."""
+    """The unit of indexing: one server with its tools, or all skills."""
 
     key: str
     """`servers/<Python name>`, or `skills`."""
     name: str
-    """As people say it: raw and Python name, where they differ."""
+    """The raw name, followed by the Python name if they differ."""
     about: str
     things: tuple[Findable, ...]
 
@@ -43,8 +43,8 @@ class Collection:
         return cls("skills", "skills", "saved programs", tuple(skills))
 
     def is_same(self, other: Collection) -> bool:
-        """Whether an index of the other is one of this: definitions are taken over by identity when they did not
-        change, while the tool may be a new object since something was observed of it."""
+        """Whether an index of `other` is valid for this collection. Unchanged definitions keep their identity; the tool
+        around one may be a new object because its observed types changed."""
         return (
             (self.key, self.name, self.about) == (other.key, other.name, other.about)
             and len(self.things) == len(other.things)
@@ -53,22 +53,22 @@ class Collection:
 
 
 def collections(catalog: Catalog, skills: Sequence[Skill] = ()) -> tuple[Collection, ...]:
-    """All that can be found, in a fixed order."""
+    """All collections, in a fixed order."""
     found = [Collection.of_server(server) for server in catalog.servers]
     return (*found, Collection.of_skills(skills)) if skills else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The texts of one thing, bounded; believed in nothing."""
+    """The text fields of one document, bounded in length; untrusted."""
 
     name: str
     title: str
     description: str
     parameters: tuple[str, ...]
-    """Names of the parameters and of what is in them."""
+    """Names of the parameters and of their nested properties."""
     notes: str
-    """What is said of the parameters, and the values that they may have."""
+    """Descriptions of the parameters and their allowed values."""
 
 
 def fields_of(thing: Findable) -> Fields:
@@ -86,29 +86,29 @@ def fields_of(thing: Findable) -> Fields:
 
 
 VECTOR_WEIGHTS = (1.0, 0.3, 0.5)
-"""Weights of a thing's texts in its vector. The whole text alone would drown what its few most telling words say."""
+"""Weights of the three texts of a document in its vector. Alone, the full text would dilute its name and summary."""
 
 
 def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:
-    """One thing as an encoder reads it: all of it, its name, and its name with what is said first."""
+    """The texts of one document for an encoder: the full text, the name, and the name with the first sentence."""
     name = " ".join(words(fields.name))
     parameters = f" Parameters: {', '.join(fields.parameters[:_PARAMETERS_NAMED])}" if fields.parameters else ""
-    said = first_sentence(fields.description, _SENTENCE_CHARACTERS)
+    sentence = first_sentence(fields.description, _SENTENCE_CHARACTERS)
     return (
         f"{collection.name}: {name}. {fields.description}{parameters}",
         name.lower(),
-        f"{name.lower()}: {said}" if said else name.lower(),
+        f"{name.lower()}: {sentence}" if sentence else name.lower(),
     )
 
 
 def collection_text(collection: Collection) -> str:
-    """A server as an encoder reads it."""
+    """The text of a collection for an encoder."""
     names = ", ".join(fields_name(thing) for thing in collection.things[:200])
     return f"{collection.name}: {collection.about} {names}"[:_ABOUT_CHARACTERS]
 
 
 def fields_name(thing: Findable) -> str:
-    """The name that its makers gave it."""
+    """The raw name of a tool, or the name of a skill."""
     return thing.name if isinstance(thing, Skill) else thing.raw_name
 
 
@@ -119,7 +119,7 @@ def _is_same(one: Findable, other: Findable) -> bool:
 
 
 def _parameter_texts(schema: object) -> tuple[tuple[str, ...], list[str]]:
-    """Names and descriptions of the parameters and of what is in them."""
+    """Names and descriptions of the parameters and of their nested properties."""
     names: list[str] = []
     notes: list[str] = []
     level = [schema]

@@ -1,8 +1,8 @@
-"""BM25 over the words of names, titles, descriptions and parameters, as written and by their stems.
+"""Lexical index: BM25F over names, titles, descriptions and parameters, by literal words and stems.
 
-BM25F (Robertson, Zaragoza, Taylor: "Simple BM25 extension to multiple weighted fields", 2004). Field lengths are
-compared with constants, not with the averages of the corpus: so the postings of one server depend on no other, and a
-server that changes is the only one whose texts are read again. Only how rare a word is depends on all.
+Robertson, Zaragoza, Taylor: "Simple BM25 extension to multiple weighted fields", 2004. Field lengths are normalized by
+constants instead of corpus averages, so that the postings of one server are independent of the others and only a
+server that changed is indexed again. Only the rarity of words depends on the whole corpus.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
 _SYNONYM_WEIGHT = 0.4
-"""Weight of a synonym in a document that does not have the word of the query itself."""
+"""Weight of a synonym in a document that lacks the word of the query."""
 
 
 class _Field(NamedTuple):
@@ -43,13 +43,12 @@ _PARAMETERS = _Field(0.5, 12.0)
 _NOTES = _Field(0.25, 60.0)
 
 _FEW = 300
-"""Number of things from which on the share that has a word says how common the word is."""
+"""Corpus size below which document frequencies are computed as if it had this size."""
 
 _JOINED = 0.5
-"""Weight of two adjacent words of the name or the description taken as one: `speech to text` is not `text to
-speech`."""
+"""Weight of a pair of adjacent words of the name or description: tells `speech to text` from `text to speech`."""
 _JOINED_CHARACTERS = 160
-"""Length of the part of a description whose words are joined, about its first sentence."""
+"""Length of the prefix of a description whose word pairs are indexed, about its first sentence."""
 
 _ABOUT_NAME = _Field(3.0, 4.0)
 _ABOUT = _Field(1.0, 25.0)
@@ -57,10 +56,10 @@ _ABOUT_TOOLS = _Field(0.5, 60.0)
 
 
 class _Postings:
-    """Which documents have a term and how much it counts for them, for many terms: columns sorted by term."""
+    """The documents that have each term, with the weight of the term in them, as parallel columns."""
 
     def __init__(self, frequencies: Sequence[dict[str, float]]) -> None:
-        """`frequencies` tells for each document how often each term occurs, weighted by field and length."""
+        """`frequencies` has the weighted frequency of each term, one dict per document."""
         keys: list[str] = []
         counts: list[float] = []
         for weighted in frequencies:
@@ -75,10 +74,10 @@ class _Postings:
 
 
 class _Columns:
-    """The postings of several parts as one, so that a query looks in one place."""
+    """The postings of several segments merged and sorted by term, for one lookup per query term."""
 
     def __init__(self, parts: Sequence[_Postings], first: Sequence[int], total: int) -> None:
-        """`first` is the number of each part's first document."""
+        """`first` has the number of the first document of each part."""
         self._numbers: dict[str, int] = {}
         number_of = self._numbers
         term_of = []
@@ -96,7 +95,7 @@ class _Columns:
         self.total = total
 
     def of(self, term: str) -> tuple[NDArray[np.int32], Scores]:
-        """The documents that have a term, each once, and how much it counts for them without its rarity."""
+        """The documents that have a term, each once, and its weight in them before rarity."""
         number = self._numbers.get(term)
         if number is None:
             return _NOBODY
@@ -115,7 +114,7 @@ class _Columns:
         return [term for term in self._numbers if term[0] not in "=^"]
 
     def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
-        """BM25 of each document."""
+        """The BM25 score of each document."""
         scores: Scores = np.zeros(self.total, np.float32)
         for term, weight in asked.items():
             documents, impacts = self.of(term)
@@ -139,14 +138,14 @@ _NOBODY: tuple[NDArray[np.int32], Scores] = (np.zeros(0, np.int32), np.zeros(0, 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The part of the index that one collection makes."""
+    """The index of one collection."""
 
     collection: Collection
     fields: tuple[Fields, ...]
     postings: _Postings
     kinds: Kinds
     about: dict[str, float]
-    """The collection itself as a document: its name, what it says of itself, the names of its tools."""
+    """Term frequencies of the collection itself: its name, its description, the names of its tools."""
 
     @classmethod
     def of(cls, collection: Collection) -> Segment:
@@ -160,10 +159,10 @@ class Segment:
 
 
 class LexicalIndex:
-    """An immutable index of everything that can be found."""
+    """An immutable index of all collections."""
 
     def __init__(self, collections: Sequence[Collection] = (), before: LexicalIndex | None = None) -> None:
-        """Reuses the segments of `before` that did not change."""
+        """Reuses unchanged segments of `before`."""
         old: tuple[Segment, ...] = before.segments if before else ()
         known = {segment.collection.key: segment for segment in old}
         segments: list[Segment] = []
@@ -182,37 +181,37 @@ class LexicalIndex:
         """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
         self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
-        """What each thing does, as `actions` tells them apart."""
+        """The kind of each thing, from `actions`."""
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
 
     def scores(self, query: str, *, may_be_name: bool = False) -> Scores:
-        """How well the words of each thing fit; 0 where none does. A whole query may be the exact name of a thing; in a
-        part of one, `diffs` is rather that of the server which the rest is about."""
+        """The score of each thing; 0 if no word matches. With `may_be_name`, a thing whose name is the whole query gets
+        a bonus; a part of a query (`diffs`) is rarely the name of a tool."""
         asked = self._asked(query)
         if may_be_name:
             asked[name_term(query)] = 1.0
         return self._things.scores(asked, with_synonyms=True)
 
     def _asked(self, query: str) -> dict[str, float]:
-        """The terms of a query; of a word that nothing has, those that may be meant."""
+        """The terms of a query, with corrections for words that nothing has."""
         asked = query_terms(query)
         for term in [term for term in asked if f"={term}" in asked and not self._things.has(term)]:
             if not self._things.has(f"={term}"):
-                for meant, weight in self._spelling.meant(term).items():
+                for meant, weight in self._spelling.suggestions(term).items():
                     asked.setdefault(meant, weight)
         return asked
 
     def has_words_of(self, query: str) -> bool:
-        """Whether every word of a query is known, from a tool or a synonym; else one may be misspelt or foreign."""
+        """Whether every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
         return all(self._things.has(term) or synonyms(term) for term in stems(query))
 
     def meanings(self, word: str) -> frozenset[str]:
-        """The stems that may stand for a word: its own, its synonyms, and words that it may be a misspelling of."""
+        """The stems equivalent to a word: its own, its synonyms, and corrections if it is unknown."""
         found = set(stems(word))
         for own in stems(word):
             found |= synonyms(own)
             if not self._things.has(own):
-                found.update(self._spelling.meant(own))
+                found.update(self._spelling.suggestions(own))
         return frozenset(found)
 
     def has(self, stem: str) -> bool:
@@ -220,7 +219,7 @@ class LexicalIndex:
         return self._things.has(stem)
 
     def warm(self) -> None:
-        """Make now what the first query would wait for."""
+        """Computes now what the first query would otherwise wait for."""
         _ = self._spelling
 
     @cached_property
@@ -228,15 +227,15 @@ class LexicalIndex:
         return Spelling(self._things.stems)
 
     def rarities(self, text: str) -> dict[str, float]:
-        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found, and looks like nothing there.
-        Among few things, no word that is there is common."""
+        """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has. In a small corpus, no word is
+        common."""
         total = max(len(self.things), _FEW)
         having = {term: self._having(term) for term in joined_with_stop_words(text) if self._things.has(term)}
         for term in dict.fromkeys(stems(text)):
             meant = (
                 [term]
                 if self._things.has(term)
-                else [one for one in self._spelling.meant(term) if is_misspelt(term, one)]
+                else [one for one in self._spelling.suggestions(term) if is_misspelt(term, one)]
             )
             having |= {one: self._having(one) for one in meant or [term]}
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
@@ -245,7 +244,7 @@ class LexicalIndex:
         return len(self._things.of(term)[0])
 
     def segment_scores(self, query: str) -> Scores:
-        """How well the words of each segment as a whole fit."""
+        """The score of each segment as a whole."""
         return self._segments.scores(query_terms(query), with_synonyms=False)
 
 
@@ -269,7 +268,7 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
 
 
 def _frequencies(fields: Iterable[tuple[_Field, list[str]]]) -> dict[str, float]:
-    """How often each term occurs, by the weight of the field and its length."""
+    """The frequency of each term, weighted by field and field length."""
     frequencies: dict[str, float] = {}
     for field, found in fields:
         if found:
@@ -280,5 +279,5 @@ def _frequencies(fields: Iterable[tuple[_Field, list[str]]]) -> dict[str, float]
 
 
 def _share(field: _Field, length: int) -> float:
-    """What one of so many terms counts for; each word gives two, its stem and itself."""
+    """The weight of one of `length` terms in a field; each word yields two terms, its stem and itself."""
     return field.weight / (1 - _B + _B * length / (2 * field.usual_length))

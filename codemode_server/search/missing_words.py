@@ -1,7 +1,7 @@
 """Finds words of a short query that no result mentions, so that the answer can say so.
 
-The relevance threshold (`thresholds.py`) must not reject a right tool, so it lets unrelated tools pass. A statement
-about words is weaker than "nothing fits", but it is true whenever it is made, and the reader can judge it.
+The relevance threshold (`thresholds.py`) must not reject a matching tool, so it also lets unrelated tools through. A
+statement about words is weaker than "nothing fits", but it is always true, and the model can judge it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.actions import is_polite, is_reading_verb
 from codemode_server.search.documents import Findable
-from codemode_server.search.relevance import words_of
-from codemode_server.search.subqueries import is_short, short_clauses, short_parts, wants
+from codemode_server.search.relevance import word_weights
+from codemode_server.search.subqueries import is_short, short_clauses, short_parts, subqueries
 from codemode_server.search.words import is_stop_word, without_values
 
 _MAX_WORDS_TOGETHER = 3
-"""A right tool usually has all words of a query of this length, and seldom those of a longer one."""
+"""A matching tool usually has all words of a query of at most this length, and seldom those of a longer one."""
 _MAX_NAMED = 3
 _WORD = re.compile(r"[^\W_]+")
 
@@ -25,12 +25,12 @@ _WORD = re.compile(r"[^\W_]+")
 def missing_words(
     query: str, shown: Sequence[Findable], meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
 ) -> str:
-    """What the results lack of a query that asks for one thing, as a sentence; empty if they mention all of it.
+    """A sentence that names the words of a query for one thing that no result has; empty if there are none.
 
-    `meanings` returns the stems that may stand for a word, `is_known` whether any tool has a stem. Verbs such as `list`
-    and `find` are ignored, since few tools say that they read.
+    `meanings` returns the stems equivalent to a word, `is_known` whether any tool has a stem. Verbs such as `list` and
+    `find` are ignored, since few descriptions contain them.
     """
-    if not query.isascii() or len(query.split()) < 2 or not is_short(query) or wants(query) or short_parts(query):
+    if not query.isascii() or len(query.split()) < 2 or not is_short(query) or subqueries(query) or short_parts(query):
         return ""
     asked = {word: meanings(word) for word in _content_words(query)}
     if len(asked) > _MAX_WORDS_TOGETHER:
@@ -51,7 +51,7 @@ def _quoted(word: str) -> str:
 def doubtful_clauses(
     query: str, meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
 ) -> list[str]:
-    """The short clauses of a query with a word that no tool at all has, by any of its meanings."""
+    """The short clauses of a query with a word that no tool has, in any of its meanings."""
     return [
         clause
         for clause in short_clauses(query)
@@ -68,8 +68,8 @@ def _is_ignored(word: str) -> bool:
 
 
 def _mentions(thing: Findable, asked: Mapping[str, frozenset[str]]) -> bool:
-    """Whether it has all of these words, by a stem that stands for the word or as the word is written."""
-    found = words_of(thing)
+    """Whether it has all of these words, by an equivalent stem or literally."""
+    found = word_weights(thing)
     if all(any(stem in found for stem in stems) for stems in asked.values()):
         return True
     text = thing.stub.source.lower() if isinstance(thing, Tool) else ""

@@ -1,4 +1,4 @@
-"""What `search_tools` was asked, checked: its arguments as they may be."""
+"""Validates the arguments of `search_tools`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from codemode_server.domain.tools import Effect
 DetailLevel = Literal["name_only", "with_description", "full"]
 MAX_RESULTS = 100
 SKILLS = "skills"
-"""In the place of a server: the skills, if no server has that name."""
+"""As the `server` argument: search the skills, if no server has this name."""
 _QUERY_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One search."""
+    """The validated arguments of one search."""
 
     query: str
-    """Empty to list."""
+    """Empty: list everything."""
     detail_level: DetailLevel = "with_description"
     server: Server | None = None
     """Only its tools."""
     is_of_skills: bool = False
     effect: Effect | None = None
-    """Only tools that do this, or may: `writes` has what destroys as well, and both have tools that state no effect."""
+    """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
     limit: int = 10
 
     @classmethod
@@ -41,13 +41,13 @@ class Question:
         limit: int = 10,
         effect: str | None = None,
     ) -> Question:
-        """The question that these arguments ask.
+        """Validates the arguments.
 
         Raises:
-            MetaToolError: an argument is not what it may be.
+            MetaToolError: an argument is invalid.
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
-            raise MetaToolError(f"limit is a number from 1 to {MAX_RESULTS}")
+            raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
         level = _level(detail_level)
         claimed = _effect(effect)
         is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
@@ -59,14 +59,14 @@ class Question:
 
     @property
     def within(self) -> str | None:
-        """The key of the only collection that may hold the results."""
+        """The key of the collection to search; None for all."""
         if self.server is not None:
             return f"servers/{self.server.name}"
         return SKILLS if self.is_of_skills else None
 
 
 def _as_spelt(catalog: Catalog, server: str) -> str:
-    """The name of the server that this is in another case, or what was given."""
+    """The server's name in the catalog if it differs only in case, else the name as given."""
     same = [name for name in catalog.by_name if name.casefold() == server.casefold()]
     return server if server in catalog.by_name or not same else same[0]
 
@@ -90,4 +90,4 @@ def _effect(effect: str | None) -> Effect | None:
 
 def _no_such(argument: str, allowed: tuple[str, ...] | list[Effect], given: object) -> str:
     listed = ", ".join(f'"{one}"' for one in allowed)
-    return f'{argument} is one of {listed}, not "{one_line(str(given), 40)}"'
+    return f'{argument} must be one of {listed}, not "{one_line(str(given), 40)}"'

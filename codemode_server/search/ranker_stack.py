@@ -1,4 +1,4 @@
-"""Which ranking there is by now: words at once, meaning once an encoder and the vectors of all tools are there."""
+"""Ranks with the best ranker that is ready: lexical at once, vectors once an encoder has processed all tools."""
 
 from __future__ import annotations
 
@@ -19,114 +19,117 @@ from codemode_server.domain.tools import Effect
 from codemode_server.search.documents import Collection, Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
-from codemode_server.search.vector_ranker import LevelState, VectorLevel
+from codemode_server.search.vector_ranker import RankerState, VectorRanker
 
-Level = Literal["lexical", "static", "semantic"]
+RankerName = Literal["lexical", "static", "semantic"]
 
-Prior = Callable[[LexicalIndex], Scores | None]
-"""How much each thing of an index is used, in any thread."""
+UsageBoost = Callable[[LexicalIndex], Scores | None]
+"""Returns how much each thing of an index is used, 0 to 1; callable in any thread."""
 
 _EFFECTS = tuple(Effect)
-_PASSED_BY = {
+_LET_THROUGH_BY = {
     Effect.UNKNOWN: (Effect.UNKNOWN,),
     Effect.READS: (Effect.READS,),
     Effect.WRITES: (Effect.WRITES, Effect.DESTROYS, Effect.UNKNOWN),
     Effect.DESTROYS: (Effect.DESTROYS, Effect.UNKNOWN),
 }
-"""Effects of the tools that a filter passes: what destroys writes, and what states no effect may do either."""
+"""Effects that each filter lets through: destroying is writing, and a tool that states no effect may do either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What fits a query, best first."""
+    """The results of one query, best first."""
 
     found: tuple[Scored, ...]
-    level: Level
-    """Which ranking it was."""
+    level: RankerName
+    """The ranker that produced it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Which level answers now, and how far the others are."""
+    """The active ranker, and the state of the vector rankers."""
 
-    level: Level
-    states: tuple[LevelState, ...]
-    """States of the levels above the lexical one, the lowest first."""
+    level: RankerName
+    states: tuple[RankerState, ...]
+    """The vector rankers, from the weakest to the best."""
 
 
 class RankerStack:
-    """Ranks by the best level that is there. Everything but `keep` is safe in any thread."""
+    """Ranks with the best ranker that is ready. Everything but `keep` is thread-safe."""
 
-    def __init__(self, above: Sequence[VectorLevel] = (), prior: Prior = lambda index: None) -> None:
-        """The levels above words, from the lowest up; `keep` brings them up. `prior` is asked at each ranking."""
-        self._above = tuple(above)
-        self._prior = prior
+    def __init__(
+        self, vector_rankers: Sequence[VectorRanker] = (), usage_boost: UsageBoost = lambda index: None
+    ) -> None:
+        """Vector rankers, from the weakest to the best; `keep` runs them. `usage_boost` is called for each ranking."""
+        self._vector_rankers = tuple(vector_rankers)
+        self._usage_boost = usage_boost
         self._indexing = Lock()
-        self._all = _All(LexicalIndex())
+        self._snapshot = _Snapshot(LexicalIndex())
 
     def index(self, collections: Sequence[Collection]) -> None:
-        """Take in what can be found now; costs only what changed. Blocking."""
+        """Replaces what can be found; the cost depends only on what changed. Blocking."""
         with self._indexing:
-            index = LexicalIndex(collections, self._all.index)
+            index = LexicalIndex(collections, self._snapshot.index)
             index.warm()
-            self._all = _All(index)
-            for level in self._above:
-                level.want(index)
+            self._snapshot = _Snapshot(index)
+            for ranker in self._vector_rankers:
+                ranker.set_target(index)
 
     def rank(self, query: str, limit: int, *, within: str | None = None, effect: Effect | None = None) -> Ranking:
-        """The best first. `within` is the key of a collection, `effect` what the tools say of themselves.
+        """The best results first. `within` is the key of a collection, `effect` the effect that tools declare.
 
-        Blocking: above the words, an encoder's process is asked.
+        Blocking: vector rankers may ask the process of an encoder.
         """
-        everything = self._all  # one snapshot, should another thread index meanwhile
-        index, may_be = everything.index, everything.that_may_be(within, effect)
-        prior = self._prior(index)
-        there = [(level, made) for level in reversed(self._above) if (made := level.vectors(index)) is not None]
-        for number, (level, vectors) in enumerate(there):
-            beside = there[number + 1][1] if number + 1 < len(there) else None
+        snapshot = self._snapshot  # one snapshot, should another thread index meanwhile
+        index, allowed = snapshot.index, snapshot.mask(within, effect)
+        usage_boost = self._usage_boost(index)
+        ready = [(one, made) for one in reversed(self._vector_rankers) if (made := one.vectors(index)) is not None]
+        for number, (ranker, vectors) in enumerate(ready):
+            second = ready[number + 1][1] if number + 1 < len(ready) else None
             try:
-                return Ranking(tuple(rank(index, vectors, query, may_be, limit, prior, beside)), level.level)
+                found = rank(index, vectors, query, allowed, limit, usage_boost, second)
+                return Ranking(tuple(found), ranker.level)
             except EncoderFailed as error:
-                level.failed(error)
-        return Ranking(tuple(rank(index, None, query, may_be, limit, prior)), "lexical")
+                ranker.failed(error)
+        return Ranking(tuple(rank(index, None, query, allowed, limit, usage_boost)), "lexical")
 
     def things(self, *, within: str | None = None, effect: Effect | None = None) -> list[Findable]:
-        """Everything that a search with these filters could find."""
-        everything = self._all
-        may_be, things = everything.that_may_be(within, effect), everything.index.things
-        return list(things) if may_be is None else [things[number] for number in np.flatnonzero(may_be)]
+        """Everything that passes these filters."""
+        snapshot = self._snapshot
+        allowed, things = snapshot.mask(within, effect), snapshot.index.things
+        return list(things) if allowed is None else [things[number] for number in np.flatnonzero(allowed)]
 
     @property
     def size(self) -> int:
-        """The number of things that can be found."""
-        return len(self._all.index.things)
+        """The number of indexed tools and skills."""
+        return len(self._snapshot.index.things)
 
     def rarities(self, text: str) -> dict[str, float]:
-        """How rare each stem of a text is, 0 to 1; 1 is in nothing that can be found."""
-        return self._all.index.rarities(text)
+        """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has."""
+        return self._snapshot.index.rarities(text)
 
     def meanings(self, word: str) -> frozenset[str]:
-        """The stems that may stand for a word."""
-        return self._all.index.meanings(word)
+        """The stems equivalent to a word."""
+        return self._snapshot.index.meanings(word)
 
     def has(self, stem: str) -> bool:
-        """Whether anything that can be found has this stem."""
-        return self._all.index.has(stem)
+        """Whether any thing has this stem."""
+        return self._snapshot.index.has(stem)
 
     @property
     def status(self) -> Status:
-        index = self._all.index
-        ready: list[Level] = [level.level for level in self._above if level.vectors(index) is not None]
-        return Status(ready[-1] if ready else "lexical", tuple(level.state for level in self._above))
+        index = self._snapshot.index
+        ready: list[RankerName] = [ranker.level for ranker in self._vector_rankers if ranker.vectors(index) is not None]
+        return Status(ready[-1] if ready else "lexical", tuple(ranker.state for ranker in self._vector_rankers))
 
     async def keep(self) -> None:
-        """Bring the levels up and keep them so, each in a thread, until this is cancelled."""
+        """Runs each vector ranker in a thread until this is cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
-                for level in self._above:
+                for ranker in self._vector_rankers:
                     own = anyio.CapacityLimiter(1)
-                    tasks.start_soon(partial(anyio.to_thread.run_sync, level.keep, limiter=own))
-                # The threads are waited for, so something else has to take the cancellation and end them.
+                    tasks.start_soon(partial(anyio.to_thread.run_sync, ranker.keep, limiter=own))
+                # Cancelling does not end threads, so this task closes the encoders, which ends them.
                 tasks.start_soon(self._close_at_end)
         finally:
             self.close()
@@ -138,32 +141,32 @@ class RankerStack:
             self.close()
 
     def close(self) -> None:
-        """End all encoders; what waits for them goes on at once."""
-        for level in self._above:
-            level.close()
+        """Closes all encoders; a search that waits for one continues at once."""
+        for ranker in self._vector_rankers:
+            ranker.close()
 
 
-class _All:
-    """Everything that can be found now, by what a search can ask for."""
+class _Snapshot:
+    """One state of the index, with the filters of a search."""
 
     def __init__(self, index: LexicalIndex) -> None:
         self.index = index
 
-    def that_may_be(self, within: str | None, effect: Effect | None) -> NDArray[np.bool_] | None:
-        """Whether each thing passes the filters; None if there are no filters."""
+    def mask(self, within: str | None, effect: Effect | None) -> NDArray[np.bool_] | None:
+        """A mask of the things that pass the filters; None if there are no filters."""
         if within is None and effect is None:
             return None
-        may_be = np.ones(len(self.index.things), bool)
+        allowed = np.ones(len(self.index.things), bool)
         if within is not None:
             asked = [segment.collection.key == within for segment in self.index.segments]
-            may_be &= np.array(asked, bool)[self.index.segment_of]
+            allowed &= np.array(asked, bool)[self.index.segment_of]
         if effect is not None:
-            may_be &= np.isin(self._effects, [_EFFECTS.index(one) for one in _PASSED_BY[effect]])
-        return may_be
+            allowed &= np.isin(self._effects, [_EFFECTS.index(one) for one in _LET_THROUGH_BY[effect]])
+        return allowed
 
     @cached_property
     def _effects(self) -> NDArray[np.int8]:
-        """The number of each thing's effect; -1 for skills."""
+        """The number of the effect of each thing; -1 for skills."""
         numbers = {effect: number for number, effect in enumerate(_EFFECTS)}
         things = self.index.things
         found = (numbers[thing.effect] if isinstance(thing, Tool) else -1 for thing in things)

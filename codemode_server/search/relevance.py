@@ -1,7 +1,7 @@
-"""Whether something fits a want at all: scores only compare the results of one query with each other.
+"""Absolute relevance of a document to a subquery; ranking scores are comparable only within one query.
 
-Read off the words alone, rare ones counting more, so it means the same at every level. It was chosen on questions for
-which there is no tool, and on those for which there is one (`benchmarks/SEARCH.md`).
+Uses words alone, weighted by rarity, so that it means the same with every ranker. The weights were chosen on queries
+with and without a matching tool (`benchmarks/SEARCH.md`).
 """
 
 from __future__ import annotations
@@ -15,40 +15,39 @@ from codemode_server.search.documents import Findable, fields_of
 from codemode_server.search.words import joined_terms, joined_with_stop_words, terms
 
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
-"""What a word of the want counts for, by the best field that has it."""
+"""Weight of a word of the subquery, by the best field that has it."""
 _VERB = 0.4
-"""What a verb counts for beside a noun: `delete a tweet` is not fit by whatever deletes."""
-_LEAST = 0.05
-"""What a word counts for that everything has."""
+"""Weight of a verb relative to a noun: not every tool that deletes matches `delete a tweet`."""
+_MIN_WEIGHT = 0.05
+"""Weight of a word that every document has."""
 
 
-def fit(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
-    """How well a thing of these words meets a want whose stems are as rare as this says: 0 if no word is met, 1 for
-    one rare word that is in the name.
+def relevance(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
+    """Relevance of a document with the word weights `found` to a subquery with these `rarities`.
 
-    More words met are more, while long wants are rarely met in every word. Words that nothing at all has say that what
-    is asked for is not there.
+    0 if no word matches, 1 for a single rare word that is in the name. Divided by the square root of the total, since
+    documents rarely match every word of a long subquery. Words that no document has lower the result.
     """
     if not rarities:
-        return 1.0  # nothing is asked for
-    asked = {stem: max(_LEAST, rarity) * (_VERB if is_verb(stem) else 1.0) for stem, rarity in rarities.items()}
+        return 1.0
+    asked = {stem: max(_MIN_WEIGHT, rarity) * (_VERB if is_verb(stem) else 1.0) for stem, rarity in rarities.items()}
     total = sum(asked.values())
-    met = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
+    matched = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
     known = sum(counts for stem, counts in asked.items() if rarities[stem] < 1) / total
-    return float(met / total**0.5 * known)
+    return float(matched / total**0.5 * known)
 
 
-def words_of(thing: Findable) -> Mapping[str, float]:
-    """What each word of a thing counts for."""
-    return _words_of_tool(thing) if isinstance(thing, Tool) else _words_of(thing)
+def word_weights(thing: Findable) -> Mapping[str, float]:
+    """The weight of each word of a document."""
+    return _weights_of_tool(thing) if isinstance(thing, Tool) else _weights_of(thing)
 
 
 @stored_in_value
-def _words_of_tool(tool: Tool) -> Mapping[str, float]:
-    return _words_of(tool)
+def _weights_of_tool(tool: Tool) -> Mapping[str, float]:
+    return _weights_of(tool)
 
 
-def _words_of(thing: Findable) -> dict[str, float]:
+def _weights_of(thing: Findable) -> dict[str, float]:
     fields = fields_of(thing)
     weights: dict[str, float] = {}
     for weight, text in (

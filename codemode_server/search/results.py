@@ -1,7 +1,7 @@
-"""The results of one search as the model reads them and as programs get them.
+"""Formats search results: as text for the model, as JSON for programs.
 
-What can be imported from one place stands together below one line that says how, the best place first. The further
-down a result, the less is told of it.
+Results of one module are grouped below one import line, the best module first. Results further down are shown in less
+detail.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 130, 65
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """One result."""
 
     thing: Findable
     unavailable: str
-    """Empty, or why a call would fail."""
+    """Why a call would fail; empty if it can be called."""
     detail_level: DetailLevel
     also: tuple[Tool, ...] = ()
-    """The same of other servers."""
+    """Equivalent tools of other servers."""
     usual: frozenset[str] = frozenset()
-    """Parameters that most tools of its server have."""
+    """Raw names of parameters that most tools of the server have."""
     is_effect_asked: bool = False
-    """Whether the search was for tools of some effect, so that one that states none is shown as such."""
+    """Whether the search had an effect filter; tools that state no effect are then marked."""
 
     @property
-    def place(self) -> str:
-        """Where it is imported from."""
+    def module(self) -> str:
+        """The module that it is imported from."""
         return f"servers.{self.thing.server}" if isinstance(self.thing, Tool) else f"skills.{self.thing.name}"
 
     @property
@@ -56,27 +56,27 @@ class Found:
         return self.thing.definition.refusal if isinstance(self.thing, Tool) else ""
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         if not isinstance(self.thing, Tool):
             return self.thing.summary
         is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
         return f"{tool_line(self.thing)} {_UNSTATED}".lstrip() if is_unstated else tool_line(self.thing)
 
-    def body(self, *, is_first: bool, told: set[str]) -> str:
-        """What stands below the import line, without the sentences and classes in `told`, which it adds its own to."""
-        said = "" if self.said in told else self.said
-        told.add(said)
+    def body(self, *, is_first: bool, already_shown: set[str]) -> str:
+        """The lines below the import line, without what is in `already_shown`, to which it adds its own."""
+        summary = "" if self.summary in already_shown else self.summary
+        already_shown.add(summary)
         signature = (
-            _signature(self.thing, self.usual, self.said, is_first, told)
+            _signature(self.thing, self.usual, self.summary, is_first, already_shown)
             if isinstance(self.thing, Tool)
             else self.thing.signature
         )
-        lines = [f"  {signature}" if signature else "", f"    {said}" if said else "", self._also("    ")]
+        lines = [f"  {signature}" if signature else "", f"    {summary}" if summary else "", self._also("    ")]
         return "\n".join(line for line in lines if line)
 
     @property
     def alone(self) -> str:
-        """All of it, where it stands alone."""
+        """The full text of a result that is not grouped."""
         reason = self.unavailable or self._refusal
         mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
@@ -85,18 +85,18 @@ class Found:
         if isinstance(self.thing, Tool):
             source = self.thing.stub.source.rstrip("\n")
             return "\n".join(part for part in (f"# {self.thing.path}{mark}", self._also("# "), source) if part)
-        body = self.body(is_first=True, told=set())
+        body = self.body(is_first=True, already_shown=set())
         return "\n".join(part for part in (f"# /skills/{self.thing.name}.py", self.thing.import_line, body) if part)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs that search for themselves."""
+        """The result for programs."""
         thing = self.thing
         record: dict[str, Any] = {"server": thing.server if isinstance(thing, Tool) else SKILLS, "name": thing.name}
         if reason := self.unavailable or self._refusal:
             record["unavailable"] = reason
         if self.detail_level != "name_only":
             signature = thing.stub.signature if isinstance(thing, Tool) else thing.signature
-            record |= {"import": thing.import_line, "description": self.said, "signature": signature}
+            record |= {"import": thing.import_line, "description": self.summary, "signature": signature}
         if self.detail_level == "full" and isinstance(thing, Tool):
             record["source"] = thing.stub.source
         if self.also:
@@ -115,12 +115,12 @@ class Found:
 class SearchResults:
     """The answer to one `search_tools`."""
 
-    results: tuple[Found, ...]
+    results: tuple[SearchResult, ...]
     """The best first."""
     note: str = ""
-    """What to do next, where that is not plain; stands behind the results."""
+    """What to do next, if it is not obvious; shown after the results."""
     doubt: str = ""
-    """What the results do not do: `nothing fits "…" well`, or words that none of them mentions. Stands before them."""
+    """What the results lack: `nothing fits "…" well`, or words that no result mentions. Shown before the results."""
 
     @property
     def text(self) -> str:
@@ -129,7 +129,7 @@ class SearchResults:
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools that are named."""
+        """All tools in the results, with equivalent tools of other servers."""
         return [tool for found in self.results for tool in (found.thing, *found.also) if isinstance(tool, Tool)]
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -144,9 +144,9 @@ class SearchResults:
         return "\n" if all(found.detail_level == "name_only" for found in self.results) else "\n\n"
 
 
-def _signature(tool: Tool, usual: frozenset[str], said: str, is_first: bool, told: set[str]) -> str:
-    """One line; of the first results with the fields of classes that are not in `told`, and whether `read_tool` has
-    more to say. Of the others a key that is the only one, which costs no more than the name of its class."""
+def _signature(tool: Tool, usual: frozenset[str], summary: str, is_first: bool, already_shown: set[str]) -> str:
+    """The signature in one line. For the first results with the fields of classes not in `already_shown`, and whether
+    `read_tool` would add anything. For the others with a single result key, which is as short as its class name."""
     if not is_first:
         keys = result_fields(tool)
         is_one = bool(keys) and not re.search("[,;]", keys)
@@ -156,25 +156,25 @@ def _signature(tool: Tool, usual: frozenset[str], said: str, is_first: bool, tol
     if remark and str(tool.returned.type) == "Any":
         signature += " -> Any"
     notes = [*classes, remark, result_fields(tool)]
-    is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {said}")
-    notes = [note for note in notes if f"{tool.server}.{note}" not in told]
-    told.update(f"{tool.server}.{note}" for note in classes)
+    is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {summary}")
+    notes = [note for note in notes if f"{tool.server}.{note}" not in already_shown]
+    already_shown.update(f"{tool.server}.{note}" for note in classes)
     comment = "; ".join(note for note in (*notes, "full signature" if is_whole else "") if note)
     return f"{signature}  # {comment}" if comment else signature
 
 
-def _imports(results: Sequence[Found]) -> str:
-    """Import lines, and below each what it imports."""
-    places: dict[str, list[Found]] = {}
+def _imports(results: Sequence[SearchResult]) -> str:
+    """Import lines, each followed by the results that it imports."""
+    modules: dict[str, list[SearchResult]] = {}
     for found in results:
-        places.setdefault(found.place, []).append(found)
+        modules.setdefault(found.module, []).append(found)
     first = set(map(id, results[:_FIRST]))
-    told: set[str] = set()
+    already_shown: set[str] = set()
     lines = []
-    for place, some in places.items():
+    for module, some in modules.items():
         mark = f"  [{some[0].unavailable}]" if some[0].unavailable else ""
-        alone = some[0].thing.import_line if len(some) == 1 else f"from {place} import <name>"
+        alone = some[0].thing.import_line if len(some) == 1 else f"from {module} import <name>"
         lines.append(f"{alone}{mark}")
         for found in some:
-            lines.append(found.body(is_first=id(found) in first, told=told))
+            lines.append(found.body(is_first=id(found) in first, already_shown=already_shown))
     return "\n".join(line for line in lines if line)

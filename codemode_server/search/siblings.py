@@ -1,7 +1,7 @@
-"""Tools that a program is likely to need next, of the server of the best result and not among the results.
+"""Suggests tools of the best result's server that a program is likely to need as well.
 
-`read_issue(issue_number)` is seldom called without `list_issues`, which gives the number. So a tool is more likely the
-more words of its name, and required parameters, it shares with the best result; tools that list or read come first.
+`read_issue(issue_number)` is rarely called without `list_issues`, which returns the number. A tool scores higher the
+more words of its name and required parameters it shares with the best result; tools that list or read get a bonus.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codemode_server.search.words import is_stop_word, stem
 
 MAX_SIBLINGS = 2
 _MAX_COMPARED = 300
-"""Tools of one server that are looked at."""
+"""Maximum number of tools of one server that are compared."""
 _PRODUCES = 2.0
 """Weight of a tool that reads or lists the thing that a required parameter of the best result is named after."""
 _READS = 0.5
@@ -28,19 +28,19 @@ _READS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """What a tool is compared by."""
+    """The properties by which tools are compared."""
 
     topic: frozenset[str]
     """Stems of its name, without verbs."""
     required: frozenset[str]
     """Raw names of its required parameters."""
-    wanted: frozenset[str]
+    required_stems: frozenset[str]
     """Stems of those names."""
     reads: bool
 
 
 def siblings(server: Server, best: Tool, shown: Iterable[Tool]) -> list[Tool]:
-    """The likeliest, best first; only those that have something in common with the best result."""
+    """The most likely tools, best first; each has something in common with the best result."""
     hidden = {tool.name for tool in shown if tool.server == server.name}
     scored = [(_score(tool, best, server), tool) for tool in server.tools[:_MAX_COMPARED] if tool.name not in hidden]
     likely = sorted((pair for pair in scored if pair[0] > _READS), key=lambda pair: -pair[0])
@@ -50,10 +50,10 @@ def siblings(server: Server, best: Tool, shown: Iterable[Tool]) -> list[Tool]:
 def _score(tool: Tool, best: Tool, server: Server) -> float:
     mine, its = _traits(tool), _traits(best)
     spread = _spread(server)
-    # A word that all names of the server have says nothing.
+    # A word that all names of the server contain counts for nothing.
     shared = sum(1 - spread[word] / (len(server.tools) + 1) for word in mine.topic & its.topic)
     parameters = len((mine.required & its.required) - server.usual_parameters)
-    produces = mine.reads and bool(mine.topic & its.wanted)
+    produces = mine.reads and bool(mine.topic & its.required_stems)
     return shared + parameters + _PRODUCES * produces + _READS * mine.reads
 
 
@@ -67,7 +67,7 @@ def _traits(tool: Tool) -> _Traits:
 
 @stored_in_value
 def _spread(server: Server) -> Counter[str]:
-    """In how many names of the server's tools each word is."""
+    """The number of the server's tools whose name has each word."""
     return Counter(word for tool in server.tools[:_MAX_COMPARED] for word in _traits(tool).topic)
 
 

@@ -1,7 +1,7 @@
-"""A tool's signature for search results: as short as it can be while a caller still knows how to call the tool.
+"""Shortens a tool's signature for search results, so that a caller still knows how to call the tool.
 
-Required parameters stay, with their types; of the optional ones behind them as many as there is room for. Those that
-most tools of the server have are shown by name, and left out at the end or where they are many.
+Required parameters keep their types; optional parameters follow as far as there is room. Optional parameters that most
+tools of the server have are shown by name only, and left out at the end or if there are many.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MAX_FIELDS_CHARACTERS = 100
 _MAX_CLASSES_CHARACTERS = 200
 """Length limit of the classes of all parameters, and again of those of the result."""
 _MAX_USUAL_SHOWN = 2
-"""Optional parameters that most tools of a server have, beyond which none of them is shown."""
+"""If a tool has more optional parameters that are common on its server, none of them is shown."""
 _MIN_CLASS_CHARACTERS = 20
-"""With less room than this, one more class would say nothing."""
+"""Minimum room for another class."""
 _MAX_NEW_WORDS = 3
-"""Words that the source of a tool may have beyond its result while the result still counts as complete."""
+"""Number of words in the source of a tool but not in its result up to which the result counts as complete."""
 _MAX_COMPARED_CHARACTERS = 4_000
 
 
@@ -41,10 +41,10 @@ def brief_signature(
 ) -> str:
     """For instance `list_issues(repo: str, state?: str, …) -> list[Issue]`. `usual` are raw names.
 
-    No parameter is missing before one that can be passed by position. An optional parameter whose default only the
-    server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Where
-    not `is_first`, types of required parameters are shortened sooner. Where not `with_phrases`, strings of several
-    words are left out: they are the upstream's text, which nobody asked for there.
+    No parameter is left out before one that can be passed by position. An optional parameter whose default only the
+    server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Unless
+    `is_first`, types of required parameters have a lower length limit. Unless `with_phrases`, strings of several words
+    are replaced by `...`, since they are text of the upstream.
     """
     stub = tool.stub
     returned = f" -> {stub.returned.type}"
@@ -80,8 +80,8 @@ def brief_signature(
 
 
 def _hidden(tool: Tool, usual: frozenset[str]) -> frozenset[str]:
-    """Names of the optional parameters that say nothing of this tool: usual ones at its end, and all where there are
-    many. Those behind them are then shown as passed by keyword."""
+    """Names of the optional parameters to leave out: common ones at the end, and all common ones if there are many.
+    Parameters after them are then shown as keyword-only."""
     optional = [parameter for parameter in tool.parameters if not parameter.is_required]
     found = [parameter for parameter in optional if parameter.raw_name in usual]
     if len(found) <= _MAX_USUAL_SHOWN:
@@ -91,14 +91,14 @@ def _hidden(tool: Tool, usual: frozenset[str]) -> frozenset[str]:
 
 
 def _optional(parameter: Parameter, declaration: str, usual: frozenset[str]) -> str:
-    """With its type and default; by its name alone where that is long, or where most tools of the server have it."""
+    """With type and default; by name alone if that is long, or if most tools of the server have the parameter."""
     short = _PLAIN_DEFAULT.sub(r"\1=\2", declaration)
     is_bare = len(short) > _MAX_TYPE_CHARACTERS or (parameter.raw_name in usual and short == declaration)
     return f"{parameter.name}?" if is_bare else _UNKNOWN_DEFAULT.sub(r"\1?: \2\3", short)
 
 
 _PLAIN_DEFAULT = re.compile(r"^(\w+): (?:str|int|float|bool) = (?!\.\.\.)(.+)$")
-"""`limit: int = 10`: the default tells the type."""
+"""`limit: int = 10`: the type is clear from the default."""
 _UNKNOWN_DEFAULT = re.compile(r"^(\w+): (?:(.+?)(?: \| None)? = None|(.+) = \.\.\.)$")
 
 
@@ -110,7 +110,7 @@ def _without_phrase(string: re.Match[str]) -> str:
 
 
 def _shortened(declaration: str, characters: int) -> str:
-    """A declaration without the last alternatives of a long type: `kind: Literal["a", "b", …]`."""
+    """A declaration whose long type is cut after some alternatives: `kind: Literal["a", "b", …]`."""
     if len(declaration) <= characters:
         return declaration
     end = max(declaration.rfind(separator, 0, characters) for separator in (", ", " | "))
@@ -137,9 +137,10 @@ def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:
 
 
 def result_fields(tool: Tool) -> str:
-    """The keys of the dicts that the result is made of: `keys: number, title?`, where `?` marks a key that may be
-    missing. The name of the class stands before them where there are several; `keys seen: …` if the type was learned
-    from calls; empty where nothing is known."""
+    """The keys of the dicts in the result, such as `keys: number, title?`; `?` marks a key that may be missing.
+
+    Prefixed with the class name if there are several classes; `keys seen: …` if the type was learned from calls. Empty
+    if nothing is known."""
     returned = tool.stub.returned.type
     if len(str(returned)) >= _MAX_TYPE_CHARACTERS:
         return ""
@@ -158,8 +159,7 @@ def result_fields(tool: Tool) -> str:
 
 
 def is_complete(tool: Tool, shown: str) -> bool:
-    """Whether `read_tool` adds nothing to what a result shows: nothing is cut, and the source has no more to say than
-    how often its type was observed."""
+    """Whether `read_tool` would add nothing to a result: nothing is cut, and the source has hardly any other words."""
     if "…" in shown or len(tool.stub.source) > _MAX_COMPARED_CHARACTERS:
         return False
     return len(_own_stems(tool) - set(stems(shown))) <= _MAX_NEW_WORDS
@@ -167,7 +167,7 @@ def is_complete(tool: Tool, shown: str) -> bool:
 
 @stored_in_value
 def _own_stems(tool: Tool) -> frozenset[str]:
-    """The stems in its source, without those that every stub has."""
+    """The stems in a tool's source, without those of every stub."""
     return frozenset(stems(tool.stub.source)) - _OF_EVERY_STUB
 
 
@@ -178,7 +178,7 @@ _OF_EVERY_STUB = frozenset(
 
 
 def _reachable(tool: Tool, names: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Classes of a stub with their fields: those named, then those that the fields of these name."""
+    """The named classes of a stub with their fields, then the classes that their fields refer to."""
     classes = _classes(tool)
     waiting = [name for name in dict.fromkeys(names) if name in classes]
     for name in waiting:  # grows as it goes
@@ -189,7 +189,7 @@ def _reachable(tool: Tool, names: Iterable[str]) -> Iterator[tuple[str, list[tup
 
 @stored_in_value
 def _classes(tool: Tool) -> Mapping[str, list[tuple[str, str]]]:
-    """The fields of each class of its stub."""
+    """The fields of each class in a tool's stub."""
     return {
         name: _fields(body, is_total="total=False" not in line + end)
         for line, name, body, end in _CLASS.findall(tool.stub.source)
@@ -197,11 +197,11 @@ def _classes(tool: Tool) -> Mapping[str, list[tuple[str, str]]]:
 
 
 def _fields(body: str, *, is_total: bool) -> list[tuple[str, str]]:
-    """Key and type; `?` behind a key that may be missing: all of them unless the class `is_total`."""
+    """Pairs of key and type; `?` after a key that may be missing, which is every key unless the class `is_total`."""
     found = []
     for key, kind in _FIELD.findall(body):
         if not is_declared_name(key):
-            continue  # a key may be any text of the upstream; the stub has it
+            continue  # a key may be arbitrary text of the upstream
         inner = _NOT_REQUIRED.fullmatch(kind)
         mark = "?" if inner or not is_total else ""
         found.append((f"{key}{mark}", inner[1] if inner else kind))

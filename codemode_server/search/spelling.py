@@ -1,4 +1,4 @@
-"""A word that no tool has → the words that may be meant: misspelt, or several written as one."""
+"""Suggests known words for an unknown one: corrections of a misspelling, or two words written as one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_SHORTEST = 4
-_LONGEST = 40
+_MIN_LETTERS = 4
+_MAX_LETTERS = 40
 _MIN_LETTERS_CHANGED = 5
-"""Minimum length of a word that may be another one with a wrong letter in it."""
-_MEANT_WEIGHT = 0.7
-"""Weight of a word that may be meant, beside one that a tool has."""
-_MAX_MEANT = 3
-_MAX_REMEMBERED = 2_000
+"""Minimum length of a word that may differ from the known word by a replaced letter."""
+_SUGGESTION_WEIGHT = 0.7
+"""Weight of a suggested word relative to a known one."""
+_MAX_SUGGESTIONS = 3
+_MAX_CACHED = 2_000
 _MAX_COMPARED = 20
 _MIN_ALIKE = 0.4
-"""Words are compared only if they share at least this part of their pairs of letters."""
+"""Minimum share of common letter pairs for two words to be compared."""
 
 
 class Spelling:
-    """The words that tools have, to be looked up by what is nearly one of them."""
+    """The known words, indexed by pairs of letters."""
 
     def __init__(self, known: Sequence[str]) -> None:
         self._known = known
@@ -34,24 +34,24 @@ class Spelling:
             for pair in of_word:
                 pairs.setdefault(pair, []).append(number)
         self._lengths = lengths
-        self._asked: dict[str, dict[str, float]] = {}
+        self._cache: dict[str, dict[str, float]] = {}
         self._holders: dict[str, NDArray[np.int32]] = {pair: np.array(held, np.int32) for pair, held in pairs.items()}
 
-    def meant(self, word: str) -> dict[str, float]:
-        """Known words and how much each counts; none for a word that is not all letters."""
-        if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
+    def suggestions(self, word: str) -> dict[str, float]:
+        """Suggested words with their weights; none for a word with anything but ASCII letters."""
+        if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
             return {}
-        known = self._asked.get(word)
+        known = self._cache.get(word)
         if known is None:
-            if len(self._asked) >= _MAX_REMEMBERED:
-                self._asked.clear()
-            meant = self._apart(word) or self._nearest(word)
-            known = self._asked[word] = dict.fromkeys(meant, _MEANT_WEIGHT)
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            found = self._apart(word) or self._nearest(word)
+            known = self._cache[word] = dict.fromkeys(found, _SUGGESTION_WEIGHT)
         return known
 
     def _apart(self, word: str) -> tuple[str, ...]:
         """`createissue` → create, issue."""
-        for place in range(_SHORTEST, len(word) - 2):
+        for place in range(_MIN_LETTERS, len(word) - 2):
             if word[:place] in self._there and word[place:] in self._there:
                 return word[:place], word[place:]
         return ()
@@ -70,12 +70,12 @@ class Spelling:
         compared = [self._known[int(number)] for number in likely]
         edits = {known: _edits(word, known, most) for known in compared}
         least = min(edits.values(), default=most + 1)
-        return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MAX_MEANT]
+        return () if least > most else tuple(known for known, edit in edits.items() if edit == least)[:_MAX_SUGGESTIONS]
 
 
 def is_misspelt(word: str, known: str) -> bool:
-    """Whether a word is more likely to be a misspelt known one than another word: `post` is not `host`, while `slak` is
-    `slack`. The first letter is seldom wrong, and short words have many neighbours."""
+    """Whether a word is probably a misspelling of a known one: `slak` of `slack`, but not `post` of `host`. The first
+    letter is rarely wrong, and short words have many neighbours."""
     same_letters = sorted(word) == sorted(known)
     return same_letters or (word[0] == known[0] and (len(word) >= _MIN_LETTERS_CHANGED or len(known) > len(word)))
 
@@ -86,9 +86,8 @@ def _pairs(word: str) -> set[str]:
 
 
 def _edits(one: str, other: str, most: int) -> int:
-    """Letters to change, put in, leave out or swap with the next, the optimal string alignment distance; `most` + 1
-    for more than `most`."""
-    if abs(len(one) - len(other)) > most or len(other) < _SHORTEST - 1:
+    """The optimal string alignment distance; `most` + 1 if it is greater than `most`."""
+    if abs(len(one) - len(other)) > most or len(other) < _MIN_LETTERS - 1:
         return most + 1
     before: list[int] = []
     row = list(range(len(other) + 1))

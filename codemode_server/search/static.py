@@ -1,12 +1,12 @@
-"""The static table: a vector for each word or piece of one, and a text's vector from those of its words.
+"""Static encoder: a text's vector is the sum of the vectors of its words and word pieces, from a table.
 
-No context, no model, no download: a few megabytes beside this file, read in some milliseconds, tens of microseconds a
-query. `docs/static-table.md` is the recipe of the table; static_table.md tells of its provenance and
-licences. The way from text to tokens is part of the table: whoever changes it here builds the table anew.
+It needs no model and no download: the table is a file of a few megabytes that loads in milliseconds, and a query takes
+tens of microseconds. `docs/static-table.md` has the recipe of the table, `static_table.md` its provenance and licences.
+The table depends on the tokenizer in this module: a change of the tokenizer requires building the table anew.
 
-The form of the file: a line that names it, a line of JSON (`_Header`), and then, in this order and of exactly these
-sizes, the tokens in UTF-8, each with a newline; a little-endian float32 per token, its scale; a row of int8 per token.
-A row times its scale is the token's vector. The header has the SHA-256 of what follows it. Nothing in it is run.
+File format: a magic line, a line of JSON (`_Header`), then the tokens in UTF-8, each followed by a newline; the scale
+of each token as little-endian float32; a row of int8 for each token. A token's vector is its row times its scale. The
+header has the SHA-256 of the rest of the file.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from codemode_server.domain.errors import EncoderFailed
 TABLE = Path(__file__).with_name("static_table.bin")
 MAGIC = b"codemode-server static table 1\n"
 
-_LONGEST_TEXT = 8_000
-"""Characters; what a tool says beyond them does not move its vector."""
-_LONGEST_WORD = 32
-"""Characters. Longer ones are keys and hashes, and their pieces would only be noise."""
-_LONGEST_MIXED_WORD = 12
-"""The same for words of letters and digits, which are identifiers sooner."""
-_WORDS_KEPT = 50_000
-_TEXTS_AT_ONCE = 256
+_MAX_TEXT_CHARACTERS = 8_000
+"""Characters of a text that are encoded."""
+_MAX_WORD_CHARACTERS = 32
+"""Characters. Longer words are keys and hashes, whose pieces are noise."""
+_MAX_MIXED_WORD_CHARACTERS = 12
+"""The same for words of letters and digits, which are more often identifiers."""
+_MAX_CACHED_WORDS = 50_000
+_BATCH_TEXTS = 256
 """Bounds the memory of encoding: about 20 MB."""
 
 
@@ -45,7 +45,7 @@ class _Header(BaseModel):
     tokens: int = Field(ge=1, le=1_000_000)
     dimensions: int = Field(ge=1, le=4_096)
     others_from: int = Field(ge=0)
-    """The first of the tokens that are words of other languages than English; only the builder asks."""
+    """Number of the first token that is not English; only the builder of the table uses it."""
     vocabulary_bytes: int = Field(ge=1, le=100_000_000)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
@@ -55,13 +55,13 @@ class _Header(BaseModel):
 
 
 class StaticEncoder:
-    """Texts → vectors by a static table. Safe in any thread, one call at a time."""
+    """Encodes texts with the static table. Usable in any thread, one call at a time."""
 
     def __init__(self, path: Path = TABLE) -> None:
         """Reads the table.
 
         Raises:
-            EncoderFailed: it is not there, or not what its header says.
+            EncoderFailed: the file is missing or damaged.
         """
         header, body = _read(path)
         scales_at = header.vocabulary_bytes
@@ -70,21 +70,21 @@ class StaticEncoder:
         if len(vocabulary) != header.tokens:
             raise EncoderFailed(f"the static table {str(path)!r} has {len(vocabulary)} tokens, not {header.tokens}")
         self.name = f"static-{header.sha256[:12]}"
-        """Another one for another table."""
+        """Differs between tables."""
         self.dimensions = header.dimensions
         self._tokens = Tokenizer(vocabulary)
         self._scales = np.frombuffer(body, "<f4", header.tokens, scales_at)
         self._rows = np.frombuffer(body, np.int8, -1, rows_at).reshape(header.tokens, header.dimensions)
 
     def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of unit length for each text; a row of zeros where no word of it is known."""
+        """A row of unit length for each text; a row of zeros if no word of it is known."""
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            self._encode(texts[start : start + _TEXTS_AT_ONCE], vectors[start : start + _TEXTS_AT_ONCE])
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            self._encode(texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
         return vectors
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same: the table is one for both sides."""
+        """Same as `documents`: queries and documents share one table."""
         return self.documents(texts)
 
     def _encode(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -98,7 +98,7 @@ class StaticEncoder:
                 known.append(number)
                 starts.append(len(tokens))
                 tokens += counts
-                # What is said four times counts twice: else what a tool repeats drowns what it is.
+                # Square root, so that repeated words do not dominate.
                 weights += map(math.sqrt, counts.values())
         if known:
             scales = self._scales[tokens] * np.array(weights, np.float32)
@@ -107,27 +107,27 @@ class StaticEncoder:
 
 
 class Tokenizer:
-    """Text → numbers of tokens: whole words where the vocabulary has them, else their longest pieces from the left.
+    """Splits text into token numbers: whole words if the vocabulary has them, else their longest pieces from the left.
 
-    A piece within a word is written `##so` in the vocabulary, as in WordPiece (Schuster and Nakajima, 2012). In scripts
-    without spaces a piece is a word.
+    As in WordPiece (Schuster and Nakajima, 2012), the vocabulary writes a piece within a word as `##so`. In scripts
+    without spaces, every piece is a word.
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._numbers = {token: number for number, token in enumerate(vocabulary)}
         self._longest = max(map(len, vocabulary), default=0)
-        self._seen: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
     def of(self, text: str) -> list[int]:
-        """The tokens of a text, in its order."""
+        """The tokens of a text, in order."""
         found: list[int] = []
-        for word in _WORD.findall(_folded(text[:_LONGEST_TEXT])):
-            numbers = self._seen.get(word)
+        for word in _WORD.findall(_folded(text[:_MAX_TEXT_CHARACTERS])):
+            numbers = self._cache.get(word)
             if numbers is None:
                 numbers = tuple(self._of_word(word))
-                if len(self._seen) >= _WORDS_KEPT:
-                    self._seen.clear()
-                self._seen[word] = numbers
+                if len(self._cache) >= _MAX_CACHED_WORDS:
+                    self._cache.clear()
+                self._cache[word] = numbers
             found += numbers
         return found
 
@@ -136,11 +136,11 @@ class Tokenizer:
             yield number
         elif _UNSPACED.match(word):
             yield from self._pieces(word, within="")
-        elif len(word) > _LONGEST_WORD:
+        elif len(word) > _MAX_WORD_CHARACTERS:
             return
         elif word.isalpha() or not word.isascii():
             yield from self._pieces(word, within="##")
-        elif len(word) <= _LONGEST_MIXED_WORD and not _KEY.search(word):
+        elif len(word) <= _MAX_MIXED_WORD_CHARACTERS and not _KEY.search(word):
             for letters in _LETTERS.findall(word):
                 yield from self._of_word(letters)
 
@@ -167,7 +167,7 @@ _LETTERS = re.compile(r"[a-z]{2,}")
 
 
 def _folded(text: str) -> str:
-    """In lower case, without accents, `camelCase` in words."""
+    """Lower case, without accents, with `camelCase` split into words."""
     text = _CAMEL.sub(" ", text).lower()
     if text.isascii():
         return text
@@ -181,12 +181,12 @@ def _read(path: Path) -> tuple[_Header, bytes]:
         raise EncoderFailed(f"the static table {str(path)!r} can't be read: {error.strerror}") from error
     header_end = content.find(b"\n", len(MAGIC))
     if not content.startswith(MAGIC) or header_end < 0:
-        raise EncoderFailed(f"{str(path)!r} is no static table of this version")
+        raise EncoderFailed(f"{str(path)!r} is not a static table of this version")
     try:
         header = _Header.model_validate_json(content[len(MAGIC) : header_end])
     except ValidationError as error:
-        raise EncoderFailed(f"the static table {str(path)!r} has no good header") from error
+        raise EncoderFailed(f"the static table {str(path)!r} has an invalid header") from error
     body = content[header_end + 1 :]
     if len(body) != header.body_bytes or hashlib.sha256(body).hexdigest() != header.sha256:
-        raise EncoderFailed(f"the static table {str(path)!r} is damaged", "install codemode-server anew")
+        raise EncoderFailed(f"the static table {str(path)!r} is damaged", "reinstall codemode-server")
     return header, body

@@ -1,4 +1,4 @@
-"""Splits a query into the things that it asks for, so that each can be ranked by itself.
+"""Splits a query into subqueries, one for each thing that it asks for, to be ranked separately.
 
 `list the issues, then post a summary` asks for two things, and so does `commit history and diffs`.
 """
@@ -10,9 +10,9 @@ import re
 from codemode_server.search.actions import is_polite, is_verb
 from codemode_server.search.words import is_stop_word, stems
 
-_MAX_WANTS = 8
+_MAX_SUBQUERIES = 8
 _MIN_WORDS = 3
-"""Minimum length of a want, stop words not counted; a shorter clause belongs to its neighbour."""
+"""Minimum length of a subquery without stop words; a shorter clause belongs to its neighbour."""
 _MAX_SHORT_WORDS = 8
 """A query of up to this length is more likely a list of nouns than a sentence, so its parts may be single words."""
 
@@ -35,17 +35,17 @@ _LIST_END = re.compile(r"[;；\n]")
 _WORD = re.compile(r"[^\W_]+")
 
 
-def wants(query: str) -> tuple[str, ...]:
-    """The wants of a query that has several; none for a query that is one."""
+def subqueries(query: str) -> tuple[str, ...]:
+    """The subqueries of a query with several; empty for any other query."""
     parts = (part.strip() for part in _CLAUSE_END.split(query) if part)
     found = [part for part in parts if len(stems(part)) >= _MIN_WORDS]
-    return tuple(found[:_MAX_WANTS]) if len(found) > 1 else ()
+    return tuple(found[:_MAX_SUBQUERIES]) if len(found) > 1 else ()
 
 
 def short_clauses(query: str) -> tuple[str, ...]:
-    """What semicolons or lines set apart but is too short for a want of its own, as `Fibonacci number`."""
+    """Clauses between semicolons or lines that are too short for a subquery, such as `Fibonacci number`."""
     parts = [part.strip() for part in _LIST_END.split(query)] if _LIST_END.search(query) else []
-    return tuple(part for part in parts if len(stems(part)) < _MIN_WORDS and _names_a_thing(part))[:_MAX_WANTS]
+    return tuple(part for part in parts if len(stems(part)) < _MIN_WORDS and _names_a_thing(part))[:_MAX_SUBQUERIES]
 
 
 def is_short(query: str) -> bool:
@@ -54,9 +54,9 @@ def is_short(query: str) -> bool:
 
 
 def short_parts(query: str) -> tuple[str, ...]:
-    """The parts of a short query such as `commit history and diffs`; none if it has one part or is longer.
+    """The parts of a short query such as `commit history and diffs`; empty if it is longer or has one part.
 
-    Each part names a thing: `search and replace text` is not split.
+    Every part must contain a noun: `search and replace text` is not split.
     """
     if not is_short(query):
         return ()

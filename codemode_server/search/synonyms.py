@@ -1,4 +1,4 @@
-"""Words that stand for others: what models ask for in one word and tools call another."""
+"""Groups of synonyms, for queries that use another word than the tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codemode_server.search.words import stem
 
 
 def synonyms(term: str) -> frozenset[str]:
-    """The stems that stand for a stem; none for a word as written."""
+    """The synonyms of a stem; none for a literal word."""
     return _by_stem().get(term, _NONE)
 
 

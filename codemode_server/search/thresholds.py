@@ -1,66 +1,69 @@
-"""Which of what is ranked is worth showing: weak results cost tokens and mislead, and a limit is no aim."""
+"""Drops weak results, which cost tokens and mislead, and finds subqueries without a match.
+
+Returning fewer results than the limit is fine.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from codemode_server.search.deduplication import Folded
+from codemode_server.search.deduplication import ResultGroup
 from codemode_server.search.documents import Findable
-from codemode_server.search.ranker_stack import Level
-from codemode_server.search.relevance import fit, words_of
-from codemode_server.search.subqueries import wants
+from codemode_server.search.ranker_stack import RankerName
+from codemode_server.search.relevance import relevance, word_weights
+from codemode_server.search.subqueries import subqueries
 from codemode_server.search.words import without_values
 
 _SHARE_BY_WORDS, _SHARE_BY_MEANING = 0.5, 0.6
 _SHARE_OF_SEVERAL_BY_WORDS = 0.45
-"""Results with a smaller share of the best score are hardly ever meant (`benchmarks/SEARCH.md`). The share by meaning
-is larger, since everything is a little near to a query in meaning."""
-_ALWAYS = 3
-"""Results that are shown whatever they score, if there are as many."""
-_FITS, _FITS_ONE_OF_SEVERAL = 0.2, 0.1
-"""Below it nothing fits a query, or one want of several: requests with many wants are wordy."""
-_FITTING_LOOKED_AT = 5
+"""Results with a smaller share of the best score are hardly ever relevant (`benchmarks/SEARCH.md`). The share with
+vectors is larger, since every text is somewhat similar to a query."""
+_MIN_SHOWN = 3
+"""Number of results that are always shown."""
+_MIN_RELEVANCE, _MIN_RELEVANCE_OF_SEVERAL = 0.2, 0.1
+"""Minimum relevance of a match for a query, or for one of several subqueries, which contain more words."""
+_COMPARED = 5
 _MANY = 1_000
-"""Things among which those bounds were found."""
+"""Size of the corpus on which these thresholds were chosen."""
 
 
-def worth_showing(query: str, ranked: Sequence[Folded], level: Level) -> list[Folded]:
-    """What is ranked without what is weak, in its order."""
-    several = bool(wants(query))
+def above_threshold(query: str, ranked: Sequence[ResultGroup], level: RankerName) -> list[ResultGroup]:
+    """The ranked results without weak ones, in the same order."""
+    several = bool(subqueries(query))
     share = _SHARE_BY_MEANING
     if level == "lexical":
         share = _SHARE_OF_SEVERAL_BY_WORDS if several else _SHARE_BY_WORDS
-    best = max((place.best.score for place in ranked), default=0.0)
+    best = max((group.best.score for group in ranked), default=0.0)
     least = share * best
-    return [place for number, place in enumerate(ranked) if number < _ALWAYS or place.best.score >= least]
+    return [group for number, group in enumerate(ranked) if number < _MIN_SHOWN or group.best.score >= least]
 
 
-def unmet(
+def unmet_subqueries(
     query: str,
     shown: Sequence[Findable],
     rarities: Callable[[str], Mapping[str, float]],
-    among: int = _MANY,
+    corpus_size: int = _MANY,
     doubtful: Sequence[str] = (),
 ) -> list[str]:
-    """The wants that none of the first of these fits; the whole query if that is so of all. `among` is the number of
-    things that could be found: where there are few, a word that none of them has says little.
+    """The subqueries that none of the first results matches; the whole query if no subquery has a match.
 
-    `doubtful` are parts of the query too short for wants, which are unmet if none of these fits them.
+    `corpus_size` scales the threshold: in a small corpus, a missing word means little. `doubtful` are clauses too short
+    for subqueries; they are added if no result matches them.
     """
-    several = wants(query)
-    scale = min(1.0, math.log(1 + among) / math.log(1 + _MANY))
-    least = scale * (_FITS_ONE_OF_SEVERAL if several else _FITS)
-    words = [words_of(thing) for thing in (shown if several else shown[:_FITTING_LOOKED_AT])]
+    several = subqueries(query)
+    scale = min(1.0, math.log(1 + corpus_size) / math.log(1 + _MANY))
+    least = scale * (_MIN_RELEVANCE_OF_SEVERAL if several else _MIN_RELEVANCE)
+    words = [word_weights(thing) for thing in (shown if several else shown[:_COMPARED])]
     missing = []
-    for want in several or (query,):
-        asked = rarities(without_values(want))
-        if all(fit(found, asked) < least for found in words):
-            missing.append(want)
+    for subquery in several or (query,):
+        asked = rarities(without_values(subquery))
+        if all(relevance(found, asked) < least for found in words):
+            missing.append(subquery)
     if len(missing) == max(1, len(several)):
         return [query]
     for part in doubtful:
         asked = rarities(without_values(part))
-        if all(fit(words_of(thing), asked) < scale * _FITS for thing in shown):
+        if all(relevance(word_weights(thing), asked) < scale * _MIN_RELEVANCE for thing in shown):
             missing.append(part)
     return missing

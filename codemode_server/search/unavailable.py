@@ -1,4 +1,4 @@
-"""Servers that a query means and that have no tool to call: named in the answer, since no result does it."""
+"""Finds servers that match a query but can't be called, so that the answer can name them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from codemode_server.search.words import stems
 
 _MAX_NAMED = 3
 _GENERAL = frozenset({"mcp", "server", "api"})
-"""Words in a server's name by which nobody means it."""
+"""Words in a server's name that do not identify it."""
 
 
 def unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) -> str:
-    """A line for each such server that the query names or describes, with the reason; mostly empty.
+    """A line with the reason for each such server; usually empty.
 
-    `shown` are the servers whose tools are in the results: those say it themselves.
+    `shown` are the servers of the results, which are marked there.
     """
     wanted = set(stems(query))
     found = (
@@ -33,12 +33,12 @@ def unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) ->
 
 
 def _has_nothing_to_call(server: Server) -> bool:
-    """Servers that are still connecting are named in every answer anyway."""
+    """Whether it can't be called; servers that are still connecting are named in every answer anyway."""
     return not server.is_available or (server.state is UpstreamState.READY and not server.tools)
 
 
 def _is_meant(server: Server, wanted: set[str]) -> bool:
-    """Whether a word of the query is in its name, or all of them are in what is known of one of its tools."""
+    """Whether its name has a word of the query, or its description and the name of a known tool have all of them."""
     if wanted & (_stems_of_name(server.raw_name) - _GENERAL):
         return True
     described = set(stems(server.description))

@@ -1,11 +1,11 @@
-"""A team's everyday tools come first among near-equals: what was called is remembered, and is a prior of the ranking.
+"""Counts how often each tool is used, and boosts frequently used tools among results with similar scores.
 
-An execution counts once for each tool that answered it, however often; more if a search of the same session had given
-the tool a little before. What a query said is not remembered: words of queries were tried as a second part, and made
-the ranking worse for a team that asks for something new (`benchmarks/SEARCH.md`).
+An execution counts once for each tool that answered it, and more if a recent search of the same session returned the
+tool. Queries are not stored: boosting by words of past queries ranked worse for teams that asked for something new
+(`benchmarks/SEARCH.md`).
 
-A habit adds to how well a thing fits, and in proportion to that: what has nothing to do with a query stays out. Of each
-answer it lifts a few things only, so nothing falls further than that.
+The boost is proportional to the score, so unrelated tools stay out. It moves up at most `MAX_BOOSTED` results of a
+search, so no result falls by more places than that.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.usage_store import ToolName, Use
 
 MAX_TOOLS = 2_000
-"""Tools remembered; of more, those that were not called for the longest are forgotten."""
-MAX_LIFTED = 3
-"""Things that a habit brings up in one answer; so many places something may fall."""
-_LIFT = 0.1
-"""What the strongest habit adds, as a share of how well the thing fits."""
-_REACH = 30
-"""Places below the last one shown from which a habit may bring something up."""
+"""Maximum number of tools in the statistics; the least recently used are dropped."""
+MAX_BOOSTED = 3
+"""Results that the boost may move up in one search, and so the number of places that a result may fall."""
+_MAX_BOOST = 0.1
+"""The strongest boost, as a share of the score."""
+_BEYOND_LIMIT = 30
+"""Results beyond the limit that may be moved up."""
 _FEW_USES, _MANY_USES = 3.0, 20.0
-"""Below the one a habit grows slowly, from the other on no more."""
+"""Up to the first number of uses the boost grows slowly; from the second on it no longer grows."""
 
 _FOUND, _NOT_FOUND = 1.0, 0.5
-"""What a use counts that a search of the session had led to, and one that the model came to otherwise."""
+"""Count of a use after a search of the session returned the tool, and of any other use."""
 _MAX_AT_ONCE = 50
-"""Tools of one execution that count; a program that walks through hundreds shows no habit."""
+"""Tools of one execution that are counted; a program that calls hundreds shows no preference."""
 _FOUND_SECONDS = 1_800.0
 _MAX_SESSIONS = 64
 _MAX_FOUND = 300
-"""Tools remembered as found, a session."""
-_PRIOR_SECONDS = 3_600.0
+"""Maximum number of search results remembered for each session."""
+_BOOSTS_SECONDS = 3_600.0
 
 _NEVER = Use(0.0, 0.0)
 
@@ -56,45 +56,45 @@ _Value = TypeVar("_Value")
 
 
 class UsageStats:
-    """Knows how much each tool is used in this installation."""
+    """How often each tool is used in this installation."""
 
     def __init__(
-        self, kept: ToolStore[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
+        self, store: ToolStore[ToolName, Use], config: LiveConfig | None = None, *, now: Callable[[], float] = time.time
     ) -> None:
-        """`kept` is where it stays between runs. Without `search.habits` nothing is remembered."""
-        self._kept = kept
+        """`store` keeps the counts between runs. If `search.habits` is off, nothing is counted."""
+        self._store = store
         self._config = config or LiveConfig()
         self._now = now
         self._is_loaded = False
         self._known: dict[ToolName, Use] = {}
-        """Never changed, only replaced: searches in other threads read it."""
+        """Replaced, never changed: searches in other threads read it."""
         self._unsaved: dict[ToolName, float] = {}
         self._found: dict[str, dict[ToolName, float]] = {}
-        """By session, until when each tool counts as found."""
-        self._prior: _Prior | None = None
+        """For each session, the time until which each tool counts as found."""
+        self._boosts: _UsageBoosts | None = None
 
     @property
     def _is_on(self) -> bool:
         return self._config.settings.search.habits
 
     def follow_config(self) -> None:
-        """Forget everything once `search.habits` is off."""
+        """Deletes all counts if `search.habits` is off."""
         if not self._is_on and (self._known or self._found):
             self._known, self._unsaved, self._found = {}, {}, {}
-            self._kept.forget()
+            self._store.forget()
 
     def load(self) -> None:
-        """Take in what is kept. Later calls do nothing."""
+        """Loads the stored counts. Later calls do nothing."""
         if self._is_loaded:
             return
         self._is_loaded = True
         if self._is_on:
-            self._known = self._kept.load()
+            self._known = self._store.load()
         else:
-            self._kept.forget()
+            self._store.forget()
 
     def found(self, session: Session, things: Iterable[Findable]) -> None:
-        """A search of the session gave these."""
+        """Records the results of a search of the session."""
         if not self._is_on or session.is_ephemeral:
             return
         until = self._now() + _FOUND_SECONDS
@@ -108,7 +108,7 @@ class UsageStats:
         self._found = _newest(self._found, _MAX_SESSIONS)
 
     def used(self, session: Session, tools: Iterable[ToolName]) -> None:
-        """An execution of the session had answers from these; each counts once."""
+        """Records the tools that answered an execution of the session; each counts once."""
         if not self._is_on:
             return
         self.load()
@@ -119,37 +119,37 @@ class UsageStats:
             self._unsaved[name] = self._unsaved.get(name, 0.0) + uses
             totals[name] = (self._known.get(name) or _NEVER).more(uses, now)
         if totals:
-            self._know(totals)
+            self._replace(totals)
             self._save(now)
 
-    def prior(self, index: LexicalIndex) -> Scores | None:
-        """How much each thing of the index is used, 0…1; None if none of them is. Safe in any thread."""
-        known, now, prior = self._known, self._now(), self._prior
+    def usage_boost(self, index: LexicalIndex) -> Scores | None:
+        """The usage of each thing of the index, 0 to 1; None if none is used. Thread-safe."""
+        known, now, boosts = self._known, self._now(), self._boosts
         if not known:
             return None
-        if prior is None or not prior.is_of(index, known, now):
-            self._prior = prior = _Prior(index, known, now)
-        return prior.strengths
+        if boosts is None or not boosts.is_of(index, known, now):
+            self._boosts = boosts = _UsageBoosts(index, known, now)
+        return boosts.strengths
 
     def _save(self, now: float) -> None:
-        """Write what was used; where that is not possible, with what is used next."""
+        """Writes the new counts; if that fails, they are written with the next ones."""
         totals: dict[ToolName, Use] = {}
 
         def total(name: ToolName, known: Use | None) -> Use:
             totals[name] = (known or _NEVER).more(self._unsaved[name], now)
             return totals[name]
 
-        if self._kept.update({name: partial(total, name) for name in self._unsaved}):
+        if self._store.update({name: partial(total, name) for name in self._unsaved}):
             self._unsaved = {}
-            self._know(totals)  # with what other products on the same database added
+            self._replace(totals)  # includes counts that other processes on the same database added
 
-    def _know(self, totals: dict[ToolName, Use]) -> None:
+    def _replace(self, totals: dict[ToolName, Use]) -> None:
         others = {name: use for name, use in self._known.items() if name not in totals}
         self._known = _newest(others | totals, MAX_TOOLS)
 
 
-class _Prior:
-    """How much each thing of one index is used, as of a time."""
+class _UsageBoosts:
+    """The usage of each thing of one index at a point in time."""
 
     def __init__(self, index: LexicalIndex, known: dict[ToolName, Use], now: float) -> None:
         self._of = index, known, now
@@ -168,25 +168,25 @@ class _Prior:
 
     def is_of(self, index: LexicalIndex, known: dict[ToolName, Use], now: float) -> bool:
         of_index, of_known, at = self._of
-        return of_index is index and of_known is known and 0 <= now - at < _PRIOR_SECONDS
+        return of_index is index and of_known is known and 0 <= now - at < _BOOSTS_SECONDS
 
 
-def lifted(order: NDArray[np.intp], scores: Scores, prior: Scores, limit: int) -> NDArray[np.intp]:
-    """The order by scores, best first, with a few things of the head brought up by their habits.
+def with_usage_boost(order: NDArray[np.intp], scores: Scores, boosts: Scores, limit: int) -> NDArray[np.intp]:
+    """The order by scores, best first, with up to `MAX_BOOSTED` results moved up by their usage.
 
-    Nothing falls more than `MAX_LIFTED` places, nothing rises past what fits better by more than a habit is worth.
+    No result falls by more places than that, or rises past one whose score is higher than its boosted score.
     """
-    head = order[: limit + _REACH]
+    head = order[: limit + _BEYOND_LIMIT]
     fit = scores[head]
-    raised = fit * (1 + _LIFT * prior[head])
-    most = np.argsort(-np.where(raised > fit, raised, 0), kind="stable")[:MAX_LIFTED]
+    raised = fit * (1 + _MAX_BOOST * boosts[head])
+    most = np.argsort(-np.where(raised > fit, raised, 0), kind="stable")[:MAX_BOOSTED]
     fit = fit.copy()
     fit[most] = raised[most]
     return np.concatenate([head[np.argsort(-fit, kind="stable")], order[len(head) :]])
 
 
 def _strength(uses: float) -> float:
-    """0…1: a use or two say little, and from many on more say nothing."""
+    """Scales a number of uses to 0…1, logarithmically."""
     return min(1.0, math.log1p(uses / _FEW_USES) / math.log1p(_MANY_USES / _FEW_USES))
 
 

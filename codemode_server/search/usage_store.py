@@ -1,4 +1,4 @@
-"""How much a tool is used, as it is stored between runs: a name and a number, nothing of what was asked or given."""
+"""The stored record of the usage statistics: a name and a number for each tool, no arguments or results."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 HALF_LIFE_SECONDS = 21 * 86_400
 MAX_USES = 40.0
-"""A count grows no further, so that what was used without end for a while is forgotten as soon as anything else."""
+"""Upper bound of a count, so that a burst of uses fades as fast as any other."""
 
 
 class ToolName(NamedTuple):
-    """A tool as programs import it."""
+    """Server and tool name as programs import them."""
 
     server: str
     tool: str
 
 
 class Use(NamedTuple):
-    """How much a tool was used, as of a time."""
+    """The decayed number of uses of a tool at a point in time."""
 
     uses: float
     at: float
     """Seconds since 1970."""
 
     def as_of(self, now: float) -> float:
-        """What is left of it; a time to come, of a clock that was wrong, is now."""
+        """The number of uses, decayed to `now`; a later `at`, from a wrong clock, counts as `now`."""
         return min(self.uses, MAX_USES) * math.pow(0.5, max(0.0, now - self.at) / HALF_LIFE_SECONDS)
 
     def more(self, uses: float, now: float) -> Use:

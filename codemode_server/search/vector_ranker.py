@@ -1,7 +1,7 @@
-"""One level of the search that ranks by meaning: its encoder, kept alive, and the vectors of all that can be found.
+"""Loads one encoder, reloads it after failures, and keeps the vectors of all documents up to date.
 
-All that blocks is in one thread, `keep`: loading the encoder, loading it again when it failed, and the vectors of the
-newest index. Searches only take what is there. So a model that is slow, broken or gone costs nobody a wait.
+Everything that blocks runs in one thread, `keep`. Searches use only what is ready, so they never wait for a model that
+is slow, broken or unavailable.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from codemode_server.search.vectors import VectorIndex
 
 logger = logging.getLogger(__name__)
 
-VectorLevelName = Literal["static", "semantic"]
+VectorRankerName = Literal["static", "semantic"]
 
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
-"""Before the encoder is loaded again, seconds. After the last one, one that merely ended is given up."""
-_WELL_SECONDS = 1_800.0
-"""After which earlier failures no longer count."""
+"""Seconds before each reload of the encoder. After the last, `retry="limited"` failures are given up."""
+_RESET_SECONDS = 1_800.0
+"""Time without a failure after which earlier failures no longer count."""
 
 
 @dataclass(frozen=True, slots=True)
-class LevelState:
-    """How far a level is."""
+class RankerState:
+    """The progress of one vector ranker."""
 
-    level: VectorLevelName
-    told: str
-    """What its encoder is."""
+    level: VectorRankerName
+    description: str
+    """The encoder, for people."""
     is_ready: bool
-    """Whether it ranks all that can be found now."""
+    """Whether it has the vectors of the current index."""
     is_given_up: bool = False
     problem: str = ""
-    """What went wrong last, if that is not over."""
+    """The current failure; empty if there is none."""
     remedy: str = ""
     done: int = 0
     total: int = 0
-    """Tools whose vectors are being computed, and how many of them are done."""
+    """The number of tools whose vectors are being computed; `done` of them are finished."""
 
     @property
     def text(self) -> str:
@@ -52,22 +52,22 @@ class LevelState:
         if self.problem:
             return f"{self.problem}{'' if self.is_given_up else '; it is tried again'}"
         if self.is_ready:
-            return self.told
-        return f"embedding {self.done:,} of {self.total:,} tools ({self.told})" if self.total else "loading"
+            return self.description
+        return f"embedding {self.done:,} of {self.total:,} tools ({self.description})" if self.total else "loading"
 
 
-class VectorLevel:
-    """A level. `keep` is for one thread, everything else for any."""
+class VectorRanker:
+    """A ranker by vectors. `keep` runs in one thread; everything else is thread-safe."""
 
-    def __init__(self, level: VectorLevelName, encoder: LoadableEncoder, *, pauses: Sequence[float] = _PAUSES) -> None:
+    def __init__(self, level: VectorRankerName, encoder: LoadableEncoder, *, pauses: Sequence[float] = _PAUSES) -> None:
         self.level = level
         self._encoder = encoder
         self._pauses = tuple(pauses)
-        self._news = threading.Condition()
-        self._wanted: LexicalIndex | None = None
+        self._changed = threading.Condition()
+        self._target: LexicalIndex | None = None
         self._vectors: VectorIndex | None = None
         self._made_by = ""
-        """The encoder's name when the vectors were made: another one can't compare with them."""
+        """The name of the encoder that computed the vectors; queries of another one can't be compared with them."""
         self._is_loaded = False
         self._is_closed = False
         self._failures = 0
@@ -79,32 +79,32 @@ class VectorLevel:
         self._texts = 0
         """The number of texts of the tools counted in `_total`; each tool has several."""
 
-    def want(self, index: LexicalIndex) -> None:
-        """What can be found now. Costs nothing here; without anything new the level stays ready."""
-        with self._news:
-            self._wanted = index
+    def set_target(self, index: LexicalIndex) -> None:
+        """Sets the index to rank. Returns at once; if the index has no new documents, the ranker stays ready."""
+        with self._changed:
+            self._target = index
             if self._vectors is not None and _parts(index) <= _parts(self._vectors.index):
-                # All is known, so the encoder is not asked.
+                # Every segment has vectors, so the encoder is not called.
                 self._vectors = VectorIndex(self._encoder, index, self._vectors)
-            self._news.notify_all()
+            self._changed.notify_all()
 
     def vectors(self, index: LexicalIndex) -> VectorIndex | None:
-        """The vectors of everything in an index, if they are ready and queries can be compared with them."""
+        """The vectors of an index, if they are complete and the encoder is loaded."""
         vectors = self._vectors
         return vectors if self._is_loaded and vectors is not None and vectors.index is index else None
 
     def failed(self, error: EncoderFailed) -> None:
-        """A search could not be ranked by this level."""
+        """Reports that a search could not be ranked by this ranker."""
         if self._is_loaded and not isinstance(error, EncoderBusy):
-            self._fail(error)
+            self._record_failure(error)
 
     @property
-    def state(self) -> LevelState:
-        with self._news:
+    def state(self) -> RankerState:
+        with self._changed:
             problem = self._problem
-            return LevelState(
+            return RankerState(
                 self.level,
-                self._encoder.told,
+                self._encoder.description,
                 self._is_up_to_date(),
                 self._is_given_up,
                 problem.reason if problem else "",
@@ -114,40 +114,40 @@ class VectorLevel:
             )
 
     def keep(self) -> None:
-        """Bring the level up to date whenever something changed, until it is closed or given up. Blocking."""
+        """Updates the vectors after every change, until the ranker is closed or given up. Blocking."""
         while (index := self._next()) is not None:
             try:
                 if not self._is_loaded:
                     self._encoder.load()
-                self._bring_up(index)
+                self._update(index)
             except EncoderFailed as error:
-                self._fail(error)
+                self._record_failure(error)
             except MemoryError:
-                self._fail(EncoderFailed("there is not enough memory", again="few"))
+                self._record_failure(EncoderFailed("there is not enough memory", retry="limited"))
             except CodemodeError as error:
-                self._fail(EncoderFailed(str(error)))
+                self._record_failure(EncoderFailed(str(error)))
             except Exception:
-                # Search goes on without it, and so must all else.
-                logger.exception("search: the level %s is broken", self.level)
-                self._fail(EncoderFailed("it is broken; the log tells more"))
+                # Searches continue with the other rankers.
+                logger.exception("search: the ranker %s is broken", self.level)
+                self._record_failure(EncoderFailed("it is broken; see the log"))
         self._encoder.close()
 
     def close(self) -> None:
-        """End `keep`, and whatever it waits for."""
-        with self._news:
+        """Ends `keep` and closes the encoder."""
+        with self._changed:
             self._is_closed = True
-            self._news.notify_all()
+            self._changed.notify_all()
         self._encoder.close()
 
     def _next(self) -> LexicalIndex | None:
-        """The index that is to be brought up, once it is time; none when this is closed or given up."""
-        with self._news:
+        """Waits for an index whose vectors are missing; None when the ranker is closed or given up."""
+        with self._changed:
             while not self._is_closed and not self._is_given_up:
                 pause = self._failed_at + self._pause() - time.monotonic() if self._failures else 0.0
-                is_behind = self._wanted is not None and self._wanted.things and not self._is_up_to_date()
+                is_behind = self._target is not None and self._target.things and not self._is_up_to_date()
                 if is_behind and pause <= 0:
-                    return self._wanted
-                self._news.wait(pause if is_behind else None)
+                    return self._target
+                self._changed.wait(pause if is_behind else None)
         return None
 
     def _done(self) -> int:
@@ -155,45 +155,47 @@ class VectorLevel:
         return min(self._total, texts * self._total // self._texts) if self._texts else 0
 
     def _is_up_to_date(self) -> bool:
-        return self._is_loaded and self._vectors is not None and self._vectors.index is self._wanted
+        return self._is_loaded and self._vectors is not None and self._vectors.index is self._target
 
-    def _bring_up(self, index: LexicalIndex) -> None:
+    def _update(self, index: LexicalIndex) -> None:
         before = self._vectors if self._made_by == self._encoder.name else None
         if before is None:
-            # A word to see whether it works at all, before it is given thousands.
+            # Test with one word before thousands of texts.
             self._encoder.queries(["search"])
         known = _parts(before.index) if before is not None else set()
         new = [len(segment.fields) for segment in index.segments if id(segment.postings) not in known]
-        with self._news:
+        with self._changed:
             self._counted, self._total = self._encoder.encoded, sum(new)
             self._texts = sum(new) * len(VECTOR_WEIGHTS) + len(new)
         vectors = VectorIndex(self._encoder, index, before)
-        with self._news:
+        with self._changed:
             self._made_by = self._encoder.name
             self._vectors = vectors
-            if self._wanted is not None and self._wanted is not index and _parts(self._wanted) <= _parts(index):
-                self._vectors = VectorIndex(self._encoder, self._wanted, vectors)
+            if self._target is not None and self._target is not index and _parts(self._target) <= _parts(index):
+                self._vectors = VectorIndex(self._encoder, self._target, vectors)
             self._is_loaded = True
             self._problem = None
             self._total = 0
 
-    def _fail(self, error: EncoderFailed) -> None:
-        """Told in the log when it is another failure than before, or the last one."""
-        with self._news:
+    def _record_failure(self, error: EncoderFailed) -> None:
+        """Records a failure; logs it if it is new or final."""
+        with self._changed:
             now = time.monotonic()
-            if now - self._failed_at > _WELL_SECONDS + self._pause():
+            if now - self._failed_at > _RESET_SECONDS + self._pause():
                 self._failures = 0
             self._failures += 1
             self._failed_at = now
             self._is_loaded = False
-            self._is_given_up = error.again == "never" or (error.again == "few" and self._failures > len(self._pauses))
+            self._is_given_up = error.retry == "never" or (
+                error.retry == "limited" and self._failures > len(self._pauses)
+            )
             if self._is_given_up:
                 self._vectors = None
             is_news = self._problem is None or self._problem.reason != error.reason or self._is_given_up
             self._problem = error
             self._total = 0
             is_closed = self._is_closed
-            self._news.notify_all()
+            self._changed.notify_all()
         if is_news and not is_closed:
             then = "" if self._is_given_up else "; it is tried again"
             how = logging.INFO if isinstance(error, EncoderMissing) else logging.WARNING
@@ -204,5 +206,5 @@ class VectorLevel:
 
 
 def _parts(index: LexicalIndex) -> set[int]:
-    """What the vectors of an index are made of: a segment that did not change keeps its postings."""
+    """Identities of the segments of an index: an unchanged segment keeps its postings."""
     return {id(segment.postings) for segment in index.segments}

@@ -1,4 +1,4 @@
-"""Nearness of meaning: a vector of unit length for each thing and each collection, by any encoder."""
+"""Vectors of all documents and collections by one encoder, and their cosine similarity to queries."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, ve
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
 
 Vectors = NDArray[np.float32]
-"""A row of unit length for each text; a row of zeros where nothing of a text is known."""
+"""A row of unit length for each text; a row of zeros for a text without known words."""
 
 
 class Encoder(Protocol):
-    """Texts → vectors. Blocking: it is called in threads of its own, one call at a time."""
+    """Computes vectors of texts. Blocking: called in separate threads, one call at a time."""
 
     @property
     def name(self) -> str:
-        """Identifies the model and everything that its vectors depend on: vectors are stored under it."""
+        """Identifies the model and everything that its vectors depend on; the key of stored vectors."""
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """The vectors of tools, skills and servers, a row each.
 
         Raises:
-            EncoderFailed: it can't, now or ever again.
+            EncoderFailed: the encoder failed; `retry` says whether to try again.
         """
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of queries and of the wants in them, a row each."""
+        """The vectors of queries and subqueries, a row each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class _Part:
 
 
 class VectorIndex:
-    """The vectors of everything in one lexical index; immutable."""
+    """The vectors of one lexical index; immutable."""
 
     def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
         """Reuses the vectors of unchanged collections from `before`, which must have the same encoder."""
         known: dict[int, _Part] = before._parts if before is not None else {}
         self.encoder = encoder
         self.index = index
-        # A segment that was taken over has the very postings that it had.
+        # An unchanged segment keeps its postings object.
         self._parts: dict[int, _Part] = {
             id(segment.postings): known.get(id(segment.postings)) or _part(encoder, segment)
             for segment in index.segments
@@ -57,7 +57,7 @@ class VectorIndex:
         self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else _NO_VECTORS
         self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else _NO_VECTORS
 
-    def nearness(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
+    def similarity(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
         """The cosine of each thing, and of each segment as a whole, with each query; a row per query."""
         texts = list(dict.fromkeys(queries))
         asked = self.encoder.queries(texts)[[texts.index(query) for query in queries]]

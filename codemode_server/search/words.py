@@ -1,4 +1,4 @@
-"""A text → its terms: stems, and the words as written; stop words left out, and scripts without spaces in pairs."""
+"""Tokenizer: splits a text into stems and literal words, without stop words; scripts without spaces into bigrams."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from itertools import pairwise
 from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
-"""Weight of a word as written, beside its stem."""
+"""Weight of a literal word relative to its stem."""
 _JOINED_WEIGHT = 0.6
-"""Weight of two adjacent words taken as one: a query for `key vault` looks for `keyvault`, too."""
+"""Weight of two adjacent words joined: a query for `key vault` also matches `keyvault`."""
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a lower-case word is in no index."""
+    """Whether a lower-case word is not indexed."""
     return word in _STOP_WORDS
 
 
 def query_terms(query: str) -> dict[str, float]:
-    """The terms of a query and how much each counts."""
+    """The terms of a query with their weights."""
     counts: dict[str, int] = {}
     text = _PLACEHOLDER.sub(" ", query)
     found = [word for word in _words(text) if word not in _STOP_WORDS]
@@ -40,17 +40,17 @@ def query_terms(query: str) -> dict[str, float]:
 
 
 def name_term(text: str) -> str:
-    """One term for a whole name or query, so that a tool is found first by its exact name in any spelling."""
+    """One term for a whole name or query, so that an exact name in any style ranks first."""
     return "^" + "_".join(stems(text))
 
 
 def joined_terms(text: str) -> list[str]:
-    """Each two adjacent words as one, stop words left out: `key_vault` is found by `keyvault`."""
+    """Every two adjacent words joined, without stop words: `keyvault` finds `key_vault`."""
     return _joined([word for word in _words(text) if word not in _STOP_WORDS])
 
 
 def joined_with_stop_words(text: str) -> list[str]:
-    """Each stop word and the word beside it as one: `on call` finds `list_oncalls`."""
+    """Every stop word joined with its neighbour: `on call` finds `list_oncalls`."""
     found = list(_words(text))
     return [stem(one + other) for one, other in pairwise(found) if (one in _STOP_WORDS) != (other in _STOP_WORDS)]
 
@@ -71,13 +71,13 @@ _VALUE = re.compile(
 
 
 def without_values(query: str) -> str:
-    """The query without the values in it, which no tool's description contains; all of it if it has no other words."""
+    """The query without quoted text and numbers, which no description contains; all of it if it has no other words."""
     rest = _VALUE.sub(" ", query)
     return rest if any(word not in _STOP_WORDS for word in _words(rest)) else query
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text: of each word its stem, and behind `=` the word as written."""
+    """The terms of a text: the stem of each word, and the literal word prefixed with `=`."""
     found: list[str] = []
     for chunk in text.split():
         found += _chunk_terms(chunk[:100])
@@ -85,7 +85,7 @@ def terms(text: str) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of a text alone."""
+    """The stems of a text."""
     return [term for term in terms(text) if term[0] != "="]
 
 
@@ -95,7 +95,7 @@ def _chunk_terms(chunk: str) -> tuple[str, ...]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Lower-case words, stop words too; an identifier in camelCase apart and as one word: `MySQL`, `GitHub`."""
+    """Lower-case words with stop words; camelCase both split and as one word (`MySQL`, `GitHub`)."""
     for chunk in text.split():
         yield from _chunk_words(chunk[:100])
 
@@ -121,13 +121,13 @@ def _word_terms(word: str) -> tuple[str, str]:
 
 
 def _folded(chunk: str) -> str:
-    """Without accents, so that `créer` is one word and meets `creer`."""
+    """Without accents, so that `créer` matches `creer`."""
     apart = unicodedata.normalize("NFKD", chunk)
     return unicodedata.normalize("NFC", "".join(letter for letter in apart if not "\u0300" <= letter <= "\u036f"))
 
 
 def _bigrams(word: str) -> Iterable[str]:
-    """A script without spaces in pairs of letters; any other word as it is."""
+    """Pairs of letters in a script without spaces; any other word unchanged."""
     if not _UNSPACED.search(word) or len(word) < 3:
         return (word,)
     return (word[start : start + 2] for start in range(len(word) - 1))
@@ -137,7 +137,7 @@ _UNSPACED = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]")
 
 
 def stem(word: str) -> str:
-    """The word without its commonest endings, so that `listing`, `listed` and `lists` meet `list`."""
+    """The word without common endings, so that `listing`, `listed` and `lists` match `list`."""
     if len(word) <= 3 or not word.isascii() or word.isdigit():
         return word
     for ending, instead in _ENDINGS:

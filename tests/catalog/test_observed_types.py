@@ -482,9 +482,9 @@ class TestTheCatalog:
         now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})
         assert now.tool("git_hub", "create_issue") is before.tool("git_hub", "create_issue")
         assert now.version == before.version
-        postings = [segment.postings for segment in levels._all.index.segments]
+        postings = [segment.postings for segment in levels._snapshot.index.segments]
         levels.index(collections(now))
-        assert [segment.postings for segment in levels._all.index.segments] == postings
+        assert [segment.postings for segment in levels._snapshot.index.segments] == postings
         (found,) = search_tools(now, levels, "list issues", "full", limit=1).results
         assert "observed in 1 call" in str(found.as_json()["source"])
         assert search_tools(now, levels, "list issues", limit=1).text.endswith("  # keys seen: id")

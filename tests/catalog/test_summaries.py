@@ -8,7 +8,7 @@ import pytest
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, tool_line
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.search.results import Found
+from codemode_server.search.results import SearchResult
 from codemode_server.upstreams._listing import describe_server
 
 GUARD = "\n    🛡️ Guardrails:\n      1. Data Modification Warning: This tool modifies data. Only use it on request.\n\n"
@@ -39,8 +39,8 @@ def test_an_opening_that_several_tools_share_is_skipped_in_the_listing_in_search
         "merge_deals.py  Merges two deals.",
         "update_deal.py  Updates the stage of a deal.",
     ]
-    found = Found(catalog.tool("crm", "update_deal"), "", "with_description")
-    assert found.said == found.as_json()["description"] == "Updates the stage of a deal."
+    found = SearchResult(catalog.tool("crm", "update_deal"), "", "with_description")
+    assert found.summary == found.as_json()["description"] == "Updates the stage of a deal."
 
 
 def test_a_prefix_that_all_tools_share_is_skipped_and_a_shared_purpose_stays_where_there_is_no_other() -> None:

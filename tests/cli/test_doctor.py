@@ -131,7 +131,7 @@ async def test_a_machine_that_boots_one_runs_programs_there(
         return 0.31
 
     report, booted = await examine(settings, boot=False)
-    assert (booted.state, booted.told) == ("skipped", "not tried")
+    assert (booted.state, booted.message) == ("skipped", "not tried")
     assert (report.is_met, report.destination) == (
         True,
         "microVMs of microsandbox, one to a session, if one boots here",
@@ -139,13 +139,13 @@ async def test_a_machine_that_boots_one_runs_programs_there(
 
     monkeypatch.setattr(backend, "trial_boot", boot)
     report, booted = await examine(settings)
-    assert (booted.state, booted.told) == ("ok", "booted in 0.3 s")
+    assert (booted.state, booted.message) == ("ok", "booted in 0.3 s")
     assert (report.is_met, report.destination) == (True, "microVMs of microsandbox, one to a session")
     assert [check.state for check in report.checks] == ["ok"] * len(CHECKS)
     assert "to mend" not in report.text
 
     report, booted = await examine(settings, boot=False)
-    assert (booted.state, booted.told) == ("ok", "booted in 0.3 s, when it was last tried")
+    assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
     assert await probe_cache.examine(settings) == Verdict(works=True, boot_seconds=0.31)
 
 
@@ -175,7 +175,7 @@ async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
     for boot, number in ((True, 1), (True, 2), (False, 2)):
         report, booted = await examine(settings, boot=boot)
         told = "the kernel did not start" + ("" if boot else ", when it was last tried")
-        assert (booted.state, booted.told, booted.remedy) == ("failed", told, "update the kernel")
+        assert (booted.state, booted.message, booted.remedy) == ("failed", told, "update the kernel")
         assert report.is_met is is_met
         assert report.destination.startswith(where)
         assert report.text.endswith("\n\nto mend:\n  boot: update the kernel")
@@ -204,7 +204,7 @@ async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monke
     states = {check.name: (check.state, check.remedy) for check in report.checks}
     assert states["virtualization"] == ("ok", "")
     assert states["access"] == ("failed", "sudo usermod -aG kvm me")
-    assert booted.told == "not tried, for want of access"
+    assert booted.message == "not tried, for want of access"
 
 
 @pytest.mark.usefixtures("capable")

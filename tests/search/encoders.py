@@ -59,7 +59,7 @@ def hashed(texts: Sequence[str], dimensions: int = 32) -> Vectors:
 class Gated:
     """Implements `LoadableEncoder`; each step of it can be held up, or fail."""
 
-    told = "a stand-in"
+    description = "a stand-in"
 
     def __init__(self) -> None:
         self.name = "hash"

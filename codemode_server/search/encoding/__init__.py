@@ -1,19 +1,19 @@
-"""Texts → vectors by a model: what there is of it here, its process, and what is kept of its work.
+"""Encoders: models that compute vectors of texts, in a separate process, with a cache of their vectors.
 
-    resolve_model  the settings and what is installed → the ways to a model, best first
-    client         this end of the encoder's process; checks all that comes from it
-    process        the process itself: frames, patience, its end
-    frames         what is said between them
-    build_encoders the settings → levels of the search, each with its encoder
-    diagnostics    what of it would work here
-    cached_encoder vectors that are known already; batches for those that are not
-    vector_cache   the contract of where they are kept
+    resolve_model  finds the model that the settings name: installed packages, files, an endpoint
+    client         the encoder as the search calls it; validates what its process returns
+    process        starts, asks and ends the process
+    frames         the messages between the two processes
+    build_encoders builds vector rankers from the settings
+    diagnostics    loads the encoders once, for `status` and `doctor`
+    cached_encoder reuses known vectors; computes missing ones in batches
+    vector_cache   storage contract of the vectors
 
-    worker         the other end, a program; nothing of what follows is imported in ours
-    model_folder   what a folder says of its model
-    onnx_model     a model through onnxruntime
-    torch_model    a model through sentence-transformers
-    endpoint       a model elsewhere, behind an OpenAI-compatible address
+    worker         the program of the separate process; only it imports the modules below
+    model_folder   reads the configuration of a model from its folder
+    onnx_model     runs a model with onnxruntime
+    torch_model    runs a model with sentence-transformers
+    endpoint       calls a model behind an OpenAI-compatible address
 
-A model is hundreds of megabytes and a library that may crash; so it never is in the process that serves the host.
+A model takes hundreds of megabytes and its library may crash, so it never runs in the process that serves the host.
 """

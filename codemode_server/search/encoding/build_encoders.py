@@ -1,4 +1,4 @@
-"""The settings → the levels that rank by meaning, each with its encoder; nothing is loaded yet."""
+"""Builds the vector rankers that the settings ask for, each with its encoder; loads nothing."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from collections.abc import Sequence
 from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.encoding.cached_encoder import CachedEncoder
 from codemode_server.search.encoding.client import LoadableEncoder, ProcessEncoder
-from codemode_server.search.encoding.resolve_model import ways
+from codemode_server.search.encoding.resolve_model import model_sources
 from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.static import StaticEncoder
-from codemode_server.search.vector_ranker import VectorLevel
+from codemode_server.search.vector_ranker import VectorRanker
 from codemode_server.search.vectors import Vectors
 from codemode_server.settings import SearchSettings
 
 
-def vector_levels(settings: SearchSettings, kept: VectorCache | None = None) -> list[VectorLevel]:
-    """Those that the settings ask for, from the lowest up."""
+def vector_rankers(settings: SearchSettings, cache: VectorCache | None = None) -> list[VectorRanker]:
+    """The vector rankers that the settings ask for, from the weakest to the best."""
     if settings.ranker == "lexical":
         return []
-    levels = [VectorLevel("static", TableEncoder())]
+    levels = [VectorRanker("static", TableEncoder())]
     if settings.ranker in ("auto", "semantic"):
-        levels.append(VectorLevel("semantic", CachedEncoder(SemanticEncoder(settings), kept)))
+        levels.append(VectorRanker("semantic", CachedEncoder(SemanticEncoder(settings), cache)))
     return levels
 
 
 class TableEncoder:
-    """Implements `LoadableEncoder` by the static table, which is read when it is loaded."""
+    """A `LoadableEncoder` that reads the static table."""
 
-    told = "static table"
+    description = "static table"
 
     def __init__(self) -> None:
         self._table: StaticEncoder | None = None
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self.encoded = 0
 
     @property
@@ -41,7 +41,7 @@ class TableEncoder:
         return self._table.name if self._table else ""
 
     def load(self) -> None:
-        with self._turn:
+        with self._lock:
             self._table = StaticEncoder()
 
     def close(self) -> None:
@@ -56,14 +56,14 @@ class TableEncoder:
         return self._encoded(texts)
 
     def _encoded(self, texts: Sequence[str]) -> Vectors:
-        with self._turn:
+        with self._lock:
             if self._table is None:
-                raise EncoderFailed("it is not loaded", again="few")
+                raise EncoderFailed("it is not loaded", retry="limited")
             return self._table.documents(texts)
 
 
 class SemanticEncoder:
-    """Implements `LoadableEncoder` by the first way to the model that works."""
+    """A `LoadableEncoder` that uses the first model source that loads."""
 
     def __init__(self, settings: SearchSettings, *, may_download: bool = True) -> None:
         self._settings = settings
@@ -73,9 +73,9 @@ class SemanticEncoder:
         self._is_closed = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         if self._current is not None:
-            return self._current.told
+            return self._current.description
         endpoint = self._settings.endpoint
         return endpoint.model if endpoint else self._settings.model
 
@@ -92,8 +92,8 @@ class SemanticEncoder:
             self._current.load()
             return
         failures: list[EncoderFailed] = []
-        for way in ways(self._settings, may_download=self._may_download):
-            encoder = ProcessEncoder(way)
+        for source in model_sources(self._settings, may_download=self._may_download):
+            encoder = ProcessEncoder(source)
             with self._closing:
                 self._current = encoder
                 if self._is_closed:
@@ -121,5 +121,5 @@ class SemanticEncoder:
 
     def _loaded(self) -> LoadableEncoder:
         if self._current is None:
-            raise EncoderFailed("it is not loaded", again="few")
+            raise EncoderFailed("it is not loaded", retry="limited")
         return self._current

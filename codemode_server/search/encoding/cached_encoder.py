@@ -1,4 +1,4 @@
-"""Vectors that are known already, of documents on disk and of queries in memory; and batches for those that are not."""
+"""Caches vectors, of documents on disk and of queries in memory; computes missing ones in batches."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from codemode_server.search.encoding.client import LoadableEncoder
 from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.vectors import Vectors
 
-_AT_ONCE = 32
-"""Texts between two looks of who else wants the encoder, and between two writes to disk."""
-_QUERIES = 512
-"""Whose vectors are remembered."""
+_BATCH_TEXTS = 32
+"""Texts of a batch. Queries can use the encoder between batches; each batch is written to disk."""
+_MAX_CACHED_QUERIES = 512
+"""Number of queries whose vectors are cached."""
 _HALF = np.dtype("<f2")
 _Halves = NDArray[np.float16]
 
 
 class CachedEncoder:
-    """Implements `LoadableEncoder` by another one, which is asked only for what is not known."""
+    """A `LoadableEncoder` that calls another one only for texts without a cached vector."""
 
-    def __init__(self, encoder: LoadableEncoder, kept: VectorCache | None) -> None:
+    def __init__(self, encoder: LoadableEncoder, cache: VectorCache | None) -> None:
         self._encoder = encoder
-        self._kept = kept
+        self._cache = cache
         self._queries: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
-        self._remembering = threading.Lock()
+        self._lock = threading.Lock()
         self.encoded = 0
 
     @property
-    def told(self) -> str:
-        return self._encoder.told
+    def description(self) -> str:
+        return self._encoder.description
 
     @property
     def name(self) -> str:
@@ -47,42 +47,42 @@ class CachedEncoder:
         self._encoder.close()
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """With numbers of half precision, whether they come from disk or not, so that a restart changes no ranking."""
+        """Half-precision vectors, cached or not, so that a restart does not change the ranking."""
         if not texts:
             return self._encoder.documents(())
         keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         vectors = self._known(list(text_of))
         self.encoded += sum(key in vectors for key in keys)
-        # Of like length together: a batch costs what its longest text does.
+        # Sorted by length, since the longest text of a batch determines its cost.
         missing = sorted(text_of.keys() - vectors.keys(), key=lambda key: (len(text_of[key]), key))
-        for start in range(0, len(missing), _AT_ONCE):
-            batch = missing[start : start + _AT_ONCE]
+        for start in range(0, len(missing), _BATCH_TEXTS):
+            batch = missing[start : start + _BATCH_TEXTS]
             made: _Halves = self._encoder.documents([text_of[key] for key in batch]).astype(_HALF)
             vectors |= dict(zip(batch, made, strict=True))
             self.encoded += len(batch)
-            if self._kept is not None:
-                self._kept.put(self.name, {key: vectors[key].tobytes() for key in batch})
+            if self._cache is not None:
+                self._cache.put(self.name, {key: vectors[key].tobytes() for key in batch})
         return np.stack([vectors[key] for key in keys]).astype(np.float32)
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         name = self.name
-        with self._remembering:
+        with self._lock:
             known = {text: self._queries[name, text] for text in texts if (name, text) in self._queries}
         missing = list(dict.fromkeys(text for text in texts if text not in known))
         if missing:
             known |= dict(zip(missing, self._encoder.queries(missing), strict=True))
-        with self._remembering:
+        with self._lock:
             for text in known:
                 self._queries[name, text] = known[text]
                 self._queries.move_to_end((name, text))
-            while len(self._queries) > _QUERIES:
+            while len(self._queries) > _MAX_CACHED_QUERIES:
                 self._queries.popitem(last=False)
         return np.stack([known[text] for text in texts])
 
     def _known(self, keys: list[bytes]) -> dict[bytes, _Halves]:
-        """From disk, as far as they are all of one size."""
-        blobs = self._kept.get(self.name, keys) if self._kept is not None else {}
+        """Vectors from disk; none if their sizes differ."""
+        blobs = self._cache.get(self.name, keys) if self._cache is not None else {}
         sizes = {len(blob) for blob in blobs.values()}
         if len(sizes) != 1 or not (size := sizes.pop()) or size % _HALF.itemsize:
             return {}

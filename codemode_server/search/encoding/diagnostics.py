@@ -1,4 +1,4 @@
-"""Which ranking a server would have here: each level loaded once and ended, for `status` and `doctor`."""
+"""Loads each encoder once, to tell `status` and `doctor` which ranker works on this machine."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from codemode_server.settings import SearchSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """What was found."""
+class SearchDiagnosis:
+    """The best ranker that works, and why there is none better."""
 
     level: Literal["lexical", "static", "semantic"]
-    """The best that can be had."""
-    told: str
-    """What it ranks by."""
+    """The best ranker that works."""
+    description: str
+    """What it ranks by, for people."""
     is_met: bool
-    """Whether it is what the settings ask for."""
+    """Whether it satisfies the settings."""
     problem: str = ""
-    """Why there is none above it, if one was looked for."""
+    """Why a better ranker failed, if one was tried."""
     remedy: str = ""
 
     @property
     def text(self) -> str:
         if not self.problem:
-            return f"{self.level}, by {self.told}"
+            return f"{self.level}, by {self.description}"
         more = f"; {self.remedy}" if self.remedy else ""
-        return f"{self.level}, by {self.told}, since there is no better: {self.problem}{more}"
+        return f"{self.level}, by {self.description}, since there is no better: {self.problem}{more}"
 
 
-def examine(settings: SearchSettings) -> Examined:
-    """Blocking: for seconds, with a large model. Downloads nothing."""
-    words = Examined("lexical", "words", settings.ranker == "lexical")
+def diagnose(settings: SearchSettings) -> SearchDiagnosis:
+    """Blocks for seconds with a large model. Downloads nothing."""
+    words = SearchDiagnosis("lexical", "words", settings.ranker == "lexical")
     if settings.ranker == "lexical":
         return words
     problem: CodemodeError | None = None
@@ -43,17 +43,19 @@ def examine(settings: SearchSettings) -> Examined:
         encoder = SemanticEncoder(settings, may_download=False)
         problem = _tried(encoder)
         if problem is None:
-            return Examined("semantic", f"words and {encoder.told}", is_met=True)
+            return SearchDiagnosis("semantic", f"words and {encoder.description}", is_met=True)
     is_met = settings.ranker == "auto" and settings.endpoint is None
     table = TableEncoder()
     no_table = _tried(table)
     if no_table is None:
-        return Examined("static", f"words and {table.told}", is_met or problem is None, *_told(problem))
-    return Examined("lexical", "words", is_met, *_told(problem or no_table))
+        return SearchDiagnosis(
+            "static", f"words and {table.description}", is_met or problem is None, *_reason_and_remedy(problem)
+        )
+    return SearchDiagnosis("lexical", "words", is_met, *_reason_and_remedy(problem or no_table))
 
 
 def _tried(encoder: LoadableEncoder) -> CodemodeError | None:
-    """What is wrong with an encoder."""
+    """The error of an encoder; None if it works."""
     try:
         encoder.load()
         encoder.queries(["search"])
@@ -64,7 +66,7 @@ def _tried(encoder: LoadableEncoder) -> CodemodeError | None:
     return None
 
 
-def _told(problem: CodemodeError | None) -> tuple[str, str]:
+def _reason_and_remedy(problem: CodemodeError | None) -> tuple[str, str]:
     if isinstance(problem, EncoderFailed):
         return problem.reason, problem.remedy
     return str(problem or ""), ""

@@ -1,6 +1,6 @@
-"""A model elsewhere, behind an OpenAI-compatible address; asked from the encoder's process.
+"""Calls a model behind an OpenAI-compatible address, from the encoder's process.
 
-There, an answer of any size or slowness holds up nothing, and what waits for it ends with the process.
+A large or slow answer blocks nothing there, and a pending request ends with the process.
 """
 
 from __future__ import annotations
@@ -22,69 +22,69 @@ from codemode_server.redaction import Redactor
 Rows = NDArray[np.float32]
 
 _MAX_CHARACTERS = 8_000
-"""Limit per text, about as much as models read."""
+"""Limit for each text, about the input limit of models."""
 _MAX_ANSWER_BYTES = 32 * 2**20
 _QUERY_SECONDS = 5.0
-"""A search does not wait longer, whatever the setting; it has words to go by."""
+"""A search waits no longer, whatever the setting, since it can rank by words."""
 _TRIES = 4
-_LONGEST_PAUSE = 20.0
-_REMEDY = "look at search.endpoint in upstream.yaml"
+_MAX_PAUSE_SECONDS = 20.0
+_REMEDY = "check search.endpoint in upstream.yaml"
 
 
 class Endpoint:
-    """One address."""
+    """One embedding endpoint."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        """Ask it for one vector, so as to know that it works and what size they have."""
+        """Requests one vector, to check that it works and to learn the number of dimensions."""
         self._url: str = given["url"]
         self._model: str = given["model"]
-        self._wanted: int | None = given["dimensions"]
+        self._dimensions: int | None = given["dimensions"]
         self._seconds: float = given["timeout"]
-        self._at_once: int = given["batch"]
+        self._batch_texts: int = given["batch"]
         self._query_prompt: str = given["query_prompt"] or ""
         self._document_prompt: str = given["document_prompt"] or ""
         key = given["api_key"]
         self._redactor = Redactor([key] if key else [])
         self._client = httpx2.Client(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            follow_redirects=False,  # the key is for this address
+            follow_redirects=False,  # the key must not reach another address
         )
-        dimensions = self._once(["search"], self._seconds).shape[1]
+        dimensions = self._request(["search"], self._seconds).shape[1]
         address = urlsplit(self._url)
         what = [address.hostname, address.port, address.path, self._model, dimensions, self._document_prompt]
         self.name = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
     def documents(self, texts: Sequence[str]) -> Rows:
         prompted = [self._document_prompt + text for text in texts]
-        parts = [prompted[start : start + self._at_once] for start in range(0, len(texts), self._at_once)]
-        return np.concatenate([self._patiently(part) for part in parts])
+        parts = [prompted[start : start + self._batch_texts] for start in range(0, len(texts), self._batch_texts)]
+        return np.concatenate([self._with_retries(part) for part in parts])
 
     def queries(self, texts: Sequence[str]) -> Rows:
-        return self._once([self._query_prompt + text for text in texts], min(self._seconds, _QUERY_SECONDS))
+        return self._request([self._query_prompt + text for text in texts], min(self._seconds, _QUERY_SECONDS))
 
-    def _patiently(self, texts: list[str]) -> Rows:
+    def _with_retries(self, texts: list[str]) -> Rows:
         for attempt in range(1, _TRIES):
             try:
-                return self._once(texts, self._seconds)
-            except _Refused as error:
-                if error.again != "whenever":
+                return self._request(texts, self._seconds)
+            except _Transient as error:
+                if error.retry != "transient":
                     raise
                 pause = 2.0 ** (attempt - 1) if error.pause is None else error.pause
-                time.sleep(min(pause, _LONGEST_PAUSE))
-        return self._once(texts, self._seconds)
+                time.sleep(min(pause, _MAX_PAUSE_SECONDS))
+        return self._request(texts, self._seconds)
 
-    def _once(self, texts: list[str], seconds: float) -> Rows:
+    def _request(self, texts: list[str], seconds: float) -> Rows:
         asked: dict[str, Any] = {
             "model": self._model,
             "input": [text[:_MAX_CHARACTERS] or " " for text in texts],
             "encoding_format": "float",
         }
-        if self._wanted is not None:
-            asked["dimensions"] = self._wanted
+        if self._dimensions is not None:
+            asked["dimensions"] = self._dimensions
         vectors = _vectors(self._answer(asked, seconds), len(texts))
-        if self._wanted is not None and vectors.shape[1] != self._wanted:
+        if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             raise EncoderFailed(
-                f"it gives vectors of {vectors.shape[1]} numbers, not of {self._wanted}",
+                f"it gives vectors of {vectors.shape[1]} numbers, not of {self._dimensions}",
                 "correct search.endpoint.dimensions in upstream.yaml, or leave it out",
             )
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -99,28 +99,28 @@ class Endpoint:
                 for part in response.iter_bytes():
                     received += part
                     if len(received) > _MAX_ANSWER_BYTES:
-                        raise EncoderFailed("its answer is larger than any may be", _REMEDY, again="few")
+                        raise EncoderFailed("its answer is too large", _REMEDY, retry="limited")
                     if time.monotonic() > until:
-                        raise _Refused(f"it did not answer within {seconds:g} s")
+                        raise _Transient(f"it did not answer within {seconds:g} s")
         except httpx2.TimeoutException as error:
-            raise _Refused(f"it did not answer within {seconds:g} s") from error
+            raise _Transient(f"it did not answer within {seconds:g} s") from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise _Refused(f"it can't be reached: {self._redactor.line(str(error), 200)}") from error
+            raise _Transient(f"it can't be reached: {self._redactor.line(str(error), 200)}") from error
         status = response.status_code
         if status == 200:
             return bytes(received)
-        said = self._redactor.line(received.decode("utf-8", "replace"), 200)
-        told = f"it answers {status}{f': {said}' if said else ''}"
+        body = self._redactor.line(received.decode("utf-8", "replace"), 200)
+        description = f"it answers {status}{f': {body}' if body else ''}"
         if status in (408, 425, 429) or status >= 500:
-            raise _Refused(told, pause=_retry_after(response.headers.get("retry-after")))
-        raise EncoderFailed(told, _REMEDY)
+            raise _Transient(description, pause=_retry_after(response.headers.get("retry-after")))
+        raise EncoderFailed(description, _REMEDY)
 
 
-class _Refused(EncoderFailed):
-    """Raised for what may be otherwise in a moment."""
+class _Transient(EncoderFailed):
+    """Raised for a transient failure."""
 
     def __init__(self, reason: str, *, pause: float | None = None) -> None:
-        super().__init__(reason, again="whenever")
+        super().__init__(reason, retry="transient")
         self.pause = pause
 
 
@@ -130,11 +130,13 @@ def _vectors(answer: bytes, rows: int) -> Rows:
         found = {item["index"]: item["embedding"] for item in json.loads(answer)["data"]}
         vectors = np.array([found[number] for number in range(rows)], np.float64)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise EncoderFailed("its answer is no list of embeddings, one for each text", _REMEDY, again="few") from error
+        raise EncoderFailed(
+            "its answer is not a list with one embedding for each text", _REMEDY, retry="limited"
+        ) from error
     if vectors.ndim != 2 or not 1 <= vectors.shape[1] <= 65_536:
-        raise EncoderFailed("its answer has embeddings that are no vectors", _REMEDY, again="few")
+        raise EncoderFailed("its answer has embeddings that are not vectors", _REMEDY, retry="limited")
     if not np.isfinite(vectors).all():
-        raise EncoderFailed("its answer has embeddings that are no numbers", _REMEDY, again="few")
+        raise EncoderFailed("its answer has embeddings that are not finite numbers", _REMEDY, retry="limited")
     return vectors.astype(np.float32)
 
 

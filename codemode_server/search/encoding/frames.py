@@ -1,4 +1,4 @@
-"""Messages between the search and the encoder's process: in each frame a line of JSON, then vectors as bytes."""
+"""Messages to and from the encoder's process: a line of JSON, then vectors as bytes."""
 
 from __future__ import annotations
 
@@ -12,33 +12,31 @@ _MAX_FRAME_BYTES = _MAX_JSON_BYTES + 64 * 2**20
 
 
 class Message(NamedTuple):
-    """One message."""
-
     fields: dict[str, Any]
     vectors: bytes
-    """Rows of float32 in the machine's own order: both ends are on it."""
+    """Rows of float32 in native byte order: both processes run on the same machine."""
 
 
-def encoded(fields: dict[str, Any], vectors: bytes = b"") -> bytes:
+def encode(fields: dict[str, Any], vectors: bytes = b"") -> bytes:
     return frame(json.dumps(fields).encode() + b"\n" + vectors)
 
 
-def taken(buffer: FrameBuffer) -> Message | None:
-    """The first message, taken off the buffer; None while it is not whole.
+def take(buffer: FrameBuffer) -> Message | None:
+    """Removes the first message from the buffer; None if it is incomplete.
 
     Raises:
-        FramingError: what has come is no message.
+        FramingError: the bytes are not a valid message.
     """
     data = buffer.take(_MAX_FRAME_BYTES)
     if data is None:
         return None
     text, _, vectors = data.partition(b"\n")
     if len(text) > _MAX_JSON_BYTES:
-        raise FramingError("the JSON of a frame is larger than any may be")
+        raise FramingError("the JSON of a frame is too large")
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FramingError("a frame is no JSON") from error
+        raise FramingError("a frame is not JSON") from error
     if not isinstance(fields, dict):
-        raise FramingError("a frame is no message")
+        raise FramingError("a frame is not a JSON object")
     return Message(fields, vectors)

@@ -1,4 +1,4 @@
-"""What a folder says of its model, in the form that sentence-transformers writes and the hub has."""
+"""Reads the configuration of a model from its folder, in the format of sentence-transformers and the hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codemode_server.domain.errors import EncoderFailed
 Pooling = Literal["mean", "cls", "max", "last"]
 
 MAX_TOKENS = 512
-"""Limit per text, also for models that read more: descriptions begin with the purpose, and costs grow quadratically."""
+"""Limit for each text, also if the model reads more: the purpose comes first, and the cost grows quadratically."""
 _MAX_JSON_BYTES = 2**20
 _ONNX = (
     *("model.onnx", "onnx/model.onnx"),
@@ -33,31 +33,31 @@ _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model that onnxruntime can run, and how its texts become vectors."""
+    """A model that onnxruntime can run, with its settings."""
 
     onnx: Path
     tokenizer: Path
-    """`tokenizer.json`, or else `vocab.txt`: the word pieces of BERT."""
+    """`tokenizer.json`, or else `vocab.txt` with the word pieces of BERT."""
     is_lowercase: bool
-    """With `vocab.txt`: whether the model knows small letters only."""
+    """With `vocab.txt`: whether texts are converted to lower case."""
     pooling: Pooling
-    most_tokens: int
+    max_tokens: int
     query_prompt: str
     document_prompt: str
 
     def digest(self) -> str:
-        """Another one for everything that would make another vector."""
+        """A digest of everything that the vectors depend on."""
         digest = hashlib.sha256()
         for path in (self.onnx, self.tokenizer):
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
-        how = [self.is_lowercase, self.pooling, self.most_tokens, self.query_prompt, self.document_prompt]
+        how = [self.is_lowercase, self.pooling, self.max_tokens, self.query_prompt, self.document_prompt]
         digest.update(json.dumps(how).encode())
         return digest.hexdigest()[:16]
 
 
 def find_onnx(folder: Path) -> Path | None:
-    """The model for onnxruntime in a folder."""
+    """The ONNX file in a folder, if there is one."""
     found = next((folder / name for name in _ONNX if (folder / name).is_file()), None)
     return found or next(iter(sorted((folder / "onnx").glob("model*.onnx"))), None)
 
@@ -67,7 +67,7 @@ def find_tokenizer(folder: Path) -> Path | None:
 
 
 def has_torch_weights(folder: Path) -> bool:
-    """Whether sentence-transformers finds weights in a folder, as far as names tell."""
+    """Whether a folder has files that sentence-transformers reads weights from, by their names."""
     return any(
         any(folder.glob(pattern))
         for pattern in ("*.safetensors", "*/*.safetensors", "pytorch_model*.bin", "*/pytorch_model*.bin")
@@ -75,10 +75,10 @@ def has_torch_weights(folder: Path) -> bool:
 
 
 def read(folder: Path, onnx: Path | None, query_prompt: str | None, document_prompt: str | None) -> ModelFolder:
-    """What a folder says. The model may lie elsewhere; prompts that are given go before its own.
+    """Reads the configuration. `onnx` overrides the model file; prompts that are not None override the folder's own.
 
     Raises:
-        EncoderFailed: something is missing, or beyond what is done with onnxruntime here.
+        EncoderFailed: something is missing, or is not supported with onnxruntime.
     """
     onnx = onnx or find_onnx(folder)
     tokenizer = find_tokenizer(folder)
@@ -91,7 +91,7 @@ def read(folder: Path, onnx: Path | None, query_prompt: str | None, document_pro
         tokenizer,
         is_lowercase=_object(folder / "tokenizer_config.json").get("do_lower_case") is not False,
         pooling=_pooling(folder),
-        most_tokens=_most_tokens(folder),
+        max_tokens=_max_tokens(folder),
         query_prompt=_first(own, _QUERY_PROMPTS) if query_prompt is None else query_prompt,
         document_prompt=_first(own, _DOCUMENT_PROMPTS) if document_prompt is None else document_prompt,
     )
@@ -103,7 +103,7 @@ def _pooling(folder: Path) -> Pooling:
     for module in modules if isinstance(modules, list) else ():
         kind = str(module.get("type", "")).rpartition(".")[2] if isinstance(module, dict) else ""
         if kind not in _KNOWN_MODULES:
-            raise EncoderFailed(f"the model has a part {kind!r}, which only sentence-transformers knows")
+            raise EncoderFailed(f"the model has a module {kind!r}, which only sentence-transformers supports")
         if kind == "Pooling":
             where = folder / str(module.get("path", "1_Pooling"))
     settings = _object(where / "config.json")
@@ -117,11 +117,11 @@ def _pooling(folder: Path) -> Pooling:
     if not settings:
         return "mean"
     if len(chosen) != 1:
-        raise EncoderFailed("the model pools in a way that only sentence-transformers knows")
+        raise EncoderFailed("the model uses a pooling that only sentence-transformers supports")
     return chosen[0]
 
 
-def _most_tokens(folder: Path) -> int:
+def _max_tokens(folder: Path) -> int:
     for name, key in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
         most = _object(folder / name).get(key)
         if isinstance(most, int) and not isinstance(most, bool) and most >= 8:
@@ -151,7 +151,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _json(path: Path) -> Any:
-    """What a file of JSON says; nothing, if it is not there."""
+    """The content of a JSON file; None if it does not exist."""
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_JSON_BYTES)

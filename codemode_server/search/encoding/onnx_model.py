@@ -1,4 +1,4 @@
-"""A model through onnxruntime and tokenizers: light to load, and only ever in the encoder's process."""
+"""Runs a model with onnxruntime and tokenizers; imported only in the encoder's process."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from codemode_server.search.encoding.model_folder import ModelFolder, Pooling
 
 Rows = NDArray[np.float32]
 
-_TOKENS_AT_ONCE = 512
-"""More are no faster on a processor, and take hundreds of megabytes more."""
+_BATCH_TOKENS = 512
+"""Larger batches are not faster on a CPU and take hundreds of megabytes more."""
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 class OnnxModel:
-    """An open model."""
+    """A loaded model."""
 
     def __init__(self, folder: ModelFolder) -> None:
         """Reads the weights.
 
         Raises:
-            EncoderFailed: the model wants something that is not known here.
+            EncoderFailed: the model has inputs that are not supported.
         """
         options = onnxruntime.SessionOptions()
-        # The arena keeps the most that it ever needed, which with texts of many lengths is hundreds of megabytes.
+        # The arena never shrinks: with texts of varying length it would grow to hundreds of megabytes.
         options.enable_cpu_mem_arena = False
         options.intra_op_num_threads = min(2, os.cpu_count() or 1)
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # Else its threads turn in circles for a while after each query.
+        # Otherwise its threads busy-wait for a while after each query.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(str(folder.onnx), options, providers=["CPUExecutionProvider"])
         self._inputs = {one.name for one in self._session.get_inputs()}
         if not {"input_ids", "attention_mask"} <= self._inputs <= _INPUTS:
-            raise EncoderFailed(f"the model wants inputs that are not known here: {', '.join(sorted(self._inputs))}")
+            raise EncoderFailed(f"the model has unsupported inputs: {', '.join(sorted(self._inputs))}")
         outputs = [one.name for one in self._session.get_outputs()]
         self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
         self._tokenizer = _tokenizer(folder)
@@ -55,12 +55,12 @@ class OnnxModel:
 
     def _vectors(self, texts: Sequence[str]) -> Rows:
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
-        # Of like length together, since all of a batch cost what the longest does.
+        # Sorted by length, since the longest text of a batch determines its cost.
         order = sorted(range(len(texts)), key=lambda number: len(tokens[number]))
         rows: list[Rows] = []
         batch: list[list[int]] = []
         for number in order:
-            if batch and (len(batch) + 1) * len(tokens[number]) > _TOKENS_AT_ONCE:
+            if batch and (len(batch) + 1) * len(tokens[number]) > _BATCH_TOKENS:
                 rows.append(self._batch(batch))
                 batch = []
             batch.append(tokens[number])
@@ -85,14 +85,14 @@ class OnnxModel:
 
 
 def _pooled(output: Rows, mask: NDArray[np.int64], pooling: Pooling) -> Rows:
-    """The vectors of tokens → one of each text."""
-    shown = mask[:, :, None].astype(np.float32)
+    """Combines the vectors of the tokens of each text into one."""
+    weights = mask[:, :, None].astype(np.float32)
     match pooling:
         case "mean":
-            mean: Rows = (output * shown).sum(1) / np.maximum(shown.sum(1), 1)
+            mean: Rows = (output * weights).sum(1) / np.maximum(weights.sum(1), 1)
             return mean
         case "max":
-            highest: Rows = np.where(shown > 0, output, -np.inf).max(1)
+            highest: Rows = np.where(weights > 0, output, -np.inf).max(1)
             return highest
         case "cls":
             first: Rows = output[:, 0]
@@ -109,5 +109,5 @@ def _tokenizer(folder: ModelFolder) -> Tokenizer | BertWordPieceTokenizer:
     else:
         tokenizer = BertWordPieceTokenizer(str(folder.tokenizer), lowercase=folder.is_lowercase)
     tokenizer.no_padding()
-    tokenizer.enable_truncation(folder.most_tokens)
+    tokenizer.enable_truncation(folder.max_tokens)
     return tokenizer

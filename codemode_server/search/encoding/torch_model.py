@@ -1,4 +1,4 @@
-"""A model through sentence-transformers: any that it knows, at the price of torch; only in the encoder's process."""
+"""Runs a model with sentence-transformers and torch; imported only in the encoder's process."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MAX_DIGESTED_BYTES = 2**30
 
 
 class TorchModel:
-    """An open model."""
+    """A loaded model."""
 
     def __init__(
         self, model: str, query_prompt: str | None, document_prompt: str | None, *, may_download: bool
     ) -> None:
-        """Reads the weights of a folder or, if it may, gets a model of the hub."""
+        """Loads a folder or, with `may_download`, a model of the hub."""
         import torch
         from sentence_transformers import SentenceTransformer
 
-        # On a busy machine several threads wait for one another: 31 ms for a query by one, 340 ms by two.
+        # On a busy machine threads wait for each other: a query took 31 ms with one thread, 340 ms with two.
         torch.set_num_threads(1)
         self._model: Any = SentenceTransformer(
             model, device="cpu", local_files_only=not may_download, trust_remote_code=False
@@ -54,7 +54,7 @@ class TorchModel:
 
 
 def _digest(folder: Path) -> str:
-    """Another one for other files; of weights beyond a gigabyte the size has to do."""
+    """A digest of the files; beyond a gigabyte in total, of their sizes only."""
     digest = hashlib.sha256()
     left = _MAX_DIGESTED_BYTES
     for path in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""The contract of where vectors are kept between runs."""
+"""Storage contract of vectors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class VectorCache(Protocol):
-    """Vectors by the model that made them and the key of their text. A cache: it forgets, and never fails."""
+    """Vectors by model name and key of the text. Entries may be evicted; no method raises."""
 
     def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Those of the asked that are there."""
+        """The stored vectors of these keys."""
 
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep some more."""
+        """Adds vectors."""

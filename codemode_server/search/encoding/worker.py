@@ -1,7 +1,7 @@
-"""The encoder's process: loads one model and turns texts into vectors, as it is asked over stdin.
+"""The program of the encoder's process: loads one model and encodes texts on requests over stdin.
 
-Lower in priority than what people wait for, first in line when memory runs out, and gone as soon as nobody holds the
-other end of its stdin. Stdout is for frames alone: what libraries print goes to stderr.
+It runs at low priority, is the first to be killed when memory runs out, and exits when its stdin closes. Stdout carries
+frames only; output of libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -43,68 +43,68 @@ def main() -> None:
         question = questions.get()
         try:
             if question["do"] == "load":
-                model = _loaded(question["way"])
-                answer = frames.encoded({"name": model.name})
+                model = _loaded(question["source"])
+                answer = frames.encode({"name": model.name})
             else:
                 assert model is not None  # noqa: S101 - it is loaded first
                 encode = model.queries if question["do"] == "queries" else model.documents
                 vectors = encode(question["texts"])
-                answer = frames.encoded({"shape": list(vectors.shape)}, vectors.astype("float32").tobytes())
+                answer = frames.encode({"shape": list(vectors.shape)}, vectors.astype("float32").tobytes())
         except EncoderFailed as error:
-            answer = _refusal(error.reason, error.remedy, error.again)
+            answer = _refusal(error.reason, error.remedy, error.retry)
         except MemoryError:
-            answer = _refusal("there is not enough memory", again="few")
-        except Exception as error:  # noqa: BLE001 - whatever a library raises: the other end says what follows from it
+            answer = _refusal("there is not enough memory", retry="limited")
+        except Exception as error:  # noqa: BLE001 - libraries raise anything; the caller decides what follows
             answer = _refusal(f"{type(error).__name__}: {error}"[:2_000])
         answers.write(answer)
         answers.flush()
 
 
 def _own_stdout() -> Any:
-    """The pipe to the other end; whoever else writes to stdout from now on writes to stderr."""
+    """The stdout pipe for frames; redirects all other output to stderr."""
     own = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return own
 
 
 def _read(questions: SimpleQueue[dict[str, Any]]) -> None:
-    """In a thread of its own, so that the end of stdin is the end of whatever goes on."""
+    """Runs in a separate thread, so that the end of stdin ends the process during any other work."""
     buffer = FrameBuffer()
     try:
         while received := os.read(0, 2**16):
             buffer.add(received)
-            while question := frames.taken(buffer):
+            while question := frames.take(buffer):
                 questions.put(question.fields)
     finally:
         os._exit(0)
 
 
-def _loaded(way: dict[str, Any]) -> _Model:
-    for path, sha256 in way.get("pinned", {}).items():
+def _loaded(source: dict[str, Any]) -> _Model:
+    for path, sha256 in source.get("pinned", {}).items():
         _check(Path(path), sha256)
     try:
-        return _model(way)
+        return _model(source)
     except ImportError as error:
         raise EncoderFailed(f"a package can't be used: {error}") from error
 
 
-def _model(way: dict[str, Any]) -> _Model:
-    match way["kind"]:
+def _model(source: dict[str, Any]) -> _Model:
+    match source["kind"]:
         case "onnx":
             from codemode_server.search.encoding.model_folder import read
             from codemode_server.search.encoding.onnx_model import OnnxModel
 
-            onnx = Path(way["onnx"]) if way.get("onnx") else None
-            return OnnxModel(read(Path(way["folder"]), onnx, way["query_prompt"], way["document_prompt"]))
+            onnx = Path(source["onnx"]) if source.get("onnx") else None
+            return OnnxModel(read(Path(source["folder"]), onnx, source["query_prompt"], source["document_prompt"]))
         case "sentence-transformers":
             from codemode_server.search.encoding.torch_model import TorchModel
 
-            prompts = (way["query_prompt"], way["document_prompt"])
-            return TorchModel(way["model"], *prompts, may_download=way["may_download"])
+            prompts = (source["query_prompt"], source["document_prompt"])
+            return TorchModel(source["model"], *prompts, may_download=source["may_download"])
         case _:
             from codemode_server.search.encoding.endpoint import Endpoint
 
-            return Endpoint(way)
+            return Endpoint(source)
 
 
 def _check(path: Path, sha256: str) -> None:
@@ -114,11 +114,11 @@ def _check(path: Path, sha256: str) -> None:
     except OSError as error:
         raise EncoderFailed(f"{str(path)!r} can't be read: {error.strerror}") from error
     if found != sha256:
-        raise EncoderFailed(f"{str(path)!r} is not the file that it should be: its SHA-256 is another one")
+        raise EncoderFailed(f"{str(path)!r} is not the expected file: its SHA-256 differs")
 
 
-def _refusal(reason: str, remedy: str = "", again: str = "never") -> bytes:
-    return frames.encoded({"refused": {"reason": reason, "remedy": remedy, "again": again}})
+def _refusal(reason: str, remedy: str = "", retry: str = "never") -> bytes:
+    return frames.encode({"refused": {"reason": reason, "remedy": remedy, "retry": retry}})
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ async def _boot_of_last_time(settings: MicrovmSettings) -> Check:
     if known is None:
         return Check("boot", "skipped", "not tried")
     check = _boot(known)
-    return replace(check, told=f"{check.told}, when it was last tried")
+    return replace(check, message=f"{check.message}, when it was last tried")
 
 
 def _boot(known: probe_cache.Verdict) -> Check:

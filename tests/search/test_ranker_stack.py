@@ -18,7 +18,7 @@ from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.domain.tools import Effect
 from codemode_server.search.encoding.client import EncoderBusy
 from codemode_server.search.ranker_stack import RankerStack
-from codemode_server.search.vector_ranker import VectorLevel
+from codemode_server.search.vector_ranker import VectorRanker
 from tests.search.encoders import WAIT_SECONDS, Gated, tools
 
 FILES = tools(files=["read_file", "write_file", "reads_folder"])
@@ -45,7 +45,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[RankerStack, Gated, Gated]:
     static, semantic = Gated(), Gated()
     levels = RankerStack(
-        [VectorLevel("static", static, pauses=pauses), VectorLevel("semantic", semantic, pauses=pauses)]
+        [VectorRanker("static", static, pauses=pauses), VectorRanker("semantic", semantic, pauses=pauses)]
     )
     return levels, static, semantic
 
@@ -150,7 +150,7 @@ class TestAFailure:
             await until(lambda: levels.status.level == "semantic")
             asked = len(semantic.documents_asked)
             semantic.may_load.clear()
-            semantic.query_fails = EncoderFailed("its process was killed", again="few")
+            semantic.query_fails = EncoderFailed("its process was killed", retry="limited")
             ranking = levels.rank("read a file", 3)
             assert (ranking.level, ranking.found[0].thing.name) == ("static", "read_file")
             assert levels.status.states[1].text == "its process was killed; it is tried again"
@@ -165,7 +165,7 @@ class TestAFailure:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         levels, _, semantic = two_levels(pauses=(0.0, 0.0, 0.0))
-        semantic.load_fails = EncoderFailed("it crashed", again="few")
+        semantic.load_fails = EncoderFailed("it crashed", retry="limited")
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: levels.status.states[1].is_given_up)
@@ -204,7 +204,7 @@ class TestAFailure:
 
     async def test_of_a_service_that_is_away_is_never_given_up(self) -> None:
         levels, _, semantic = two_levels(pauses=(0.0,))
-        semantic.load_fails = EncoderFailed("it answers 503", again="whenever")
+        semantic.load_fails = EncoderFailed("it answers 503", retry="transient")
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: semantic.loads > 10)
@@ -231,7 +231,7 @@ class TestAFailure:
                 raise ZeroDivisionError
 
         caplog.set_level(logging.CRITICAL)  # the traceback of a bug
-        levels = RankerStack([VectorLevel("static", Gated()), VectorLevel("semantic", Broken())])
+        levels = RankerStack([VectorRanker("static", Gated()), VectorRanker("semantic", Broken())])
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: levels.status.states[1].is_given_up)
@@ -244,7 +244,7 @@ class TestAFailure:
             await until(lambda: levels.status.level == "semantic")
             first = list(semantic.documents_asked)
             semantic.may_load.clear()
-            semantic.query_fails = EncoderFailed("gone", again="few")
+            semantic.query_fails = EncoderFailed("gone", retry="limited")
             levels.rank("read a file", 3)
             semantic.query_fails, semantic.name = None, "another"
             semantic.may_load.set()
@@ -291,10 +291,10 @@ class TestWhatIsAskedFor:
         assert levels.rank("anything", 3, within="skills").found == ()
 
     def test_is_weighed_by_what_is_used(self) -> None:
-        """The prior is asked about the very index that is ranked; what follows from it is the ranking's matter."""
+        """The boost is asked about the very index that is ranked; what follows from it is the ranking's matter."""
         seen: list[int] = []
         levels = RankerStack(
-            prior=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32)  # type: ignore[func-returns-value]
+            usage_boost=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32)  # type: ignore[func-returns-value]
         )
         levels.index(FILES)
         levels.rank("file", 3)

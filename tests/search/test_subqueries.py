@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.subqueries import short_parts, wants
+from codemode_server.search.subqueries import short_parts, subqueries
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from codemode_server.search.subqueries import short_parts, wants
     ],
 )
 def test_several_things_are_asked_for(query: str, found: tuple[str, ...]) -> None:
-    assert wants(query) == found
+    assert subqueries(query) == found
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_several_things_are_asked_for(query: str, found: tuple[str, ...]) -> Non
     ],
 )
 def test_one_thing_is_asked_for(query: str) -> None:
-    assert wants(query) == ()
+    assert subqueries(query) == ()
 
 
 def test_no_more_than_eight_wants_are_told_apart() -> None:
-    assert len(wants("create a new issue; " * 50)) == 8
+    assert len(subqueries("create a new issue; " * 50)) == 8
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
-from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_LIFTED, UsageStats
+from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_BOOSTED, UsageStats
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
 from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
@@ -62,15 +62,15 @@ CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomo
 
 
 def found(habits: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
-    ranked = rank(index, None, query, None, limit, habits.prior(index))
+    ranked = rank(index, None, query, None, limit, habits.usage_boost(index))
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
 def strength(habits: UsageStats, server: str, tool: str) -> float:
-    prior = habits.prior(INDEX)
-    if prior is None:
+    boost = habits.usage_boost(INDEX)
+    if boost is None:
         return 0.0
-    return float(prior[[(thing.server, thing.name) for thing in tools_of(INDEX)].index((server, tool))])
+    return float(boost[[(thing.server, thing.name) for thing in tools_of(INDEX)].index((server, tool))])
 
 
 def tools_of(index: LexicalIndex) -> list[Tool]:
@@ -105,7 +105,7 @@ class TestOrder:
         habits = habits_in(tmp_path)
         before = {one.thing: one.score for one in rank(INDEX, None, "list issues", None, 10)}
         use(habits, "beta.list_issues", times=100)
-        after = rank(INDEX, None, "list issues", None, 10, habits.prior(INDEX))
+        after = rank(INDEX, None, "list issues", None, 10, habits.usage_boost(INDEX))
         assert {one.thing: one.score for one in after} == before
 
     def test_a_search_in_one_server_is_ranked_by_its_own_tools(self, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ class TestOrder:
         habits = habits_in(tmp_path)
         use(habits, "alpha.list_issues", "alpha.close_issue", times=100)
         may_be = np.array([tool.server == "beta" for tool in catalog.tools()])
-        ranked = rank(index, None, "list issues", may_be, 10, habits.prior(index))
+        ranked = rank(index, None, "list issues", may_be, 10, habits.usage_boost(index))
         assert [one.thing.name for one in ranked] == ["list_issues", "list_issue_labels"]
 
 
@@ -135,24 +135,24 @@ class TestNothingIsHidden:
             for number in range(150)
         ]
         _, index = index_of(**{f"s{part}": tools[part * 50 : part * 50 + 50] for part in range(3)})
-        prior: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
+        boost: Scores = np.array([chance.choice((0, 0, chance.random(), 1)) for _ in index.things], np.float32)
         moved = 0
         for query in QUERIES:
             without = [one.thing for one in rank(index, None, query, None, 150)]
-            with_it = [one.thing for one in rank(index, None, query, None, 150, prior)]
+            with_it = [one.thing for one in rank(index, None, query, None, 150, boost)]
             moved += with_it != without
             assert set(with_it) == set(without)
-            assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MAX_LIFTED
+            assert max(with_it.index(thing) - place for place, thing in enumerate(without)) <= MAX_BOOSTED
             for limit in (1, 3, 10):
-                shown = [one.thing for one in rank(index, None, query, None, limit, prior)]
+                shown = [one.thing for one in rank(index, None, query, None, limit, boost)]
                 assert len(shown) == limit
-                assert set(without[: max(0, limit - MAX_LIFTED)]) <= set(shown)
-        assert moved, "control: the prior does something"
+                assert set(without[: max(0, limit - MAX_BOOSTED)]) <= set(shown)
+        assert moved, "control: the boost does something"
 
     def test_where_all_are_used_alike_the_order_is_as_without(self) -> None:
-        prior = np.ones(len(INDEX.things), np.float32)
+        boost = np.ones(len(INDEX.things), np.float32)
         without = [one.thing for one in rank(INDEX, None, "issue", None, 10)]
-        assert [one.thing for one in rank(INDEX, None, "issue", None, 10, prior)] == without
+        assert [one.thing for one in rank(INDEX, None, "issue", None, 10, boost)] == without
 
 
 class TestWhatCounts:
@@ -167,9 +167,9 @@ class TestWhatCounts:
         _, index = index_of(many=tools)
         habits = habits_in(tmp_path)
         habits.used(SESSION, [ToolName("many", name) for name, _ in tools])
-        prior = habits.prior(index)
-        assert prior is not None
-        assert np.count_nonzero(prior) == _MAX_AT_ONCE
+        boost = habits.usage_boost(index)
+        assert boost is not None
+        assert np.count_nonzero(boost) == _MAX_AT_ONCE
 
     def test_more_uses_are_a_stronger_habit_up_to_a_bound(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)
@@ -265,14 +265,14 @@ class TestKeeping:
         habits.load()
         habits.found(SESSION, tools_of(INDEX))
         use(habits, "beta.list_issues", times=10)
-        assert habits.prior(INDEX) is None
-        assert habits_in(tmp_path).prior(INDEX) is None
+        assert habits.usage_boost(INDEX) is None
+        assert habits_in(tmp_path).usage_boost(INDEX) is None
 
     def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)
         use(habits, "beta.list_issues", "beta.gone", times=3)
         _, without = index_of(alpha=ISSUES)
-        assert habits.prior(without) is None
+        assert habits.usage_boost(without) is None
         assert found(habits, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
         assert found(habits, "list issues")[0] == "beta.list_issues"
 

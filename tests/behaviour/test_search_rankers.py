@@ -13,7 +13,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from tests.behaviour.product import configuration
 from tests.search.encoders import needs_light_packages
-from tests.search.test_levels import until
+from tests.search.test_ranker_stack import until
 
 needs_light_packages()
 
@@ -31,8 +31,8 @@ async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_re
             assert found.structured_content is not None
             assert found.structured_content["tools"][0]["server"] == "slack"
             state = app.search.stack.status.states[1]
-            assert state.told == "all-MiniLM-L6-v2 (onnxruntime)"
-            encoder: Any = app.search.stack._above[1]._encoder
+            assert state.description == "all-MiniLM-L6-v2 (onnxruntime)"
+            encoder: Any = app.search.stack._vector_rankers[1]._encoder
             pid = encoder._encoder._current.pid
             os.kill(pid, 0)  # it is there
     with pytest.raises(ProcessLookupError):

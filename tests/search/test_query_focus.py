@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.query_focus import subject_of
+from codemode_server.search.query_focus import focus_of
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from codemode_server.search.query_focus import subject_of
     ],
 )
 def test_it_ends_before_the_first_preposition_behind_a_thing(want: str, subject: str) -> None:
-    assert subject_of(want) == subject
+    assert focus_of(want) == subject

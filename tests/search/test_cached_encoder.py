@@ -46,7 +46,7 @@ def test_what_was_done_before_a_failure_is_not_done_again(store: SqliteVectorCac
     class Failing(Gated):
         def documents(self, texts: Sequence[str]) -> Vectors:
             if len(self.documents_asked) >= 64:
-                raise EncoderFailed("killed", again="few")
+                raise EncoderFailed("killed", retry="limited")
             return super().documents(texts)
 
     texts = [f"text {number}" for number in range(100)]

@@ -50,7 +50,7 @@ class Tools:
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         raise NotImplementedError(name)
 
-    async def kept(self, name: str | None) -> Reply:
+    async def artifact(self, name: str | None, start: int = 0) -> Reply:
         raise NotImplementedError(name)
 
 

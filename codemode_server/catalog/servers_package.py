@@ -33,7 +33,8 @@ The items of `map` are values of the first parameter, tuples by position, or dic
 common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
 
 A call that fails raises `ToolError`, in `map` it leaves None; that of `pages` has what was read before in `.items`.
-A call over the limit raises `LimitExceeded`: catch it to return what you have; the next call ends the program.
+A call over the limit raises `LimitExceeded`, in `map` too, with the results so far in `.items` (`.ok`, `.errors`):
+catch it to return what you have; the next call ends the program. Neither error needs an import.
 An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)`, a picture
 has `width`, `height` and, where Pillow is, `image()`; a link to one has `is_link`, and is fetched when its content is
 used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`. Base64 in it is
@@ -65,7 +66,7 @@ class ToolError(Exception):
 class LimitExceeded(Exception):
     """The program has made all the calls that it may make."""
 
-    items: list[Any]
+    items: Any
 
 
 class File:

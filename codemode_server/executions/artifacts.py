@@ -11,6 +11,7 @@ bounds the oldest item goes first.
 from __future__ import annotations
 
 import base64
+import codecs
 import contextlib
 import json
 import os
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
@@ -36,6 +37,8 @@ _MAX_NAMES = 5
 """In an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
+PIECE_BYTES = 3 * 2**20
+"""What a program gets of an item at once; a multiple of three, so that pieces of base64 can be joined."""
 Kind = Literal["json", "text", "file", "calls"]
 
 
@@ -134,30 +137,36 @@ class ArtifactStore:
             self._add(_Stored(item, session, path, self.clock(), parts))
         return item
 
-    def reply(self, session: Session, name: str) -> Reply:
+    def reply(self, session: Session, name: str, start: int = 0) -> Reply:
         """What a program gets under a name: of one that failed the numbers of its calls, of `…/calls/3` a result.
+
+        What is longer than `PIECE_BYTES` comes in pieces, this one from byte `start` on.
 
         Raises:
             MetaToolError: this session has nothing of that name.
         """
-        execution, _, rest = name.partition("/calls")
+        found, number = self._item_or_call(session, name)
+        if found.item.kind == "calls" and number == "":
+            return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
+        part = Part(0, found.item.size, "json")
+        if found.item.kind == "calls":
+            listed = found.parts.get(int(number)) if number.isdecimal() else None
+            if listed is None:
+                raise MetaToolError(f"there is no result of call {number[:20]} of {name.partition('/')[0]}")
+            part = listed
+        try:
+            return _reply(found, part, start)
+        except OSError as error:
+            raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
+
+    def _item_or_call(self, session: Session, name: str) -> tuple[_Stored, str]:
+        """The item of that name; of a program that failed, or of one of its calls, the item of its calls."""
+        execution, slash, number = name.partition("/calls")
         with self._guard:
             calls = self._stored.get(f"{execution}/calls")
-            is_value = not rest and f"{execution}/calls" != name and execution in self._stored
-        if calls is None or is_value or not _may_read(session, calls.session):
-            return artifact_reply(*self.read(session, name))
-        if rest in ("", "/"):
-            return Reply([{"type": "calls", "numbers": list(calls.parts)}], "blocks")
-        number = rest.removeprefix("/")
-        part = calls.parts.get(int(number)) if number.isdecimal() else None
-        if part is None:
-            raise MetaToolError(f"there is no result of call {number[:20]} of {execution}")
-        try:
-            with calls.path.open("rb") as file:
-                file.seek(part.start)
-                return Reply(json.loads(file.read(part.size)), part.encoding)
-        except OSError as error:
-            raise MetaToolError(f"what was kept as {name!r} can't be read: {error.strerror or error}") from error
+            if calls is not None and _may_read(session, calls.session) and (slash or execution not in self._stored):
+                return calls, number.removeprefix("/")
+            return self._find(session, name), ""
 
     def _check_size(self, size: int) -> None:
         if self.max_bytes == 0:
@@ -291,14 +300,32 @@ def _raising_not_stored() -> Iterator[None]:
         raise NotStored(f"it could not be written: {error}") from error
 
 
-def artifact_reply(item: Item, data: bytes) -> Reply:
-    """What a program gets of an item."""
-    if item.kind == "json":
-        return Reply(json.loads(data))
-    if item.kind == "text":
-        return Reply(data.decode())
-    fields = {"mime_type": item.mime_type, "name": item.title, "uri": None}
-    return Reply([{"type": "file", "data": base64.b64encode(data).decode(), **fields}], "blocks")
+def _reply(stored: _Stored, part: Part, start: int) -> Reply:
+    """What a program gets of a part of a file; raises OSError."""
+    if not 0 <= start <= part.size:
+        raise MetaToolError(f"{stored.item.name!r} has no byte {start}")
+    with stored.path.open("rb") as file:
+        file.seek(part.start + start)
+        data = file.read(min(part.size - start, PIECE_BYTES))
+    item, after = stored.item, start + len(data)
+    block: dict[str, Any] = {"type": item.kind}
+    match item.kind:
+        case "file":
+            block |= {"mime_type": item.mime_type, "name": item.title, "uri": None}
+            text = base64.b64encode(data).decode()
+        case "text" | "json" | "calls" if part.size > PIECE_BYTES:
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            text = decoder.decode(data)
+            after -= len(decoder.getstate()[0])
+        case "text":
+            return Reply(data.decode())
+        case "json" | "calls":
+            return Reply(json.loads(data), part.encoding)
+    if part.size <= PIECE_BYTES:
+        return Reply([block | {"data": text}], "blocks")
+    if item.kind in ("json", "calls"):
+        block = {"type": "json", "encoding": part.encoding}
+    return Reply([{"type": "piece", "text": text, "next": after if after < part.size else None, "as": block}], "blocks")
 
 
 def _may_read(reader: Session, owner: Session) -> bool:

@@ -84,10 +84,10 @@ class ProgramHostApi:
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         return await self._showing.show(data, mime_type, name)
 
-    async def kept(self, name: str | None) -> Reply:
+    async def artifact(self, name: str | None, start: int = 0) -> Reply:
         if name is None:
             return Reply([item.name for item in self._kept.items(self._session)])
-        return await anyio.to_thread.run_sync(self._kept.reply, self._session, name)
+        return await anyio.to_thread.run_sync(self._kept.reply, self._session, name, start)
 
 
 @contextmanager

@@ -38,14 +38,15 @@ _LINE_END = re.compile(r"\r\n?|\n")
 """What Python counts as one."""
 _ANSWERED_WITH_ERROR = "answered with an error"
 _WAYS_ROUND = {
-    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs",
-    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs that hand on files in "
-    "/workspace",
+    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs (files in /workspace "
+    "stay)",
+    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs (files in /workspace stay)",
     "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map), or do the "
     "rest in a second program",
     "limits.memory_mb": "work through the data in parts and hold on to what you need only",
     "limits.output_bytes": "print less; write to a file in /workspace",
-    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded and return what you have",
+    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
+    ".map and .pages, its .items has the results so far) and return what you have",
     "limits.call_bytes": "send or ask for less in one call",
     "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
     "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",

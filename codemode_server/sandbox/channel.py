@@ -46,7 +46,7 @@ _PIECE = 256 * 2**10
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
 _TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
-_Question = frames.Load | frames.Search | frames.Show | frames.Kept
+_Question = frames.Load | frames.Search | frames.Show | frames.Artifact
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -178,9 +178,9 @@ class Channel:
             if self._scope is not None:
                 self._scope.cancel()
 
-    def exceed(self, message: str, setting: str, line: int | None = None) -> None:
+    def exceed(self, message: str, setting: str, line: int | None = None, hint: str = "") -> None:
         """End the program for a limit."""
-        self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting))
+        self.end(Ending.LIMITED, ProgramError("LimitExceeded", message, line=line, setting=setting, hint=hint))
 
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
         longest = frames.longest_frame(self._limits)
@@ -216,7 +216,7 @@ class Channel:
         match frame:
             case frames.Call() | frames.Read():
                 await self._begin_call(frame, tasks)
-            case frames.Load() | frames.Search() | frames.Show() | frames.Kept():
+            case frames.Load() | frames.Search() | frames.Show() | frames.Artifact():
                 self._check_id(frame.id)
                 await self._asking.acquire()
                 tasks.start_soon(self._answer, frame)
@@ -225,7 +225,7 @@ class Channel:
             case frames.Line():
                 self._line = frames.line_of_program(frame.line)
             case frames.Exceeded():
-                self._exceed_limit(frame.setting, frame.line)
+                self._exceed_limit(frame.setting, frame.line, frame.value)
             case frames.Done():
                 await self._take_done(frame)
 
@@ -336,8 +336,8 @@ class Channel:
                 case frames.Show():
                     said = await host_api.show(request.data, request.mime_type, request.name)
                     return await self._encoded(request.id, Reply(said))
-                case frames.Kept():
-                    return await self._encoded(request.id, await host_api.kept(request.name), "what is kept")
+                case frames.Artifact(_, name, start):
+                    return await self._encoded(request.id, await host_api.artifact(name, start))
         except CodemodeError as error:
             if isinstance(error, ExecutionError):
                 raise
@@ -394,29 +394,31 @@ class Channel:
         else:
             self._died(str(error))
 
-    def _exceed_limit(self, setting: str, line: int | None = None) -> None:
+    def _exceed_limit(self, setting: str, line: int | None = None, value: str = "") -> None:
+        hint = ""
+        lost = f" and was not stored{': it is ' + value if value else ''}"
         match setting:
             case "limits.value_bytes":
-                message = f"the value is larger than {_size(self._limits.max_value_bytes)} and was not kept"
+                message = f"the value is larger than {_size(self._limits.max_value_bytes)}{lost}"
             case "values":
-                message, setting = (
-                    f"the value holds more than {MAX_VALUES:,} values and was not kept",
-                    "limits.value_bytes",
-                )
+                setting, message = "limits.value_bytes", f"the value holds more than {MAX_VALUES:,} values{lost}"
             case "limits.calls":
-                message = self._too_many_calls()
+                message = f"{self._too_many_calls()}: it called a tool again after LimitExceeded"
+                hint = "after LimitExceeded, call no more tools and return what you have"
             case _:
                 message = f"a call's arguments are larger than {_size(self._limits.call_bytes)}"
-        self.exceed(message, setting, line)
+        self.exceed(message, setting, line, hint)
 
     def _out_of_time(self) -> None:
         setting, limits = self._clock.spent_setting, self._limits
+        waited = self._clock.upstream_s
+        beside = f", not counting {waited:.0f} s of waiting for its calls" if waited >= 1 else ""
         if setting == "limits.upstream_seconds":
             self.exceed(f"the program waited for its calls longer than {limits.upstream_seconds:g} s", setting)
         elif limits.wall_seconds_from_argument:
-            self.exceed(f"stopped after {limits.wall_seconds:g} s (timeout={limits.wall_seconds:g})", "timeout")
+            self.exceed(f"stopped after {limits.wall_seconds:g} s (timeout={limits.wall_seconds:g}){beside}", "timeout")
         else:
-            self.exceed(f"the program ran longer than {limits.wall_seconds:g} s", setting)
+            self.exceed(f"the program ran longer than {limits.wall_seconds:g} s{beside}", setting)
 
     def _outcome(self) -> Outcome:
         ending, error = self._ended or (Ending.DIED, ProgramError("SandboxFailed", "the sandbox gave no outcome"))

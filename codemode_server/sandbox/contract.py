@@ -35,7 +35,9 @@ class Reply:
     * `{"type": "file", "mime_type": …, "name": …, "uri": …}` with `data` in base64, or `text`, or neither: then it is a
       link that can be read, perhaps with its `size`; a file beside a value may have `at` in place of `data`: the path
       (keys and indices) to the base64 string, or `data:` URI, in that value
-    * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are kept
+    * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are stored
+    * `{"type": "piece", "text": …, "next": …, "as": …}`: a part of a long artifact, the byte at which the next one
+      begins (or null), and the block whose `text` or `data` all joined are; of type `json` it has an `encoding`
 
     A lone block stands for its value."""
 
@@ -84,11 +86,12 @@ class HostApi(Protocol):
             MetaToolError: there is no room for it; the program sees it as `ValueError`.
         """
 
-    async def kept(self, name: str | None) -> Reply:
-        """What an earlier program of the same session gave back, or without a name the names, oldest first.
+    async def artifact(self, name: str | None, start: int = 0) -> Reply:
+        """What an earlier program of the same session gave back, a long one in pieces; without a name, the names,
+        oldest first.
 
         Raises:
-            MetaToolError: nothing is kept under that name; the program sees it as `KeyError`.
+            MetaToolError: there is none of that name; the program sees it as `KeyError`.
         """
 
 

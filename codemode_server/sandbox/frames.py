@@ -10,10 +10,11 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    load {id, module}                           answered by a reply
                    search {id, query, detail_level, server, effect, limit}    answered by a reply; effect may be missing
                    show {id, data, mime_type, name}            data in base64; answered by a reply
-                   kept {id, name}                             name null for the names; answered by a reply
+                   artifact {id, name, start}                  name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
                    line {line}                                 the program reached this line for the first time
-                   exceeded {setting, line}                    the guest saw a limit first, and ends; line may be null
+                   exceeded {setting, line, value}             the guest saw a limit first, and ends; line may be null,
+                                                               value says what a value is that is too large
                    done {id, value, value_form, error, hint}   the last frame; id is the run's, not to be guessed
 
 Request ids are integers that grow. Unknown fields are ignored; an unknown op, a wrong type or a broken length is a
@@ -153,11 +154,12 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The program asks for what an earlier one gave back; without a name, for the names."""
+class Artifact:
+    """The program asks for what an earlier one gave back, from a byte on; without a name, for the names."""
 
     id: int
     name: str | None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,8 @@ class Exceeded:
     setting: str
     line: int | None = None
     """Where in the program."""
+    value: str = ""
+    """What the program's value is, if that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +200,7 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = Call | Read | Load | Search | Show | Kept | Output | Line | Exceeded | Done
+GuestFrame = Call | Read | Load | Search | Show | Artifact | Output | Line | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -235,14 +239,15 @@ def parse(data: bytes) -> GuestFrame:
         case "show":
             claims = _name_or_none(frame, "mime_type"), _name_or_none(frame, "name")
             return Show(_id(frame), _bytes(frame, "data"), *claims)
-        case "kept":
-            return Kept(_id(frame), _name_or_none(frame, "name"))
+        case "artifact":
+            return Artifact(_id(frame), _name_or_none(frame, "name"), _field(frame, "start", int))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
         case "line":
             return Line(_field(frame, "line", int))
         case "exceeded":
-            return Exceeded(_one_of(frame, "setting", *sorted(GUEST_LIMITS)), line_of_program(_line(frame)))
+            setting, value = _one_of(frame, "setting", *sorted(GUEST_LIMITS)), _name_or_none(frame, "value")
+            return Exceeded(setting, line_of_program(_line(frame)), value or "")
         case "done":
             form = _one_of(frame, "value_form", "none", "json", "repr")
             raised = _error(frame.get("error"))

@@ -73,3 +73,22 @@ async def test_large_results_wait_in_a_file(tmp_path: Path) -> None:
         failed = await host.run(code)
         rows = await host.run("from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='7'))")
         assert (await read(host, f"len({name_of(failed)}.calls[8])")).value == rows.value
+
+
+async def test_a_slice_of_call_numbers_gives_the_results_that_there_are(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        calls = "try: boom()\nexcept ToolError: pass\n" + "list_issues(repo='a')\n" * 3
+        failed = await host.run(f"{READ}{calls}1 / 0")
+        numbers = ["[1:4]", "[2:3]", "[:]", "[-1:]"]
+        expression = ", ".join(f"len({name_of(failed)}.calls{part})" for part in numbers)
+        assert (await read(host, expression)).value == [2, 1, 3, 1], "call 1 failed"
+
+
+async def test_the_last_value_comes_with_a_line_on_a_program_that_failed_after_it(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        await host.run("'first'")
+        assert "failed after it" not in (await read(host, "results.last")).text, "control"
+        failed = await host.run(READ + "list_issues(repo='a')\n1 / 0")
+        answer = await read(host, "results.last")
+        assert answer.value == "first"
+        assert f"failed after it: {name_of(failed)}.calls" in answer.content["stderr"]

@@ -13,6 +13,7 @@ import pytest
 from .product import configuration, in_memory, office
 
 SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet(sheetId='a')\nlen(rows)"
+MAP = "list_issues.map([{'repo': str(n)} for n in range(9)])"
 MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(repo=str(n))"
 
 
@@ -72,6 +73,62 @@ async def test_the_limit_on_calls_can_be_caught_and_what_was_read_returned(tmp_p
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
         assert (await host.run(code)).value == 5
         assert len(host.reached("list_issues")) == 5
+
+
+@pytest.mark.parametrize("many", ["await asyncio.gather(*[list_issues(repo=str(n)) for n in range(9)])", MAP])
+async def test_calls_in_flight_at_the_limit_are_answered_before_the_program_knows_of_it(
+    tmp_path: Path, many: str
+) -> None:
+    code = f"import asyncio\nfrom servers.github import list_issues\ntry:\n    {many}\nexcept LimitExceeded: pass\n1"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
+        answer = await host.run(code)
+        assert answer.value == 1
+        assert [call["status"] for call in answer.content["calls"]] == ["succeeded"] * 5
+        assert len(host.reached("list_issues")) == 5
+
+
+async def test_a_map_at_the_limit_has_what_succeeded_in_ok_and_all_else_in_errors(tmp_path: Path) -> None:
+    code = (
+        f"from servers import LimitExceeded\nfrom servers.github import list_issues\ntry:\n    {MAP}\n"
+        "except LimitExceeded as error:\n    got = error.items\n"
+        "[len(got), len(got.ok), {n: type(e).__name__ for n, e in got.errors.items()}]"
+    )
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
+        assert (await host.run(code)).value == [9, 5, {str(n): "LimitExceeded" for n in range(5, 9)}]
+
+
+async def test_a_program_that_calls_again_after_the_limit_gets_another_hint(tmp_path: Path) -> None:
+    again = "try:\n    while True: list_issues(repo='a')\nexcept LimitExceeded: list_issues(repo='b')"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 2})) as host:
+        first = await host.run("from servers.github import list_issues\nwhile True: list_issues(repo='a')")
+        assert "catch LimitExceeded (no import needed" in first.text
+        second = await host.run(f"from servers.github import list_issues\n{again}")
+        assert "after LimitExceeded, call no more tools" in second.text
+        assert "catch LimitExceeded" not in second.text
+
+
+async def test_a_value_past_what_is_stored_is_described(tmp_path: Path) -> None:
+    rows = "[{'id': n, 'name': 'row'} for n in range(1_000)]"
+    async with in_memory(configuration(tmp_path, {}, limits={"value_bytes": 5_000, "call_bytes": 5_000})) as host:
+        answer = await host.run(rows)
+        assert "it is a list of 1000 items, which are dicts with the keys 'id', 'name'" in answer.text
+
+
+async def test_output_and_values_as_long_as_may_be_are_read_whole(tmp_path: Path) -> None:
+    """The regression: as JSON in one frame they were past the limit on a call's result, and could not be read."""
+    line = "lineé\n"
+    printed, value = f"print({line!r} * 1_500_000)", f"[{line!r} * 100] * 15_000"
+    async with in_memory(configuration(tmp_path, {}, limits={"output_bytes": 2**24, "value_bytes": 2**24})) as host:
+        outputs = [(await host.run(code)).content["execution_id"] for code in (printed, value)]
+        code = "from codemode import results\n"
+        assert (await host.run(f"{code}text = results['{outputs[0]}/stdout']\n[len(text), text[-7:]]")).value == [
+            9_000_001,
+            f"{line}\n",
+        ]
+        assert (await host.run(f"{code}rows = results['{outputs[1]}']\n[len(rows), rows[-1][-6:]]")).value == [
+            15_000,
+            line,
+        ]
 
 
 async def test_a_result_past_its_size_is_an_error_that_the_program_can_catch(tmp_path: Path) -> None:

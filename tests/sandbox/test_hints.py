@@ -24,6 +24,7 @@ SKILLS = "programs can import skills (from skills.<name> import <name>), but not
 TOOLS = "tools are not files in programs: from servers.<server> import <tool>"
 FRESH = "each program starts fresh, with no name of an earlier one"
 HINTS = {
+    "def read():\n    await read()\nread()": "write `async def`, or call without `await`",
     "import urllib.request\nurllib.request.urlopen('http://example.com')": NETWORK,
     "import urllib.request\nurllib.request.urlretrieve('https://example.com/x')": NETWORK,
     "import socket\nsocket.create_connection(('example.com', 80))": NETWORK,

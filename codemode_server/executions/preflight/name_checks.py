@@ -17,7 +17,7 @@ from codemode_server.executions.preflight.reading import Reading
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
-_OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
+_OF_THE_ROOT = frozenset({"tool", "ToolError", "LimitExceeded", "File"})
 _MAX_UNKNOWN = 50
 """More unknown names are not noted: each is compared with the names that there are, and the program may be hostile."""
 
@@ -159,7 +159,8 @@ class Names:
                 server.tool(path[1])
         except UnknownTool as error:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
-            message = "ToolError is there without an import" if path[1] == "ToolError" else str(error)
+            is_builtin = path[1] in ("ToolError", "LimitExceeded")
+            message = f"{path[1]} is there without an import" if is_builtin else str(error)
             self.unknown.append(Unknown(node, path[1], message, raises, is_settled))
             return True
         return False

@@ -39,7 +39,7 @@ class ToolError(RuntimeError):
     tool: _CmStr
     kind: _CmStr
 class LimitExceeded(RuntimeError):
-    items: _CmList[_CmAny]"""
+    items: _CmAny"""
 _PLAIN = {
     **{name: f"_Cm{name.capitalize()}" for name in ("bool", "dict", "float", "int", "list", "str")},
     **{name: f"_Cm{name}" for name in ("Any", "Literal", "NotRequired", "TypedDict")},

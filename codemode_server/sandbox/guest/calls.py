@@ -48,7 +48,7 @@ class LimitExceeded(RuntimeError):
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
         self.items: list[Any] = []
-        """For `.pages()`: the items read before. For `.map()`: its results, None for those that are lacking."""
+        """For `.pages()`: the items read before. For `.map()`: its results, with `ok` and `errors`."""
 
 
 class Unfinished:
@@ -173,10 +173,10 @@ class Calls:
         self.unclaimed: dict[int, PendingCall] = {}
         self.failures: list[Any] = []
         """Those of each `map`; at the end a warning names those that the program never looked at."""
-        self._told: set[object] = set()
-        """Tasks and threads that were told that the program has made all its calls."""
+        self._limited: set[object] = set()
+        """Tasks and threads in which a call raised `LimitExceeded`."""
         self._mapping: set[object] = set()
-        """Those that begin calls of a map now, which tells them itself."""
+        """Tasks and threads that begin calls of a map now."""
 
     def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
         """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
@@ -195,31 +195,26 @@ class Calls:
         if holds_more_values(text, plain, self.link.values):
             message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"
             raise ToolError(message, server, tool, "too_many_values")
-        answer = self._over_limit() or self.link.call(server, tool, text, raw=raw)
-        return self._settled_by(answer, server, tool, is_raw=raw)
+        self._check_limit()
+        return self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`."""
         if len(uri) > MAX_URI:
             message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
             raise ToolError(message, server, "read_resource", "too_long")
-        answer = self._over_limit() or self.link.request("read", server=server, uri=uri)
-        return self._settled_by(answer, server, "read_resource")
+        self._check_limit()
+        return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
 
-    def _over_limit(self) -> Future[Any] | None:
-        """The answer to a call that is one too many; a task or thread that was told so before ends the program."""
-        if self.link.no_more_calls is None:
-            return None
-        if _caller() in self._told and not self.unclaimed:  # with calls that nobody took yet, it may not know
-            self.link.exceed("limits.calls")
-        answer: Future[Any] = Future()
-        answer.set_exception(self.link.no_more_calls)
-        return answer
+    def _check_limit(self) -> None:
+        """End the program if this task or thread calls again after a `LimitExceeded`."""
+        if self.link.no_more_calls is not None and _caller() in self._limited and not self.unclaimed:
+            self.link.exceed("limits.calls")  # with calls that nobody took yet, it may not know of the limit
 
     @contextlib.contextmanager
     def mapping(self) -> Iterator[None]:
-        """Calls begun in here do not count as the program's word that it has made all its calls: on threads, the answer
-        comes while the map still begins others. The map passes the error on, by `note_limit`."""
+        """A `LimitExceeded` of a call begun in here is not counted as raised in this task or thread: on threads, it
+        comes while the map still begins others. The map raises it at its end, after `note_limit`."""
         caller = _caller()
         self._mapping.add(caller)
         try:
@@ -228,8 +223,8 @@ class Calls:
             self._mapping.discard(caller)
 
     def note_limit(self) -> None:
-        """The task or thread that runs now gets to know that the program has made all its calls."""
-        self._told.add(_caller())
+        """Note that a `LimitExceeded` is raised in the task or thread that runs now."""
+        self._limited.add(_caller())
 
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
@@ -246,7 +241,7 @@ class Calls:
             except Refused as refusal:
                 if refusal.kind == OVER_LIMIT:
                     if not is_mapped:
-                        self._told.add(caller)
+                        self._limited.add(caller)
                     result.set_exception(LimitExceeded(str(refusal)))
                     return
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))

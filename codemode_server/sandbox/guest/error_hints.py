@@ -32,6 +32,9 @@ def mend(error: BaseException) -> str:
 
 def _mend(error: BaseException) -> str:
     message = str(error)
+    if isinstance(error, SyntaxError):
+        is_await = "outside async function" in message
+        return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
         return of_name(error, Place(error).names())
     if hint := of_the_sandbox(error):

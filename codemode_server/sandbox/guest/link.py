@@ -9,6 +9,7 @@ The host takes only so many requests at a time (see `sandbox/frames.py`); the ot
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import sys
 import threading
@@ -45,9 +46,11 @@ class Refused(Exception):
 class LimitPassed(BaseException):
     """The program is past a limit that the guest can see first; no `except Exception` of the program may swallow it."""
 
-    def __init__(self, setting: str) -> None:
+    def __init__(self, setting: str, value: str = "") -> None:
         super().__init__(setting)
         self.setting = setting
+        self.value = value
+        """What the program's value is, in words, if that is too large."""
 
 
 def to_json(value: Any) -> str:
@@ -117,6 +120,8 @@ class Link:
         self._last_id = 0
         self._outgoing: collections.deque[str] = collections.deque()
         self._calls, self._questions = _Window(), _Window()
+        self._over_limit: collections.deque[Future[Any]] = collections.deque()
+        """Calls that the host makes no more; refused once those in flight are answered."""
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
@@ -174,7 +179,8 @@ class Link:
         future: Future[Any] = Future()
         window.waiting.append(_Request(head, body, future))
         if window is self._calls and self.no_more_calls is not None:  # said while this call was being written
-            self._refuse_waiting_calls(self.no_more_calls)
+            self._take_back_waiting_calls()
+            self._refuse_calls_over_limit()
         self._flush()
         return future
 
@@ -232,24 +238,33 @@ class Link:
         refusal = None if reply["ok"] else Refused(reply["kind"], reply["message"])
         if refusal is not None and refusal.kind == OVER_LIMIT:
             # Before the window has room again: another thread may be sending.
-            self._refuse_waiting_calls(refusal)
+            self.no_more_calls = refusal
+            self._take_back_waiting_calls()
         for window in (self._calls, self._questions):
             window.unanswered.pop(reply["id"], None)
         self._flush()
-        if future is None or future.done():
-            return True  # whoever asked was cancelled meanwhile
-        if refusal is None:
-            future.set_result((reply["value"], reply.get("encoding", "json")))
-        else:
-            future.set_exception(refusal)
+        if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile
+            if refusal is None:
+                future.set_result((reply["value"], reply.get("encoding", "json")))
+            elif refusal.kind == OVER_LIMIT:
+                self._over_limit.append(future)
+            else:
+                future.set_exception(refusal)
+        self._refuse_calls_over_limit()
         return True
 
-    def _refuse_waiting_calls(self, refusal: Refused) -> None:
-        self.no_more_calls = refusal
+    def _take_back_waiting_calls(self) -> None:
         while self._calls.waiting:
             waiting = self._calls.waiting.popleft().future
             if waiting.set_running_or_notify_cancel():
-                waiting.set_exception(refusal)
+                self._over_limit.append(waiting)
+
+    def _refuse_calls_over_limit(self) -> None:
+        """Refuse the calls over the limit, unless calls are in flight: the program may end once it knows of the limit,
+        and that would cancel them."""
+        while self._over_limit and not self._calls.unanswered:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                self._over_limit.popleft().set_exception(self.no_more_calls)
 
 
 def _line_of_program() -> int | None:

@@ -3,7 +3,8 @@
 Items are taken as they are needed, by whoever waits, so they may come from a generator that calls tools itself. One
 that fails leaves None in its place and its error in `errors`; only what no item can change (the tool is not permitted,
 or is gone) is raised, as is what the items themselves raise. If the first item does not fit the tool's parameters, it
-is likely that none does: that is raised as well, before any call.
+is likely that none does: that is raised as well, before any call. At the limit on calls, `LimitExceeded` is raised
+once the calls in flight are answered; its `items` are the results, and those that were not called have it as error.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
@@ -64,7 +66,17 @@ class Mapped(list[Any]):
 class PendingMap(PendingCall):
     """A map on its way; begun at once, and taken further by whoever waits for it."""
 
-    __slots__ = ("_begin", "_concurrency", "_done", "_failures", "_in_flight", "_is_driven", "_items", "_results")
+    __slots__ = (
+        "_begin",
+        "_concurrency",
+        "_done",
+        "_failures",
+        "_in_flight",
+        "_is_driven",
+        "_items",
+        "_limit",
+        "_results",
+    )
 
     def __init__(
         self,
@@ -83,6 +95,7 @@ class PendingMap(PendingCall):
         self._in_flight: dict[int, Future[Any]] = {}
         self._done: collections.deque[int] = collections.deque()
         self._is_driven = False
+        self._limit: LimitExceeded | None = None
 
     async def _wait(self) -> Any:
         if self._is_driven:
@@ -116,6 +129,10 @@ class PendingMap(PendingCall):
                     self._begin_next(self._items)
             if self._in_flight:
                 return self._signal()
+            if self._limit is not None:
+                self._limit.items = self._results
+                self._calls.note_limit()
+                raise self._limit
         except BaseException as error:
             self._items = None
             if not self._future.done():
@@ -132,6 +149,9 @@ class PendingMap(PendingCall):
             item = next(items)
         except StopIteration:
             self._items = None
+            return
+        except LimitExceeded as error:  # of a call that gives the items
+            self._stop(error)
             return
         index = len(self._results)
         self._results.append(None)
@@ -154,9 +174,15 @@ class PendingMap(PendingCall):
                     raise
                 self._failures.errors[index] = error
             except LimitExceeded as error:
-                error.items = self._results
-                self._calls.note_limit()
-                raise
+                self._failures.errors[index] = error
+                self._stop(error)
+
+    def _stop(self, limit: LimitExceeded) -> None:
+        """Begin no further call. Items whose number is known have the error, too."""
+        first, left = len(self._results), operator.length_hint(self._items or ())
+        self._results += [None] * left
+        self._failures.errors |= dict.fromkeys(range(first, first + left), limit)
+        self._items, self._limit = None, limit
 
     def _signal(self) -> Future[Any]:
         signal: Future[Any] = Future()

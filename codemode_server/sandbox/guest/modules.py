@@ -95,6 +95,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name == "servers":
             package.tool = sys.modules["codemode"].__tool__
             package.ToolError = ToolError
+            package.LimitExceeded = LimitExceeded
             package.File = File
         return package
 

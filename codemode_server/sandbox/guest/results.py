@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, overload
 
 from .files import from_reply
 from .link import Link, Refused
+
+_DECODER = json.JSONDecoder()
 
 
 class FailedProgram:
@@ -32,7 +36,14 @@ class CallResults(Mapping[int, Any]):
     def listed(self) -> str:
         return ", ".join(map(str, self._numbers))
 
-    def __getitem__(self, number: int) -> Any:
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Any]: ...
+    def __getitem__(self, number: int | slice) -> Any:
+        """The result of one call; of a slice of numbers, the list of those that there are."""
+        if isinstance(number, slice):
+            return [self[at] for at in range(max(self._numbers) + 1)[number] if at in self._numbers]
         if number not in self._numbers:
             raise KeyError(f"no result of call {number}; there are those of the calls {self.listed}")
         return self._results[f"{self._name}/calls/{number}"]
@@ -56,24 +67,52 @@ class Results(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
             raise TypeError(f"results are named by text, as the result told, not by {type(name).__name__}")
-        try:
-            value, encoding = self._link.ask("kept", name=name)
-        except Refused as refusal:
-            raise KeyError(str(refusal)) from None
+        value, encoding = self._read(name)
         if encoding == "blocks" and value and value[0]["type"] == "calls":
             return FailedProgram(self, name, value[0]["numbers"])
         return from_reply(value, encoding)
 
+    def _read(self, name: str) -> tuple[Any, str]:
+        """The reply to a request for a result, its pieces joined."""
+        texts: list[str] = []
+        start = 0
+        while True:
+            try:
+                value, encoding = self._link.ask("artifact", name=name, start=start)
+            except Refused as refusal:
+                raise KeyError(str(refusal)) from None
+            piece = value[0] if encoding == "blocks" and value else {}
+            if piece.get("type") != "piece":
+                return value, encoding
+            texts.append(piece["text"])
+            start = piece["next"]
+            if start is None:
+                break
+        text, block = "".join(texts), piece["as"]
+        if block["type"] == "json":
+            return _DECODER.decode(text), block["encoding"]
+        return [{**block, "data" if block["type"] == "file" else "text": text}], "blocks"
+
     @property
     def last(self) -> Any:
-        """The value that was kept last."""
-        names = [name for name in self if "/" not in name]
-        if not names:
-            raise LookupError("nothing is kept in this session yet")
-        return self[names[-1]]
+        """The last value; if a program failed since, a line on stderr says so."""
+        names = list(self)
+        values = [name for name in names if "/" not in name]
+        failed = [name for name in names if name.endswith("/calls")]
+        if not values and not failed:
+            raise LookupError("no program of this session has returned a value yet")
+        if not values:
+            return self[failed[-1]]
+        if failed and names.index(failed[-1]) > names.index(values[-1]):
+            name = failed[-1].removesuffix("/calls")
+            sys.stderr.write(
+                f'results.last is the value of {values[-1]}; {name} failed after it: results["{name}"].calls has the '
+                "results of its calls\n"
+            )
+        return self[values[-1]]
 
     def __iter__(self) -> Iterator[str]:
-        names, _ = self._link.ask("kept", name=None)
+        names, _ = self._link.ask("artifact", name=None, start=0)
         return iter(names)
 
     def __len__(self) -> int:

@@ -18,6 +18,7 @@ from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .new_files import NewFiles
 from .output import Output
+from .value_descriptions import shape
 from .values import to_result
 
 _RESERVE_BYTES = 2**20
@@ -52,13 +53,13 @@ def run(
         done["hint"] = hint_on(value)
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
-            raise LimitPassed("limits.value_bytes")
+            raise LimitPassed("limits.value_bytes", shape(done["value"]))
         if holds_more_values(text, done["value"], limits["values"]):
-            raise LimitPassed("values")
+            raise LimitPassed("values", shape(done["value"]))
     except SystemExit as end:
         text = to_json(done if end.code in (None, 0) else {**done, "error": _exit_error(end)})
     except LimitPassed as passed:
-        text = to_json({"op": "exceeded", "setting": passed.setting})
+        text = to_json({"op": "exceeded", "setting": passed.setting, "value": passed.value})
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
         files.remove_empty(error)

@@ -1,7 +1,7 @@
 """The results of one program's succeeded calls, until it is known whether the program failed.
 
-A program that succeeds returns what it needs of them, so they are dropped. Of one that does not, they become an
-artifact, which later programs read by the numbers of the calls. In memory up to a bound, in a file beyond.
+A program that succeeds returns what it needs of them, so they are dropped. Those of a program that fails become an
+artifact, which later programs read by the numbers of the calls. They are in memory up to a bound, beyond it in a file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import anyio
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
+from codemode_server.gateway.results import ResultSummary
 from codemode_server.off_loop import run_large
 from codemode_server.sandbox.contract import Reply
 from codemode_server.sandbox.frames import json_pieces
 
-_MAX_IN_MEMORY = 4 * 2**20
-"""Bytes of results, as JSON, that are held in memory for one program."""
+MAX_MEMORY_BYTES = 4 * 2**20
+"""Memory of the results that are held for one program, estimated; what exceeds it is written to a file."""
 
 
 @dataclass(slots=True)
@@ -30,21 +31,23 @@ class CallResults:
     store: ArtifactStore
     _held: dict[int, Reply] = field(default_factory=dict)
     _held_bytes: int = 0
+    """Of memory, estimated."""
     _total_bytes: int = 0
+    """Of all results as JSON."""
     _written: dict[int, Part] = field(default_factory=dict)
     _path: Path | None = None
     _is_closed: bool = False
     """Set when they are an artifact or dropped; a write that comes later does nothing."""
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
-    def add(self, seq: int, reply: Reply, size: int) -> bool:
-        """Take the result of call `seq`, `size` bytes as JSON; True if `write` has to be called now."""
-        if self._is_closed or self._total_bytes + size > self.store.max_bytes:
+    def add(self, seq: int, reply: Reply, size: ResultSummary) -> bool:
+        """Take the result of call `seq`; True if `write` has to be called now."""
+        if self._is_closed or self._total_bytes + size.bytes > self.store.max_bytes:
             return False
         self._held[seq] = reply
-        self._held_bytes += size
-        self._total_bytes += size
-        return self._held_bytes > _MAX_IN_MEMORY
+        self._held_bytes += size.memory_bytes
+        self._total_bytes += size.bytes
+        return self._held_bytes > MAX_MEMORY_BYTES
 
     async def write(self) -> None:
         """Move what is held in memory to the file; what can't be written is lost.
@@ -77,7 +80,7 @@ class CallResults:
         """Make them an artifact of the session; None if there are none.
 
         Raises:
-            NotStored: they can't be written, or are more than is kept.
+            NotStored: they can't be written, or exceed the limits on artifacts.
         """
         async with self._writing:
             await self._write_held()

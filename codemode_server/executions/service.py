@@ -176,7 +176,7 @@ class ExecutionService:
                 execution = self._live.get(calls.execution_id)
                 if execution is None or event.reply is None or outcome.status is not CallStatus.SUCCEEDED:
                     return
-                if execution.results.add(call.seq, event.reply, event.result.bytes) and self._tasks is not None:
+                if execution.results.add(call.seq, event.reply, event.result) and self._tasks is not None:
                     self._tasks.start_soon(self._write_results, execution)
             case _:
                 pass

@@ -74,4 +74,7 @@ class Audit(Protocol):
         """
 
     async def first_broken_row(self) -> int | None:
-        """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does."""
+        """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does.
+
+        Retention may delete rows meanwhile. Rows that are missing at either end are not noticed.
+        """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codemode_server.domain.ids import JsonValue
@@ -20,6 +21,8 @@ class ResultSummary:
 
     bytes: int = 0
     """As JSON."""
+    memory_bytes: int = 0
+    """Estimated memory of the value as Python objects, rather too much than too little."""
     tokens: int = 0
     """What it would have cost the model, estimated."""
     text: str = ""
@@ -32,14 +35,15 @@ class ResultSummary:
 
 
 NO_RESULT = ResultSummary()
+_PIECE_CHARACTERS = 2**20
+_VALUE_BYTES = 64
+"""Memory of a small value or key as a Python object, with its place in a dict or list."""
 
 
 def summarise(target: CallTarget, reply: Reply, payloads: Payloads, redactor: Redactor) -> ResultSummary:
     """The summary of a reply without secrets."""
-    size, tokens = _size_of(reply.value)
     return ResultSummary(
-        size,
-        tokens,
+        *sizes_of(reply.value),
         summaries.of_reply(reply, redactor),
         payload(reply.value, payloads, redactor),
         target.marked_error(reply.value),
@@ -55,11 +59,21 @@ def linked_uris(reply: Reply) -> list[str]:
     return [file["uri"] for file in files if file["type"] == "file" and isinstance(file["uri"], str)]
 
 
-def _size_of(value: JsonValue) -> tuple[int, int]:
-    """The bytes of a value as JSON, and its tokens; of long texts without a copy of all of it."""
+def sizes_of(value: JsonValue) -> tuple[int, int, int]:
+    """The bytes of a value as JSON and in memory, and its tokens; of long texts without a copy of all of it."""
     if holds_long_text([value]):
-        sizes = [(len(piece), estimate_tokens(piece.decode())) for piece in json_pieces(value)]
-        return sum(size for size, _ in sizes), sum(tokens for _, tokens in sizes)
-    text = json.dumps(value, ensure_ascii=False)
-    size = sum(len(text[at : at + 2**20].encode("utf-8", "surrogatepass")) for at in range(0, len(text), 2**20))
-    return size, estimate_tokens(text)
+        pieces: Iterable[str] = (piece.decode() for piece in json_pieces(value))
+    else:
+        pieces = [json.dumps(value, ensure_ascii=False)]
+    json_bytes = characters = values = tokens = 0
+    is_ascii = True
+    for piece in pieces:
+        json_bytes += sum(
+            len(piece[at : at + _PIECE_CHARACTERS].encode("utf-8", "surrogatepass"))
+            for at in range(0, len(piece), _PIECE_CHARACTERS)
+        )
+        characters += len(piece)
+        values += sum(map(piece.count, ",:[{"))  # at least one for each value and key
+        tokens += estimate_tokens(piece)
+        is_ascii = is_ascii and piece.isascii()
+    return json_bytes, characters * (1 if is_ascii else 4) + values * _VALUE_BYTES, tokens

@@ -1,8 +1,9 @@
 """The audit on SQLite: each row holds the digest of the row before it and of itself.
 
 Retention deletes the oldest rows and stores the digest of the last deleted one, the anchor, so that the rest can still
-be verified. The chain shows that a row was changed, inserted or deleted within it. It can't show that the newest rows
-are missing, or that somebody computed the whole chain anew: for that, copy a digest elsewhere from time to time.
+be verified. The chain shows that a row in the middle was changed, inserted or deleted. Somebody who can write the file
+can still remove the newest rows, remove the oldest rows and set the anchor to match, or compute the whole chain anew.
+To notice that, copy the newest digest elsewhere from time to time.
 """
 
 from __future__ import annotations
@@ -69,21 +70,19 @@ class SqliteAudit:
         return [AuditRow(number, _event(row), digest) for number, *row, digest in await self._run(select)]
 
     async def first_broken_row(self) -> int | None:
-        # The anchor and the first rows are read in one transaction: retention may move both in between.
-        number, digest = 0, ""
-        is_first = True
+        verified = (0, "")
 
         def select(connection: sqlite3.Connection) -> tuple[tuple[int, str], list[tuple[Any, ...]]]:
-            anchor = _anchor(connection) if is_first else (number, digest)
             rows = connection.execute(
                 f"SELECT number, {_COLUMNS}, digest FROM audit WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
-                (0 if is_first else anchor[0], _VERIFIED_AT_ONCE),
+                (verified[0], _VERIFIED_AT_ONCE),
             ).fetchall()
-            return anchor, rows
+            return _anchor(connection), rows
 
         while True:
-            (number, digest), rows = await self._run(select)
-            is_first = False
+            # Retention may delete rows between two batches, and then the chain continues from the new anchor.
+            anchor, rows = await self._run(select)
+            number, digest = max(verified, anchor, key=lambda row: row[0])
             for found, *values, its_digest in rows:
                 number += 1
                 digest = _digest(digest, _canonical(tuple(values)))
@@ -91,6 +90,7 @@ class SqliteAudit:
                     return int(found)
             if len(rows) < _VERIFIED_AT_ONCE:
                 return None
+            verified = number, digest
 
     async def _run(self, step: Step[T]) -> T:
         try:

@@ -25,11 +25,11 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, FILE_SUFFIXES
-from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.database_thread import DatabaseThread, Step, T
 from codemode_server.storage.journal_cipher import FILE_NAME as KEY_NAME
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
 from codemode_server.storage.sqlite_journal import INTERRUPTED, SqliteJournal
 from codemode_server.storage.upkeep import Retention, Upkeep
 
@@ -174,6 +174,27 @@ class TestTheAudit:
         assert await audit.first_broken_row() is None
         change(tmp_path, "DELETE FROM audit WHERE number = 42")
         assert await audit.first_broken_row() == 43, "nobody deletes the oldest row unnoticed"
+
+    async def test_rows_that_retention_deletes_during_the_verification_break_nothing(self, tmp_path: Path) -> None:
+        class ThreadWithRetention(DatabaseThread):
+            async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
+                result = await super().run(step, is_durable=is_durable)
+                with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as database:
+                    deleted.append(delete_audit_rows(database, until=1_800, limit=2_000))
+                return result
+
+        deleted: list[int] = []
+        thread = ThreadWithRetention(tmp_path)
+        audit = SqliteAudit(thread)
+        for _ in range(2_500):
+            audit.append(self.event())
+        try:
+            assert await audit.first_broken_row() is None
+            assert deleted == [1_800, 0], "after the first 1,000 rows were verified"
+            change(tmp_path, "UPDATE audit SET payload = 'q' WHERE number = 2000")
+            assert await audit.first_broken_row() == 2_000, "the control"
+        finally:
+            thread.close()
 
     async def test_the_numbers_go_on_after_all_rows_were_deleted(self, tmp_path: Path, thread: DatabaseThread) -> None:
         audit = SqliteAudit(thread)

@@ -33,8 +33,7 @@ NEUTRAL = {
 }
 NEUTRAL |= {"processes", "temporary", "untrusted_files"}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files"}
-WIRING = {"__main__", "cli", "app", "first_listing", "serve", "status", "doctor", "setup", "trusting", "logs"}
-WIRING |= {"workspace_files", "upstream_catalog", "live_search", "stores"}
+WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}
 
 
 def imports(path: Path) -> Iterator[str]:

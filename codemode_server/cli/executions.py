@@ -5,13 +5,19 @@ Of programs and errors it shows what `state.payloads` allows, without the secret
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from codemode_server.config import LoadedSettings
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord
@@ -27,6 +33,29 @@ from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.text import clean_line
 
 _MAX_ERROR_CHARACTERS = 300
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="print the newest ones; the default")
+    add_config(listing)
+    listing.add_argument("--limit", type=int, default=20, metavar="COUNT", help="default 20")
+    one = actions.add_parser("show", help="print one with its calls")
+    add_config(one)
+    one.add_argument("id", metavar="ID", help="as the answer to the program has it")
+    for action in (listing, one):
+        action.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    if parsed.action == "show":
+        page = anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json))
+    else:
+        page = anyio.run(partial(list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json))
+    show(page)
+    return 0
 
 
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:

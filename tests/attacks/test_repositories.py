@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codemode_server.cli.trust import examine, listing, trust, withdraw
 from codemode_server.config import load
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import user_file
@@ -23,7 +24,6 @@ from codemode_server.config.sources import Sources
 from codemode_server.config.trust import record_file
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.trusting import examine, listing, trust, withdraw
 from tests.behaviour.product import UPSTREAMS
 from tests.behaviour.test_configuration_mistakes import ROOT, served
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mcp import Client, StdioServerParameters
 
+from codemode_server.cli.status import report
 from codemode_server.config import load
-from codemode_server.status import report
 
 from .product import Host, configuration, in_memory, office
 

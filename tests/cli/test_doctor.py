@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server import doctor
+from codemode_server.cli import doctor
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import (
     DEFAULT_IMAGE,

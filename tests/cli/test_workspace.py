@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from codemode_server.cli.workspace import clean, examine, status_line
 from codemode_server.config import load
 from codemode_server.untrusted_files import Entry, walk
-from codemode_server.workspace_files import clean, examine, status_line
 from tests.behaviour.product import configuration, in_memory
 from tests.cli.test_commands import ROOT, command
 
@@ -164,7 +164,7 @@ def test_what_can_not_be_removed_is_counted(workspace: Path, monkeypatch: pytest
     def refuse(entry: Entry) -> bool:
         return False
 
-    monkeypatch.setattr("codemode_server.workspace_files.remove_entry", refuse)
+    monkeypatch.setattr("codemode_server.cli.workspace.remove_entry", refuse)
     assert clean(workspace) == ("removed 0 files, 0.0 MiB; 2 could not be removed", False)
     assert len(list(walk(workspace))) == 4
 

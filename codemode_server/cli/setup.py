@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.sandbox.registry import SandboxSettings, Step, backends
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument(
+        "--archive", type=Path, metavar="TAR", help="take the image from this file (docker save), without a network"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    sandbox = load_with_warnings(config_file(parsed)).settings.sandbox
+    steps = anyio.run(prepare, sandbox, parsed.archive, announce)
+    for step in steps:
+        show(step.text)
+    return 0 if all(step.is_well for step in steps) else 1
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> list[Step]:

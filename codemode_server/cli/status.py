@@ -3,14 +3,18 @@ how full the workspace is."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 
+import anyio
 import anyio.to_thread
 
-from codemode_server import workspace_files
 from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
-from codemode_server.config import LoadedSettings
+from codemode_server.cli import workspace
+from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import diagnose
@@ -20,15 +24,26 @@ from codemode_server.tokens import estimate_tokens
 _MAX_CELL_CHARACTERS = 200
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    add_wait(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    text, is_as_configured = anyio.run(report, load(config_file(parsed)), parsed.wait)
+    show(text)
+    return 0 if is_as_configured else 1
+
+
 async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
     """The page of text, and whether all is as the configuration wants it."""
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
         search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
-        workspace = await anyio.to_thread.run_sync(workspace_files.status_line, loaded)
+        files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
-        lines = [one_line(mask(line)) for line in (workspace, f"search: {search.text}", sandbox)]
+        lines = [one_line(mask(line)) for line in (files, f"search: {search.text}", sandbox)]
         page = "\n".join([_table(servers, mask), "", *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
+from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config import trust as store
 from codemode_server.config.loading import Untrusted, load_place
@@ -11,6 +13,32 @@ from codemode_server.config.places import NAMES, ConfigFile, in_folder
 from codemode_server.config.preview import preview
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.text import escaped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    parser.add_argument("--yes", action="store_true", help="trust what is shown without being asked")
+    parser.add_argument("--list", action="store_true", help="list the trusted files")
+    parser.add_argument("--remove", action="store_true", help="stop trusting this folder's file")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    if parsed.list:
+        show(listing())
+        return 0
+    if parsed.remove:
+        show(withdraw(parsed.folder))
+        return 0
+    loaded = examine(parsed.folder)
+    show(description(loaded))
+    if is_trusted(loaded):
+        print("this file is already trusted")
+        return 0
+    if not parsed.yes and not is_confirmed("Trust this file, so that servers are started as it says? [y/N] "):
+        print("not trusted; nothing has changed")
+        return 1
+    show(trust(loaded))
+    return 0
 
 
 def examine(folder: Path) -> LoadedSettings:

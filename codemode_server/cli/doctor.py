@@ -1,14 +1,19 @@
-"""The `doctor` command: what this machine has for each sandbox and for search, where programs will run, and what mends
-the rest."""
+"""The `doctor` command: what this machine has for each sandbox and for search, and where programs will run."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import announce, load_with_warnings, show
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
     BackendSpec,
     Check,
@@ -21,6 +26,19 @@ from codemode_server.sandbox.registry import (
 from codemode_server.search.encoding import diagnostics
 from codemode_server.settings import SearchSettings
 from codemode_server.text import escaped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("--no-boot", dest="boot", action="store_false", help="try no microVM; go by the last time")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load_with_warnings(config_file(parsed))
+    sandbox, search = loaded.settings.sandbox, loaded.settings.search
+    report = anyio.run(partial(examine, sandbox, search, boot=parsed.boot, announce=announce))
+    show(Redactor(loaded.secrets).text(report.text))
+    return 0 if report.is_met else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ It needs neither the record nor room on the disk, and may be used while a produc
 
 from __future__ import annotations
 
+import argparse
 import heapq
 import time
 from collections import Counter
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codemode_server.config import LoadedSettings
+from codemode_server.cli.arguments import add_config, config_file, days
+from codemode_server.cli.terminal import is_confirmed, show
+from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import state_folder
@@ -24,6 +27,38 @@ _MAX_LISTED = 20
 _MAX_PATH_CHARACTERS = 120
 _DAY_SECONDS = 86_400
 _FULL_SHARE = 0.9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    add_config(actions.add_parser("show", help="print how much there is, and the largest files; the default"))
+    clean = actions.add_parser("clean", help="remove them; also while a product runs")
+    add_config(clean)
+    clean.add_argument(
+        "--older-than", type=days, default=0.0, metavar="DAYS", help="only what was not changed for so long"
+    )
+    clean.add_argument("--yes", action="store_true", help="remove what is shown without being asked")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed))
+    workspace = folder(loaded)
+    is_cleaning = parsed.action == "clean"
+    older_than_days = parsed.older_than if is_cleaning else 0.0
+    found = examine(workspace, older_than_days) if workspace is not None else Found()
+    if workspace is None or not found.files + found.folders:
+        print("there is nothing to remove" if is_cleaning else "the workspace is empty")
+        return 0
+    show(description(loaded, workspace, found))
+    if not is_cleaning:
+        return 0
+    if not parsed.yes and not is_confirmed(f"Remove {found.text}, for good? [y/N] "):
+        print("nothing was removed")
+        return 1
+    line, is_done = clean(workspace, older_than_days)
+    show(line)
+    return 0 if is_done else 1
 
 
 @dataclass(slots=True)

@@ -1,0 +1,43 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from pathlib import Path
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """`--config`, which may stand before or after the command: a default would overwrite the one before it."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="default: $CODEMODE_CONFIG, ./upstream.yaml, then the user's config folder",
+    )
+
+
+def config_file(parsed: argparse.Namespace) -> Path | None:
+    """The file that `--config` names."""
+    return getattr(parsed, "config", None)
+
+
+def add_wait(parser: argparse.ArgumentParser) -> None:
+    """`--wait`."""
+    parser.add_argument("--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30")
+
+
+def days(text: str) -> float:
+    """A number of days."""
+    with suppress(ValueError):
+        if 0 < (number := float(text)) <= 100_000:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (number := float(text)) <= 86_400:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")

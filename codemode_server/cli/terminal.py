@@ -1,0 +1,46 @@
+"""What commands print and ask; no text can control the terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from codemode_server import logs
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.redaction import Redactor
+from codemode_server.text import escaped_lines
+
+
+def show(page: str) -> None:
+    """Print the answer of a command."""
+    print(escaped_lines(page))
+
+
+def announce(line: str) -> None:
+    """Print progress or an error to stderr."""
+    print(f"codemode-server: {escaped_lines(line)}", file=sys.stderr)
+
+
+def is_confirmed(question: str) -> bool:
+    """Ask the person.
+
+    Raises:
+        CodemodeError: nobody can be asked.
+    """
+    if not sys.stdin.isatty():
+        raise CodemodeError(
+            "stdin is not a terminal, so you can't be asked; review what is shown above and rerun with --yes"
+        )
+    print(question, end="", flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def load_with_warnings(config: Path | None) -> LoadedSettings:
+    """The configuration; its warnings and the log go to stderr."""
+    loaded = load(config)
+    logs.start(None, LiveConfig(redactor=Redactor(loaded.secrets)))
+    for line in loaded.all_messages:
+        announce(line)
+    return loaded

@@ -124,15 +124,6 @@ def _split(key: _Words, tools: list[str], objects: Mapping[str, _Words]) -> list
     return [*topics, (key, own)] if own else topics
 
 
-def _shared(begin: list[_Words]) -> _Words:
-    """The words with which all begin."""
-    first, last = min(begin), max(begin)
-    differ = next(
-        (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
-    )
-    return first[:differ]
-
-
 def _said(raw: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in words(raw[:200])[:_MAX_WORDS])
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.config.document import MAX_BYTES
-from codemode_server.config.sources import Sources
+from codemode_server.config.places import Sources
 
 _BRACE = re.compile(r"\$\$|\$\{|\}")
 _MAX_NESTING = 20

@@ -16,10 +16,9 @@ from typing import Literal, TypeAlias
 
 from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
-from codemode_server.config.places import with_home
+from codemode_server.config.places import Sources, with_home
 from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.config.restrictions import RESTRICTING, Restrictions
-from codemode_server.config.sources import Sources
 from codemode_server.settings import ServerSettings
 
 Host: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed"]

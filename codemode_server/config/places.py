@@ -1,4 +1,4 @@
-"""Where the configuration file is, and in which state.
+"""Finds the configuration file and its state, and reads files.
 
 `--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` (or `.yml`) in the current folder, else in the user's
 configuration folder. The person decides about the first two and the last. The current folder may be a repository that
@@ -7,12 +7,14 @@ somebody else wrote, so its file is used only if the person has trusted it (`tru
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
 
 NAMES = ("upstream.yaml", "upstream.yml")
@@ -95,3 +97,30 @@ def stamp_of(*files: Path) -> Stamp:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     return tuple(one(file) for file in files)
+
+
+@dataclass(slots=True)
+class Sources:
+    """The files that were read, with their digests: each once, so that what is digested is what is used."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    """SHA-256 by path; empty where there is no such file."""
+    _contents: dict[str, bytes] = field(default_factory=dict, repr=False)
+
+    def read(self, path: Path) -> bytes:
+        """At most one byte more than a configuration may have.
+
+        Raises:
+            OSError: there is no such file, or it can't be read.
+        """
+        name = str(path)
+        if name in self._contents:
+            return self._contents[name]
+        self.digests[name] = ""
+        if path.exists() and not path.is_file():  # reading a pipe would not end
+            raise OSError(0, "is not a regular file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        self._contents[name] = content
+        self.digests[name] = hashlib.sha256(content).hexdigest()
+        return content

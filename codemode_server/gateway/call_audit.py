@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent
@@ -18,47 +19,31 @@ class CallAudit:
         self._audit = audit
 
     def __call__(self, event: CallEvent) -> None:
+        if not isinstance(event, CallBegan | CallEnded):
+            return
+        call, context = event.call, event.calls.context
+        row = AuditEvent(
+            AuditEventKind.CALL_DECIDED,
+            context.principal,
+            context.session.session_id,
+            call.execution_id,
+            time.time(),
+            seq=call.seq,
+            server=call.server[:_MAX_NAME_CHARACTERS],
+            tool=call.tool[:_MAX_NAME_CHARACTERS],
+            decision=event.decision.kind,
+            reason=event.decision.reason[:_MAX_NAME_CHARACTERS],
+        )
         match event:
             case CallBegan():
-                self._append(AuditEventKind.CALL_DECIDED, event, payload=event.arguments)
+                row = replace(row, payload=event.arguments)
             case CallEnded(outcome=outcome):
-                self._append(
-                    AuditEventKind.CALL_ENDED,
-                    event,
+                row = replace(
+                    row,
+                    kind=AuditEventKind.CALL_ENDED,
                     status=outcome.status.value,
                     milliseconds=outcome.milliseconds,
                     payload=event.result.payload,
                     error=event.recorded_error,
                 )
-            case _:
-                pass
-
-    def _append(
-        self,
-        kind: AuditEventKind,
-        event: CallBegan | CallEnded,
-        *,
-        status: str | None = None,
-        milliseconds: float | None = None,
-        payload: str | None = None,
-        error: str | None = None,
-    ) -> None:
-        call, context = event.call, event.calls.context
-        self._audit.append(
-            AuditEvent(
-                kind,
-                context.principal,
-                context.session.session_id,
-                call.execution_id,
-                time.time(),
-                seq=call.seq,
-                server=call.server[:_MAX_NAME_CHARACTERS],
-                tool=call.tool[:_MAX_NAME_CHARACTERS],
-                decision=event.decision.kind,
-                reason=event.decision.reason[:_MAX_NAME_CHARACTERS],
-                status=status,
-                milliseconds=milliseconds,
-                payload=payload,
-                error=error,
-            )
-        )
+        self._audit.append(row)

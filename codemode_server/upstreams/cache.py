@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
 from codemode_server.domain.tools import Effect, ToolDefinition
@@ -91,20 +91,6 @@ class ListingCache(Protocol):
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         """Store `listing` in place of the upstream's last one."""
-
-
-@dataclass(slots=True)
-class MemoryListingCache:
-    """A `ListingCache` that lasts as long as the process."""
-
-    kept: dict[str, tuple[str, CachedListing]] = field(default_factory=dict)
-
-    def get(self, name: str, fingerprint: str) -> CachedListing | None:
-        stored, listing = self.kept.get(name, (None, None))
-        return listing if stored == fingerprint else None
-
-    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
-        self.kept[name] = (fingerprint, listing)
 
 
 def fingerprint(settings: ServerSettings) -> str:

@@ -19,8 +19,7 @@ import pytest
 from codemode_server.cli.trust import examine, listing, trust, withdraw
 from codemode_server.config import load
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.places import user_file
-from codemode_server.config.sources import Sources
+from codemode_server.config.places import Sources, user_file
 from codemode_server.config.trust import record_file
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError

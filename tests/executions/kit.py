@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -15,7 +15,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
-from codemode_server.executions.preflight.preflight import Checked, Preflight, Strictness
+from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.executions.skills import Skills
 from codemode_server.settings import Settings, TypeSettings
 
@@ -100,7 +100,7 @@ def real_catalog() -> Catalog:
 async def preflight(
     catalog: Catalog = OFFICE,
     *,
-    strictness: Strictness = "errors",
+    strictness: Literal["errors", "warnings", "none"] = "errors",
     checker: TypeChecker | None = None,
     skills: Skills | None = None,
 ) -> AsyncIterator[Preflight]:

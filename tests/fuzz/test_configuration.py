@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from codemode_server.config import load
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
-from codemode_server.config.sources import Sources
+from codemode_server.config.places import Sources
 from codemode_server.domain.errors import SettingsError
 from tests.fuzz.strategies import damaged, names, texts, values
 

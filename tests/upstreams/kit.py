@@ -18,7 +18,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings, ServerSettings, Settings
 from codemode_server.upstreams._connection_deps import Timings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
-from codemode_server.upstreams.cache import MemoryListingCache
+from codemode_server.upstreams.cache import CachedListing
 from codemode_server.upstreams.pool import UpstreamPool
 
 SERVERS = Path(__file__).parent / "servers"
@@ -33,6 +33,20 @@ QUICK = Timings(
     debounce_s=0.02,
 )
 PATIENCE_S = 20.0
+
+
+@dataclass(slots=True)
+class MemoryListingCache:
+    """A `ListingCache` that lasts as long as the process."""
+
+    kept: dict[str, tuple[str, CachedListing]] = field(default_factory=dict)
+
+    def get(self, name: str, fingerprint: str) -> CachedListing | None:
+        stored, listing = self.kept.get(name, (None, None))
+        return listing if stored == fingerprint else None
+
+    async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
+        self.kept[name] = (fingerprint, listing)
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams.cache import MemoryListingCache
 from codemode_server.upstreams.pool import UpstreamPool
+from tests.upstreams.kit import MemoryListingCache
 
 
 async def main() -> None:

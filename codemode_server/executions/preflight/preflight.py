@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # imported with the first program: a host waits for its hands
 
 logger = logging.getLogger(__name__)
 
-Strictness = Literal["errors", "warnings", "none"]
 _Made = TypeVar("_Made")
 _MAX_TOLD = 5
 _MAX_LOOKED_AT = 100

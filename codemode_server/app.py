@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -54,6 +55,8 @@ _AFTER_HANDSHAKE_SECONDS = 0.05
 """Between the first answer to the host and our own start of processes, so that the answer is out first."""
 _WATCH_SECONDS = 1.0
 _UPKEEP_AFTER_SECONDS = 0.5
+REPLACED_SECRETS_SECONDS = 600.0
+"""How long secrets that an edit removed stay masked: servers that had them may still answer with them."""
 
 
 class App:
@@ -72,7 +75,8 @@ class App:
         self.state_folder = state_folder(settings)
         self.database = last_run.database
         self._http_tokens = http_token.existing()
-        self.config = LiveConfig(settings, self._redactor(loaded), loaded.messages_for_model)
+        self._replaced_secrets: Counter[str] = Counter()
+        self.config = LiveConfig(settings, self._redactor(), loaded.messages_for_model)
         self._connected = anyio.Event()
         self._traced = anyio.Event()
         self._is_ending = threading.Event()
@@ -211,8 +215,9 @@ class App:
         """Start the upstreams and the sandbox now: the host has its handshake. Later calls do nothing."""
         self._connected.set()
 
-    def _redactor(self, loaded: LoadedSettings) -> Redactor:
-        return Redactor(loaded.secrets | self._http_tokens, loaded.guarded_secrets)
+    def _redactor(self) -> Redactor:
+        secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()
+        return Redactor(secrets, self.loaded.guarded_secrets)
 
     async def _choose_sandbox(self) -> Choice:
         settings = self.config.settings
@@ -252,13 +257,22 @@ class App:
 
     async def _watch(self, place: ConfigFile) -> None:
         """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""
-        async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
-            if isinstance(news, SettingsError):
-                for line in str(news).splitlines():
-                    logger.warning("the edited configuration is not used: %s", line)
-                continue
-            await self._take_over(news)
-            logger.info("took over the edited %s", place.path)
+        async with anyio.create_task_group() as tasks:
+            async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
+                if isinstance(news, SettingsError):
+                    for line in str(news).splitlines():
+                        logger.warning("the edited configuration is not used: %s", line)
+                    continue
+                replaced = self.loaded.secrets - news.secrets
+                self._replaced_secrets.update(replaced)
+                await self._take_over(news)
+                tasks.start_soon(self._forget_secrets, replaced)
+                logger.info("took over the edited %s", place.path)
+
+    async def _forget_secrets(self, replaced: frozenset[str]) -> None:
+        await anyio.sleep(REPLACED_SECRETS_SECONDS)
+        self._replaced_secrets -= Counter(replaced)
+        self.config.replace(self.config.settings, self._redactor(), self.config.notices)
 
     async def _take_over(self, news: LoadedSettings) -> None:
         self.loaded = news
@@ -269,7 +283,7 @@ class App:
             logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
         # A token that was replaced stays valid for products that serve it.
         self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
-        self.config.replace(settings, self._redactor(news), news.messages_for_model)
+        self.config.replace(settings, self._redactor(), news.messages_for_model)
         self.learning.follow_config()
         self.habits.follow_config()
         await self.pool.reconfigure(settings.servers, reasons(news))

@@ -98,6 +98,34 @@ async def test_edited_payloads_begin_to_store_what_is_learned(tmp_path: Path) ->
         await host.until(lambda: stored() == 1)
 
 
+FIRST, SECOND = "tok-first-5f2c9e7a1b", "tok-second-Z7kQ9xw41L"
+
+
+def with_token(folder: Path, token: str) -> Path:
+    servers = office(folder, "github")
+    servers["github"]["env"]["GITHUB_TOKEN"] = token
+    return configuration(folder, servers)
+
+
+async def test_a_secret_that_an_edit_replaces_stays_masked_beside_the_new_one(tmp_path: Path) -> None:
+    """A server that had it may still answer with it."""
+    code = f"[{FIRST!r}, {SECOND!r}]"
+    async with product(with_token(tmp_path, FIRST)) as (host, app):
+        assert (await host.run(code)).value == ["***", SECOND], "the control"
+        with_token(tmp_path, SECOND)
+        await taken_over(app)
+        assert (await host.run(code)).value == ["***", "***"]
+
+
+async def test_a_secret_that_was_replaced_is_text_like_any_other_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codemode_server.app.REPLACED_SECRETS_SECONDS", 0)
+    async with product(with_token(tmp_path, FIRST)) as (host, app):
+        with_token(tmp_path, SECOND)
+        await host.until(lambda: app.config.redactor.text(f"{FIRST} {SECOND}") == f"{FIRST} ***")
+
+
 async def test_another_ranker_answers_after_an_edit_of_search(tmp_path: Path) -> None:
     async with product(file_of(tmp_path)) as (host, app):
         assert [state.level for state in app.search.stack.status.states] == []

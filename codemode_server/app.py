@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -17,7 +16,7 @@ import anyio.to_thread
 from codemode_server import __version__, logs, temporary
 from codemode_server.allocator import return_large_blocks
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force
+from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force, local_principal
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -73,6 +72,7 @@ class App:
         settings = loaded.settings
         self.loaded = loaded
         self.state_folder = state_folder(settings)
+        self.principal = local_principal(settings)
         self.database = last_run.database
         self._http_tokens = http_token.existing()
         self._replaced_secrets: Counter[str] = Counter()
@@ -90,7 +90,8 @@ class App:
             loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
         )
         self.pool, self.catalog = self.tools.pool, self.tools.current
-        self._workspace = _usable_workspace(self.state_folder, settings.state.customer)
+        self._workspaces = partial(Workspace, self.state_folder)
+        _check_usable(self._workspaces(self.principal))
         self._skills = Skills(loaded.base_dir / settings.state.skills)
         self.search = LiveSearch(self.config, self.tools, self._skills, self.habits, self.stores.vectors)
         self.kept = ArtifactStore(
@@ -129,7 +130,7 @@ class App:
             usage=self.habits,
             recorder=ExecutionRecorder(self.stores.ledger, self.stores.journal, self.stores.audit, self.config),
             journal=self.stores.journal,
-            workspace=self._workspace,
+            workspaces=self._workspaces,
             config=self.config,
         )
 
@@ -138,7 +139,7 @@ class App:
             wait_for_listing=self.tools.wait_for_first_listing,
             catalog=self.catalog,
             search=self.search,
-            workspace=self._workspace,
+            workspaces=self._workspaces,
             skills=self._skills,
             executions=self.executions,
             artifacts=self.kept,
@@ -149,7 +150,7 @@ class App:
     def _host_api(self, execution: Execution) -> ProgramHostApi:
         showing = Showing(
             execution.execution_id,
-            execution.session,
+            execution.owner,
             execution.shown,
             limits=self.config.settings.limits,
             kept=self.kept,
@@ -164,7 +165,7 @@ class App:
             search=partial(self.search.search, execution.session),
             showing=showing,
             kept=self.kept,
-            session=execution.session,
+            owner=execution.owner,
         )
 
     @classmethod
@@ -222,7 +223,9 @@ class App:
     async def _choose_sandbox(self) -> Choice:
         settings = self.config.settings
         try:
-            return await choose(settings.sandbox, settings.limits, self._workspace.make(), self._announce)
+            return await choose(
+                settings.sandbox, settings.limits, self._workspaces(self.principal).make(), self._announce
+            )
         finally:
             self.activity = ""
 
@@ -290,15 +293,13 @@ class App:
         self.tools.listings_changed()
 
 
-def _usable_workspace(state_folder: Path, customer: str) -> Workspace:
-    """The workspace, whose folder exists: if it can't be used, the product ends at its start."""
-    workspace = Workspace(state_folder, customer)
+def _check_usable(workspace: Workspace) -> None:
+    """End the product at its start if its workspace can't be used."""
     try:
         workspace.make()
     except OSError as error:
         shown = escaped(str(workspace.path))
         raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
-    return workspace
 
 
 @asynccontextmanager

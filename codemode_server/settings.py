@@ -233,7 +233,7 @@ class StateSettings(Section):
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must be
     yours, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
-    """Whose workspace programs see as /workspace."""
+    """Name of the principal that uses this server: owner of its workspace, stored results and records."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """What records and traces keep of arguments and results: everything, types and sizes only, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)

@@ -16,6 +16,7 @@ from pathlib import Path
 from codemode_server.cli.arguments import add_config, config_file, days
 from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import state_folder
@@ -85,7 +86,7 @@ def folder(loaded: LoadedSettings) -> Path | None:
     Raises:
         CodemodeError: another user could have made it, or it can't be used.
     """
-    workspace = Workspace(state_folder(loaded.settings), loaded.settings.state.customer)
+    workspace = Workspace(state_folder(loaded.settings), local_principal(loaded.settings))
     if not workspace.path.is_dir():
         return None
     try:

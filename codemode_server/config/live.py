@@ -11,7 +11,7 @@ import anyio
 from pydantic import BaseModel
 
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
 from codemode_server.settings import LimitSettings, Settings
 
@@ -89,6 +89,11 @@ class RequestContext:
     principal: Principal
     session: Session
     config: LiveConfig
+
+    @property
+    def owner(self) -> Owner:
+        """The owner of artifacts that the request makes."""
+        return Owner(self.principal, self.session)
 
     @classmethod
     def local(cls, session: Session, config: LiveConfig) -> RequestContext:

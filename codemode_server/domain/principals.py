@@ -1,4 +1,4 @@
-"""Who is asking: the principal, and the session of one host connection."""
+"""Who is asking: the principal, the session of one host connection, and the owner of what both leave behind."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ class Session:
     session_id: str
     is_ephemeral: bool = False
     """Whether it ends with this one request, so that nothing need be kept for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of an artifact: a session of a principal."""
+
+    principal: Principal
+    session: Session
+
+    def may_read(self, other: Owner) -> bool:
+        """Whether this owner reads artifacts of another. Sessions that end with one request can't be told apart, so
+        they share what the exact name of an artifact leads to."""
+        is_same_session = self.session.session_id == other.session.session_id
+        are_ephemeral = self.session.is_ephemeral and other.session.is_ephemeral
+        return self.principal == other.principal and (is_same_session or are_ephemeral)

@@ -1,8 +1,8 @@
-"""What programs gave back, whole, for later programs of the same session: bounded private files, gone with the product.
+"""Stores what programs return, print and show, in full, for later programs of the same owner, until the product ends.
 
-An item has an owner, its session, and nobody else is ever told that it is there. Of sessions that end with their one
-request (see `front.sessions`) whoever names an item's exact name has it, since an execution's id can't be guessed; a
-list they never get.
+An artifact has an owner, a session of a principal, and other owners can't find out that it exists. Sessions that end
+with one request (see `front.sessions`) get no list: there, knowing the exact name is enough, since the id of an
+execution can't be guessed.
 
 Files are in a folder of this run (see `processes.run_folder`); a folder that a killed run left is removed. Past its
 bounds the oldest item goes first.
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
@@ -73,7 +73,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class _Stored:
     item: Item
-    session: Session
+    owner: Owner
     path: Path
     made_at: float
     parts: Mapping[int, Part] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class ArtifactStore:
     _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def keep(self, session: Session, item: Item, data: bytes) -> Item:
+    def keep(self, owner: Owner, item: Item, data: bytes) -> Item:
         """Keep `data` under the item's name; the oldest make room for it.
 
         Raises:
@@ -101,10 +101,10 @@ class ArtifactStore:
         """
         self._check_size(len(data))
         with self._guard:
-            self._make_room(session, len(data))
+            self._make_room(owner, len(data))
             with _raising_not_stored():
                 path = self._write(data)
-            self._add(_Stored(item, session, path, self.clock()))
+            self._add(_Stored(item, owner, path, self.clock()))
         return item
 
     @property
@@ -121,7 +121,7 @@ class ArtifactStore:
         with self._guard, _raising_not_stored():
             return self._write(b"")
 
-    def adopt(self, session: Session, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
+    def adopt(self, owner: Owner, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
         """Keep a file of `new_file`; removes it if it is too large.
 
         Raises:
@@ -133,19 +133,19 @@ class ArtifactStore:
             path.unlink(missing_ok=True)
             raise
         with self._guard:
-            self._make_room(session, item.size)
-            self._add(_Stored(item, session, path, self.clock(), parts))
+            self._make_room(owner, item.size)
+            self._add(_Stored(item, owner, path, self.clock(), parts))
         return item
 
-    def reply(self, session: Session, name: str, start: int = 0) -> Reply:
+    def reply(self, owner: Owner, name: str, start: int = 0) -> Reply:
         """What a program gets under a name: of one that failed the numbers of its calls, of `…/calls/3` a result.
 
         What is longer than `PIECE_BYTES` comes in pieces, this one from byte `start` on.
 
         Raises:
-            MetaToolError: this session has nothing of that name.
+            MetaToolError: the owner has nothing of that name.
         """
-        found, number = self._item_or_call(session, name)
+        found, number = self._item_or_call(owner, name)
         if found.item.kind == "calls" and number == "":
             return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
         part = Part(0, found.item.size, "json")
@@ -159,14 +159,14 @@ class ArtifactStore:
         except OSError as error:
             raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
 
-    def _item_or_call(self, session: Session, name: str) -> tuple[_Stored, str]:
+    def _item_or_call(self, owner: Owner, name: str) -> tuple[_Stored, str]:
         """The item of that name; of a program that failed, or of one of its calls, the item of its calls."""
         execution, slash, number = name.partition("/calls")
         with self._guard:
             calls = self._stored.get(f"{execution}/calls")
-            if calls is not None and _may_read(session, calls.session) and (slash or execution not in self._stored):
+            if calls is not None and owner.may_read(calls.owner) and (slash or execution not in self._stored):
                 return calls, number.removeprefix("/")
-            return self._find(session, name), ""
+            return self._find(owner, name), ""
 
     def _check_size(self, size: int) -> None:
         if self.max_bytes == 0:
@@ -179,36 +179,36 @@ class ArtifactStore:
             self._forget(stored.item.name)
         self._stored[stored.item.name] = stored
 
-    def item(self, session: Session, name: str) -> Item:
+    def item(self, owner: Owner, name: str) -> Item:
         """The item of that name.
 
         Raises:
-            MetaToolError: this session has none.
+            MetaToolError: the owner has none.
         """
         with self._guard:
-            return self._find(session, name).item
+            return self._find(owner, name).item
 
-    def read(self, session: Session, name: str) -> tuple[Item, bytes]:
+    def read(self, owner: Owner, name: str) -> tuple[Item, bytes]:
         """The item of that name and its content.
 
         Raises:
-            MetaToolError: this session has none.
+            MetaToolError: the owner has none.
         """
         with self._guard:
-            found = self._find(session, name)
+            found = self._find(owner, name)
             try:
                 return found.item, found.path.read_bytes()
             except OSError as error:
                 raise MetaToolError(f"what was kept as {name!r} can't be read: {error.strerror or error}") from error
 
-    def items(self, session: Session) -> list[Item]:
-        """All that a session has, oldest first; nothing for one that ends with its request."""
+    def items(self, owner: Owner) -> list[Item]:
+        """All that an owner has, oldest first; nothing for a session that ends with its request."""
         with self._guard:
-            return self._items(session)
+            return self._items(owner)
 
-    def last_value(self, session: Session) -> str:
-        """The name of the last value that a program of the session gave back; empty if none is kept."""
-        return next((item.name for item in reversed(self.items(session)) if "/" not in item.name), "")
+    def last_value(self, owner: Owner) -> str:
+        """The name of the last value that a program of the owner returned; empty if none is stored."""
+        return next((item.name for item in reversed(self.items(owner)) if "/" not in item.name), "")
 
     def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
         """Remove what runs that were killed have left, and leave the rest once `is_ending`; gives how many are gone."""
@@ -229,26 +229,26 @@ class ArtifactStore:
                 self._own.remove()
             self._own = None
 
-    def _find(self, session: Session, name: str) -> _Stored:
+    def _find(self, owner: Owner, name: str) -> _Stored:
         self._drop_old()
         found = self._stored.get(name)
-        if found is None or not _may_read(session, found.session):
-            raise MetaToolError(f"no result {name[:100]!r} in this session (any more){self._there_are(session)}")
+        if found is None or not owner.may_read(found.owner):
+            raise MetaToolError(f"no result {name[:100]!r} in this session (any more){self._there_are(owner)}")
         return found
 
-    def _items(self, session: Session) -> list[Item]:
-        if session.is_ephemeral:
+    def _items(self, owner: Owner) -> list[Item]:
+        if owner.session.is_ephemeral:
             return []
-        return [it.item for it in self._stored.values() if it.session.session_id == session.session_id]
+        return [it.item for it in self._stored.values() if it.owner == owner]
 
-    def _there_are(self, session: Session) -> str:
-        """The names of the session's last items, for an error; empty where it has none."""
-        names = [repr(item.name) for item in self._items(session)[-_MAX_NAMES:]]
+    def _there_are(self, owner: Owner) -> str:
+        """The names of the owner's last items, for an error; empty if it has none."""
+        names = [repr(item.name) for item in self._items(owner)[-_MAX_NAMES:]]
         return f"; the last: {', '.join(names)}" if names else ""
 
-    def _make_room(self, session: Session, size: int) -> None:
+    def _make_room(self, owner: Owner, size: int) -> None:
         self._drop_old()
-        own = [it for it in self._stored.values() if it.session.session_id == session.session_id]
+        own = [it for it in self._stored.values() if it.owner == owner]
         self._drop_until(own, self.session_bytes() - size, _MAX_ITEMS)
         self._drop_until(list(self._stored.values()), self.all_bytes() - size, _MAX_ITEMS - 1)
 
@@ -262,7 +262,7 @@ class ArtifactStore:
 
     def _drop_old(self) -> None:
         until = self.clock() - _PASSING_SECONDS
-        for it in [it for it in self._stored.values() if it.session.is_ephemeral and it.made_at < until]:
+        for it in [it for it in self._stored.values() if it.owner.session.is_ephemeral and it.made_at < until]:
             self._forget(it.item.name)
 
     def _forget(self, name: str) -> None:
@@ -326,7 +326,3 @@ def _reply(stored: _Stored, part: Part, start: int) -> Reply:
     if item.kind in ("json", "calls"):
         block = {"type": "json", "encoding": part.encoding}
     return Reply([{"type": "piece", "text": text, "next": after if after < part.size else None, "as": block}], "blocks")
-
-
-def _may_read(reader: Session, owner: Session) -> bool:
-    return reader.session_id == owner.session_id or (reader.is_ephemeral and owner.is_ephemeral)

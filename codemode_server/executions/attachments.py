@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
 from codemode_server.off_loop import run_sized
 from codemode_server.redaction import Redactor
@@ -52,7 +52,7 @@ class Showing:
     def __init__(
         self,
         execution_id: ExecutionId,
-        session: Session,
+        owner: Owner,
         files: list[ShownFile],
         *,
         limits: LimitSettings,
@@ -60,7 +60,7 @@ class Showing:
         redactor: Redactor,
     ) -> None:
         self._execution_id = execution_id
-        self._session = session
+        self._owner = owner
         self._files = files
         self._limits = limits
         self._kept = kept
@@ -83,7 +83,7 @@ class Showing:
         is_within = self._fits(data, kind)
         kept_as, why = f"{self._execution_id}/{number}", ""
         try:
-            await _kept(self._kept, self._session, Item(kept_as, "file", len(data), checked_type, title), data)
+            await _kept(self._kept, self._owner, Item(kept_as, "file", len(data), checked_type, title), data)
         except NotStored as error:
             kept_as, why = "", str(error)
         if not is_within and not kept_as:
@@ -121,11 +121,11 @@ class Showing:
         return True
 
 
-async def _kept(kept: ArtifactStore, session: Session, item: Item, data: bytes) -> None:
+async def _kept(kept: ArtifactStore, owner: Owner, item: Item, data: bytes) -> None:
     if len(data) < LARGE_BYTES:
-        kept.keep(session, item, data)
+        kept.keep(owner, item, data)
     else:
-        await anyio.to_thread.run_sync(kept.keep, session, item, data)
+        await anyio.to_thread.run_sync(kept.keep, owner, item, data)
 
 
 def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
 from codemode_server.gateway.results import ResultSummary
 from codemode_server.off_loop import run_large
@@ -76,8 +76,8 @@ class CallResults:
         except OSError as error:
             raise NotStored(f"it could not be written: {error.strerror or error}") from error
 
-    async def store_for(self, session: Session, execution_id: ExecutionId) -> Item | None:
-        """Make them an artifact of the session; None if there are none.
+    async def store_for(self, owner: Owner, execution_id: ExecutionId) -> Item | None:
+        """Make them an artifact of the owner; None if there are none.
 
         Raises:
             NotStored: they can't be written, or exceed the limits on artifacts.
@@ -89,7 +89,7 @@ class CallResults:
         if path is None:
             return None
         item = Item(f"{execution_id}/calls", "calls", path.stat().st_size, "application/x-ndjson")
-        return self.store.adopt(session, item, path, dict(sorted(self._written.items())))
+        return self.store.adopt(owner, item, path, dict(sorted(self._written.items())))
 
     async def drop(self) -> None:
         """Forget them all, once what is being written is written; to be shielded from cancellation."""

@@ -11,7 +11,7 @@ import anyio
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
@@ -66,6 +66,10 @@ class Execution:
     @property
     def session(self) -> Session:
         return self.context.session
+
+    @property
+    def owner(self) -> Owner:
+        return self.context.owner
 
     def record(self) -> ExecutionRecord:
         """It as a store would give it back now."""

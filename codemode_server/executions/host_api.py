@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Showing
 from codemode_server.executions.skills import Skills
@@ -38,7 +38,7 @@ class ProgramHostApi:
         search: Search,
         showing: Showing,
         kept: ArtifactStore,
-        session: Session,
+        owner: Owner,
     ) -> None:
         self._calls = calls
         self._gateway = gateway
@@ -48,7 +48,7 @@ class ProgramHostApi:
         self._search = search
         self._showing = showing
         self._kept = kept
-        self._session = session
+        self._owner = owner
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         with _ending_without_record():
@@ -86,8 +86,8 @@ class ProgramHostApi:
 
     async def artifact(self, name: str | None, start: int = 0) -> Reply:
         if name is None:
-            return Reply([item.name for item in self._kept.items(self._session)])
-        return await anyio.to_thread.run_sync(self._kept.reply, self._session, name, start)
+            return Reply([item.name for item in self._kept.items(self._owner)])
+        return await anyio.to_thread.run_sync(self._kept.reply, self._owner, name, start)
 
 
 @contextmanager

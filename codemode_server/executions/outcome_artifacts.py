@@ -27,7 +27,7 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
     if execution.status is ExecutionStatus.SUCCEEDED:
         return
     try:
-        item = await execution.results.store_for(execution.session, execution.execution_id)
+        item = await execution.results.store_for(execution.owner, execution.execution_id)
     except NotStored as error:
         execution.kept["calls"] = str(error)
     else:
@@ -42,7 +42,7 @@ async def _store(
     store: ArtifactStore,
     redactor: Redactor,
 ) -> None:
-    session, name = execution.session, str(execution.execution_id)
+    owner, name = execution.owner, str(execution.execution_id)
 
     def keep() -> None:
         if part == "value":
@@ -52,7 +52,7 @@ async def _store(
             data = redactor.text(value).encode("utf-8", "replace")
             item = Item(f"{name}/stdout", "text", len(data), "text/plain")
         if len(data) >= min_bytes:
-            execution.kept[part] = store.keep(session, item, data)
+            execution.kept[part] = store.keep(owner, item, data)
 
     try:
         if _is_small(value):

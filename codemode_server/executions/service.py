@@ -81,7 +81,7 @@ class ExecutionService:
         usage: UsageStats,
         recorder: ExecutionRecorder,
         journal: Journal,
-        workspace: Workspace,
+        workspaces: Callable[[Principal], Workspace],
         config: LiveConfig,
     ) -> None:
         self._traced = traced
@@ -92,7 +92,7 @@ class ExecutionService:
         self._usage = usage
         self._recorder = recorder
         self._journal = journal
-        self._workspace = workspace
+        self._workspaces = workspaces
         self._config = config
         self._turns = Turns()
         self._live: dict[ExecutionId, Execution] = {}
@@ -243,7 +243,7 @@ class ExecutionService:
         execution.level = backend.level
         await self._recorder.begin(execution, span, self._sandbox.shortfall)
         execution.phase = Phase.CHECKING
-        last_value = self._artifacts.last_value(execution.session)
+        last_value = self._artifacts.last_value(execution.owner)
         checked = await self._check(execution.code, backend.importable, last_value)
         self._recorder.checked(checked, span)
         if checked.errors:
@@ -263,7 +263,7 @@ class ExecutionService:
             execution.execution_id,
             execution.code,
             execution.limits,
-            self._workspace.make(),
+            self._workspaces(execution.context.principal).make(),
             session_id=execution.session.session_id,
             is_last=execution.session.is_ephemeral,
             begun=execution.begun,

@@ -1,4 +1,4 @@
-"""A customer's files that outlive a run: where they are on the host, and reading them for the model.
+"""The files of a principal that outlive a run: where they are on the host, and reading them for the model.
 
 Programs write here, so everything in it is hostile: a symbolic link in it may point anywhere. Reading never follows
 one, whatever part of the path it stands in.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.principals import Principal
 from codemode_server.private_files import private_folder, private_subfolder
 from codemode_server.text import clean_line
 
@@ -29,11 +30,11 @@ class WorkspaceEntry:
 
 
 class Workspace:
-    """The folder that programs of one customer see as /workspace."""
+    """The folder that programs of one principal see as /workspace."""
 
-    def __init__(self, state_folder: Path, customer: str) -> None:
-        self._state_folder, self._customer = state_folder, customer
-        self.path = state_folder / "workspaces" / customer
+    def __init__(self, state_folder: Path, principal: Principal) -> None:
+        self._state_folder, self._name = state_folder, principal.principal_id
+        self.path = state_folder / "workspaces" / self._name
 
     def make(self) -> Path:
         """Create it; gives its path.
@@ -43,7 +44,7 @@ class Workspace:
             OSError: it can't be made.
         """
         state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
-        private_subfolder(state_folder, "workspaces", self._customer)
+        private_subfolder(state_folder, "workspaces", self._name)
         return self.path
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:

@@ -61,5 +61,6 @@ class ConfiguredMetaTools:
         name = kept_name(uri)
         if name is None:
             raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
-        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, session, name)
+        owner = RequestContext.local(session, self._config).owner
+        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, owner, name)
         return contents_of(item, data, self._config.redactor)

@@ -4,7 +4,7 @@ A program is ended once one of its folders holds more than it may. When nothing 
 the workspace beyond that since it began is removed, the newest first, however it ended; so the next program begins
 within the quota. In a workspace that holds too much already, a program can read and delete, but not add.
 
-Programs that run at the same time share the workspace of their customer, and the host can't tell whose a file is: when
+Programs that run at the same time share the workspace of their principal, and the host can't tell whose a file is: when
 it holds too much, all of them are ended. Products that run at the same time do not know of each other's programs, but
 measure the same.
 """

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, MetaToolError
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.workspace import Workspace
 from codemode_server.private_files import NotPrivate
@@ -99,11 +100,11 @@ async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Pat
     shutil.rmtree(workspaces)
     workspaces.symlink_to(tmp_path)
     with pytest.raises(NotPrivate, match="is a link"):
-        Workspace(tmp_path / "state", "documents").make()
+        Workspace(tmp_path / "state", Principal(PrincipalId("documents"))).make()
     with pytest.raises((NotPrivate, MetaToolError)):
-        Workspace(tmp_path / "state", "documents").read(("diary.txt",))
+        Workspace(tmp_path / "state", Principal(PrincipalId("documents"))).read(("diary.txt",))
     with pytest.raises((NotPrivate, MetaToolError)):
-        Workspace(tmp_path / "state", "documents").list(())
+        Workspace(tmp_path / "state", Principal(PrincipalId("documents"))).list(())
 
 
 @pytest.mark.parametrize("name", [FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", f"{FILE_NAME}-journal"])
@@ -150,9 +151,9 @@ def test_results_are_not_kept_or_removed_through_a_link(tmp_path: Path) -> None:
     linked = ArtifactStore(tmp_path / "state" / "kept", lambda: 1_000, lambda: 1_000)
     control = ArtifactStore(tmp_path / "state" / "other", lambda: 1_000, lambda: 1_000)
     item = Item("x1", "text", 1)
-    assert control.keep(Session("s"), item, b"x") == item
+    assert control.keep(Owner(Principal(PrincipalId("local")), Session("s")), item, b"x") == item
     with pytest.raises(NotStored, match="is a link"):
-        linked.keep(Session("s"), item, b"x")
+        linked.keep(Owner(Principal(PrincipalId("local")), Session("s")), item, b"x")
     assert linked.clean_leftovers() == 0
     assert {path.name for path in target.iterdir()} == {"diary.txt", "album"}
     control.close()

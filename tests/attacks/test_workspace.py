@@ -1,8 +1,8 @@
 """Threat: a program leaves something in /workspace that harms who comes after it: the host that lists and reads it for
-the model, the next program, another customer.
+the model, the next program, another principal.
 
 Rule: the host follows no link, opens nothing but plain files, shows names cleaned, and measures and removes what is
-there however deep it is; one customer's files are never another's.
+there however deep it is; one principal's files are never another's.
 """
 
 # ruff: noqa: ASYNC240 - the files are small
@@ -19,6 +19,8 @@ import anyio
 import pytest
 
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
 from tests.behaviour.product import configuration, in_memory, office
@@ -81,7 +83,7 @@ async def test_the_lines_that_a_cut_answer_names_are_read_whole(tmp_path: Path) 
 
 
 def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, "me")
+    workspace = Workspace(tmp_path, Principal(PrincipalId("me")))
     (workspace.make() / "big.json").write_text("[1, 2]")
     (workspace.path / "link").symlink_to("big.json")
     with pytest.raises(MetaToolError, match=r"/workspace/big\.json is a file \(6 bytes\); read it with read_tool"):
@@ -95,7 +97,10 @@ def test_what_is_no_file_is_not_read_and_leaves_no_descriptor_open(tmp_path: Pat
     (workspace(tmp_path) / "folder").mkdir()
     os.mkfifo(workspace(tmp_path) / "pipe")
     (workspace(tmp_path) / "file").write_text("text")
-    files, before = Workspace(tmp_path / "state", "default"), len(list(Path("/proc/self/fd").iterdir()))
+    files, before = (
+        Workspace(tmp_path / "state", Principal(PrincipalId("default"))),
+        len(list(Path("/proc/self/fd").iterdir())),
+    )
     for name in ("folder", "pipe"):
         with pytest.raises(MetaToolError, match=f"/workspace/{name} is no file; list it with list_dir"):
             files.read((name,))
@@ -305,7 +310,7 @@ async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_pa
         assert not any(CANARY in text for text in texts)
 
 
-async def test_customers_do_not_see_each_other(tmp_path: Path) -> None:
+async def test_principals_do_not_see_each_other(tmp_path: Path) -> None:
     async with in_memory(config(tmp_path, "one")) as host:
         await host.run("open('/workspace/mine', 'w').write('of one')")
         assert (await host.run("open('/workspace/mine').read()")).value == "of one"
@@ -322,7 +327,7 @@ async def test_customers_do_not_see_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("customer", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
-def test_a_customer_is_no_path(tmp_path: Path, customer: str) -> None:
+def test_a_principals_name_is_no_path(tmp_path: Path, customer: str) -> None:
     from codemode_server.config import load
     from codemode_server.domain.errors import SettingsError
 

@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import MAX_MEMORY_BYTES, CallResults
 from codemode_server.gateway.results import ResultSummary, sizes_of
@@ -54,10 +54,10 @@ async def test_results_that_are_dropped_while_they_are_written_leave_no_file(sto
 
 async def test_results_that_are_stored_while_they_are_written_are_all_in_the_artifact(store: ArtifactStore) -> None:
     """The control: the same moment, with another end."""
-    results, session = CallResults(store), Session("s")
+    results, owner = CallResults(store), Owner(Principal(PrincipalId("local")), Session("s"))
 
     async def end() -> None:
-        item = await results.store_for(session, ExecutionId("x1"))
+        item = await results.store_for(owner, ExecutionId("x1"))
         assert item is not None
         assert item.size > len(TEXT)
 

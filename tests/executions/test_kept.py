@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 
-ADA, BOB = Session("ada"), Session("bob")
-PASSING, OTHER = Session("p1", is_ephemeral=True), Session("p2", is_ephemeral=True)
+LOCAL = Principal(PrincipalId("local"))
+ADA, BOB = Owner(LOCAL, Session("ada")), Owner(LOCAL, Session("bob"))
+PASSING, OTHER = (Owner(LOCAL, Session(name, is_ephemeral=True)) for name in ("p1", "p2"))
 
 
 def store(
@@ -27,12 +29,12 @@ def store(
     return ArtifactStore(folder / "kept", lambda: session, lambda: everything, clock=lambda: now[0])
 
 
-def keep(kept: ArtifactStore, session: Session, name: str, size: int = 100) -> None:
-    kept.keep(session, Item(name, "text", size, "text/plain"), b"x" * size)
+def keep(kept: ArtifactStore, owner: Owner, name: str, size: int = 100) -> None:
+    kept.keep(owner, Item(name, "text", size, "text/plain"), b"x" * size)
 
 
-def names(kept: ArtifactStore, session: Session) -> list[str]:
-    return [item.name for item in kept.items(session)]
+def names(kept: ArtifactStore, owner: Owner) -> list[str]:
+    return [item.name for item in kept.items(owner)]
 
 
 def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
@@ -44,6 +46,18 @@ def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
         with pytest.raises(MetaToolError, match="no result"):
             kept.read(stranger, "x1")
         assert names(kept, stranger) == []
+
+
+def test_another_principal_reads_nothing_though_it_uses_the_same_session(tmp_path: Path) -> None:
+    other = Principal(PrincipalId("other"))
+    kept = store(tmp_path)
+    for owner, name in ((ADA, "x1"), (PASSING, "x2")):
+        keep(kept, owner, name)
+        stranger = Owner(other, owner.session)
+        with pytest.raises(MetaToolError, match="no result"):
+            kept.read(stranger, name)
+        assert names(kept, stranger) == []
+        assert kept.read(Owner(LOCAL, owner.session), name)[1] == b"x" * 100
 
 
 def test_what_a_passing_session_keeps_is_had_by_its_name_but_never_listed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -24,6 +25,7 @@ from codemode_server.executions.events import (
     ExecutionStarted,
     Subscriptions,
 )
+from codemode_server.executions.execution import Execution
 from tests.behaviour.product import configuration, office
 
 
@@ -56,6 +58,32 @@ async def test_another_principal_does_not_see_it(tmp_path: Path) -> None:
         assert await app.executions.get(context.principal, execution.execution_id) is not None
         assert await app.executions.get(stranger, execution.execution_id) is None
         assert await app.executions.list(stranger) == []
+
+
+async def test_principals_share_neither_workspace_nor_artifacts_of_one_product(tmp_path: Path) -> None:
+    """Even over the same session. The control: the same principal has both in its next program."""
+    async with product(tmp_path) as (app, context):
+
+        async def run(code: str, by: RequestContext) -> Execution:
+            execution = app.executions.start(code, by)
+            with anyio.fail_after(120):
+                return await app.executions.wait(execution.execution_id)
+
+        stranger = replace(context, principal=Principal(PrincipalId("stranger")))
+        first = await run("open('/workspace/mine', 'w').write('of one')\n'secret' * 100", context)
+        reads = f"""
+import os
+from codemode import results
+try:
+    value = results[{first.execution_id!r}]
+except Exception as error:
+    value = type(error).__name__
+[sorted(os.listdir('/workspace')), value, list(results)]
+"""
+        own, foreign = await run(reads, context), await run(reads, stranger)
+    assert own.outcome.value == [["mine"], "secret" * 100, [first.execution_id]]
+    assert foreign.outcome.value[0] == foreign.outcome.value[2] == []
+    assert foreign.outcome.value[1] != "secret" * 100
 
 
 async def test_whoever_subscribes_sees_its_calls_and_its_end(tmp_path: Path) -> None:

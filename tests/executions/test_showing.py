@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Showing, ShownFile, checked
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
-ADA = Session("ada")
+ADA = Owner(Principal(PrincipalId("local")), Session("ada"))
 SECRET = "ghp_0123456789abcdef"
 
 

@@ -44,7 +44,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
                 "" if entry.is_folder else f"{entry.size:,} bytes",
                 entry.is_folder,
             )
-            for entry in services.workspace.list(parts)
+            for entry in services.workspaces(context.request.principal).list(parts)
         ]
 
     await services.wait_for_listing()

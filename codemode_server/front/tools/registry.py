@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codemode_server.catalog.catalog import Catalog
     from codemode_server.config.live import RequestContext
-    from codemode_server.domain.principals import Session
+    from codemode_server.domain.principals import Principal, Session
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills import Skills
@@ -91,7 +91,7 @@ class Services:
     """Waits until every server has listed its tools or has had its time for that."""
     catalog: Callable[[], Catalog]
     search: ToolSearch
-    workspace: Workspace
+    workspaces: Callable[[Principal], Workspace]
     skills: Skills
     executions: ExecutionService
     artifacts: ArtifactStore

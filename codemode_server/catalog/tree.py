@@ -155,11 +155,12 @@ def read_tool(
     path: str,
     *,
     skill: Callable[[str], str] | None = None,
-    workspace: Callable[[tuple[str, ...]], str] | None = None,
+    workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
     """The files at one or more paths, each with `:10-40` behind it for some of its lines.
 
-    `skill` and `workspace` give the text of a skill by its name, and of a file by its path in the workspace.
+    `skill` and `workspace` give the text of a skill by its name, and of a file by its path in the workspace and whether
+    only some of its lines are read.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -200,7 +201,10 @@ def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
 
 
 def _server_entry(server: Server) -> Entry:
-    parts = [server.summary, _count(len(server.tools), "tool"), server.availability]
+    summary = server.summary
+    if len(server.tools) == 1 and summary == (only := server.tools[0]).summary:
+        summary = f"{only.name}: {summary}" if summary else only.name
+    parts = [summary, _count(len(server.tools), "tool"), server.availability]
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
@@ -277,7 +281,7 @@ def _read(
     catalog: Catalog,
     place: str,
     skill: Callable[[str], str] | None,
-    workspace: Callable[[tuple[str, ...]], str] | None,
+    workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
     wanted = _PLACE.fullmatch(place)
     assert wanted is not None  # noqa: S101  (the pattern matches whatever is not empty)
@@ -298,7 +302,7 @@ def _read(
         case ["workspace", *inner] if workspace is not None and inner:
             # Here a suffix belongs to the name: `.py` is only ours to add and take off where we name the files.
             inner[-1] = wanted["path"].rsplit("/", 1)[-1]
-            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner)), wanted)
+            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(wanted["first"])), wanted)
     tool = _tool_at(catalog, parts)
     if tool is None:
         raise MetaToolError(_no_such(catalog, wanted["path"], parts))
@@ -347,17 +351,23 @@ def _tool_at(catalog: Catalog, parts: list[str]) -> Tool | None:
 
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
     """What is wrong with a path, and what is nearest to it."""
+    if len(parts) == 2 and parts[0] == "servers":
+        same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
+        if same:
+            return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
+    if place.startswith("/") and place.strip("/").split("/")[0] not in (*_FOLDERS, *catalog.by_name):
+        near = nearest_servers(parts[1], catalog.by_name) if len(parts) > 1 else ""
+        if not near.startswith("nearest"):
+            return (
+                f"no file or folder {shown(place)}; there are /servers, /skills and /workspace (the user's own files "
+                "are read by a server's tool: search_tools)"
+            )
     if len(parts) == 3 and parts[0] == "servers":
         try:
             catalog.tool(parts[1], parts[2])
         except UnknownTool as error:
             return f"no file {shown(place)}: {error}"
     if len(parts) == 2 and parts[0] == "servers":
-        same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
-        if same:
-            return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
-        if place.startswith("/") and not place.startswith("/servers"):
-            return f"no folder {shown(place)}; there are /servers, /skills and /workspace"
         return f"no folder {shown(place)}; {nearest_servers(parts[1], (server.name for server in catalog.servers))}"
     return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
 

@@ -18,6 +18,7 @@ from codemode_server.private_files import private_folder, private_subfolder
 from codemode_server.text import clean_line
 
 _MAX_READ_BYTES = 1 << 20
+_MAX_BYTES_FOR_LINES = 16 << 20
 _MAX_LISTED = 1_000
 
 
@@ -68,8 +69,8 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    def read(self, parts: tuple[str, ...]) -> str:
-        """The text of a file in it, up to 1 MiB.
+    def read(self, parts: tuple[str, ...], for_some_lines: bool = False) -> str:
+        """The text of a file in it, up to 1 MiB, or 16 MiB where only some of its lines are shown.
 
         Raises:
             MetaToolError: there is no such file, it is too large, or it is no text.
@@ -80,11 +81,13 @@ class Workspace:
             os.close(descriptor)
             raise MetaToolError(f"{_shown(parts)} is no file; list it with list_dir")
         with os.fdopen(descriptor, "rb") as file:
-            if status.st_size > _MAX_READ_BYTES:
-                raise MetaToolError(
-                    f"{_shown(parts)} has {status.st_size} bytes; read it in a program and return what matters"
-                )
-            content = file.read(_MAX_READ_BYTES)
+            max_bytes = _MAX_BYTES_FOR_LINES if for_some_lines else _MAX_READ_BYTES
+            if status.st_size > max_bytes:
+                ways = ["read it in a program and return what matters"]
+                if status.st_size <= _MAX_BYTES_FOR_LINES:
+                    ways.append(f"read some lines: {_shown(parts)}:1-100")
+                raise MetaToolError(f"{_shown(parts)} has {status.st_size:,} bytes; {', or '.join(ways)}")
+            content = file.read(max_bytes)
         try:
             return content.decode()
         except UnicodeDecodeError:

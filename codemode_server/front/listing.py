@@ -44,6 +44,11 @@ class Listing:
     """A line for each server, and below it the signatures of some of its tools."""
     example: Example = INVENTED
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether it shows tools, not only servers: those that never connected have none."""
+        return any(not line.startswith(("servers.", "servers: ")) for line in self.tools.split("\n"))
+
 
 def listing_of(
     catalog: Catalog, settings: Settings, uses: Mapping[ToolName, Use], redact: Callable[[str], str]

@@ -20,6 +20,8 @@ from codemode_server.search.signatures import brief_signature, is_complete, para
 
 _ALSO_SHOWN = 5
 _UNSTATED = "(effect not stated)"
+_NO_ARROW = "(without ->, the type of the result is not known)"
+_WITHOUT_ARROW = re.compile(r"^  \w+\((?!.* -> )", re.MULTILINE)
 _FIRST = 3
 _SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 130, 65
 """Length limits of signatures: of the first few results, and of the others, which are seldom the right ones."""
@@ -125,7 +127,8 @@ class SearchResults:
     @property
     def text(self) -> str:
         shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
-        return "\n".join(part for part in (self.doubt, shown, self.note) if part)
+        legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
+        return "\n".join(part for part in (self.doubt, shown, legend, self.note) if part)
 
     @property
     def tools(self) -> list[Tool]:

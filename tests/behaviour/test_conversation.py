@@ -17,7 +17,7 @@ async def test_a_model_finds_reads_and_calls_a_tool_in_one_program(tmp_path: Pat
         assert (await host.call("list_dir", path="/servers")).text.splitlines() == [
             "/servers · 2 servers, 4 tools",
             "github/  create_issue, list_issues, boom · 3 tools",
-            "slack/  Get the latest messages of a channel. · 1 tool",
+            "slack/  get_channel_history: Get the latest messages of a channel. · 1 tool",
         ]
         found = await host.call("search_tools", query="list the issues of a repo")
         assert found.content["tools"][0]["import"] == "from servers.github import list_issues"

@@ -131,7 +131,7 @@ def test_a_server_that_says_nothing_about_itself_is_described_by_what_its_tools_
     )
     assert list_dir(catalog, "/servers").text.split("\n")[1:] == [
         "hub/  branch, issue, label · 9 tools",
-        "md/  Converts a file to markdown. · 1 tool",
+        "md/  convert: Converts a file to markdown. · 1 tool",
         "none/  0 tools",
         "sql/  read_query, write_query · 2 tools",
         "tab/  tab: branch, issue, label · 9 tools",

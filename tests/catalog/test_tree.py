@@ -129,10 +129,14 @@ class TestListing:
         ("path", "message"),
         [
             ("/servers/githib", 'no folder "/servers/githib"; nearest: github'),
-            ("/results", 'no folder "/results"; there are /servers, /skills and /workspace'),
+            ("/results", 'no file or folder "/results"; there are /servers, /skills and /workspace'),
             ("/create_issue", 'no folder "/create_issue"; a tool of that name is at /servers/github/create_issue.py'),
             ("/servers/github/create_issue.py", '"/servers/github/create_issue.py" is a file: read_tool('),
             ("/servers/github/create_isue.py", 'no file "/servers/github/create_isue.py": no tool "create_isue" in'),
+            (
+                "/etc/passwd",
+                'no file or folder "/etc/passwd"; there are /servers, /skills and /workspace (the user\'s own',
+            ),
             ("/servers/../../etc/passwd", 'no file or folder "/servers/../../etc/passwd"; there are /servers,'),
             ("/servers?page=two", 'a page is a number, as in "/servers?page=2"'),
         ],
@@ -157,14 +161,14 @@ class TestReadingWhatIsNoTool:
             assert read_tool(CATALOG, path, skill=lambda name: f"# {name}\n").text == "# /skills/triage.py\n# triage"
 
     def test_a_file_of_the_workspace_keeps_its_suffix_and_its_folders(self) -> None:
-        asked: list[tuple[str, ...]] = []
+        asked: list[tuple[tuple[str, ...], bool]] = []
 
-        def read(parts: tuple[str, ...]) -> str:
-            asked.append(parts)
+        def read(parts: tuple[str, ...], for_some_lines: bool) -> str:
+            asked.append((parts, for_some_lines))
             return "one\ntwo\nthree\n"
 
         answer = read_tool(CATALOG, "/workspace/state/job.py:2-3", workspace=read)
-        assert asked == [("state", "job.py")]
+        assert asked == [(("state", "job.py"), True)]
         assert answer.text == "# /workspace/state/job.py · lines 2-3 of 3\ntwo\nthree"
 
 

@@ -18,6 +18,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.front.instructions import instructions
+from codemode_server.front.listing import Listing
 from codemode_server.front.meta_tools import definitions
 from codemode_server.settings import Settings
 from tests.behaviour.product import Host, configuration, in_memory, office, over_stdio
@@ -293,7 +294,7 @@ async def test_arguments_of_the_longest_allowed_size_are_taken(tmp_path: Path) -
     """The control of the test above."""
     async with product(tmp_path) as host:
         assert not (await host.call("search_tools", query="issue " * 3_333)).result.is_error
-        assert "no folder" in (await host.call("list_dir", path="/" + "a" * 19_999)).text
+        assert "no file or folder" in (await host.call("list_dir", path="/" + "a" * 19_999)).text
         assert (await host.call("execute_code", code=f"len({'a' * 100_000!r})")).content["value"] == 100_000
 
 
@@ -380,3 +381,19 @@ async def test_nothing_but_tools_is_offered(tmp_path: Path) -> None:
     async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
         with pytest.raises(MCPError):
             await client.get_prompt("none")
+
+
+async def test_some_lines_of_a_large_workspace_file_are_read_and_all_of_it_is_not(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, {})) as host:
+        await host.run("open('/workspace/big.txt', 'w').write(''.join(f'line {n}\\n' for n in range(200_000)))")
+        lines = await host.call("read_tool", path="/workspace/big.txt:100000-100001")
+        assert lines.text == "# /workspace/big.txt · lines 100000-100001 of 200000\nline 99999\nline 100000"
+        whole = await host.call("read_tool", path="/workspace/big.txt")
+        assert "or read some lines: /workspace/big.txt:1-100" in whole.text
+
+
+def test_before_any_server_has_connected_the_description_says_that_search_finds_its_tools() -> None:
+    settings = Settings()
+    assert "finds the tools of these servers:" in definitions(settings, Listing(tools="servers.git"))[3]["description"]
+    shown = definitions(settings, Listing(tools="servers.git (2 tools):\nlog()"))[3]["description"]
+    assert "finds those that are not listed here:" in shown, "control"

@@ -17,6 +17,7 @@ from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 
+NO_ARROW = "(without ->, the type of the result is not known)"
 GITHUB = UpstreamListing(
     "github",
     UpstreamState.READY,
@@ -103,7 +104,7 @@ class TestTexts:
     def test_with_description(self) -> None:
         assert search("issue", limit=1).text == (
             "from servers.github import create_issue\n  create_issue(title: str)  # full signature\n"
-            "    Open a new issue. (writes)\nalso in github: list_issues, …"
+            f"    Open a new issue. (writes)\n{NO_ARROW}\nalso in github: list_issues, …"
         )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
@@ -114,14 +115,14 @@ class TestTexts:
             "  list_issues()  # full signature\n"
             "    List the issues of a repository.\n"
             "  mergePullRequest()  # full signature\n"
-            "    Bring a branch in."
+            f"    Bring a branch in.\n{NO_ARROW}"
         )
 
     def test_a_sentence_that_all_tools_say_is_told_once(self) -> None:
         tools = tuple(ToolDefinition(f"{verb}_call", "The API of the phone.") for verb in ("get", "list"))
         assert search("call", [UpstreamListing("phone", UpstreamState.READY, tools)]).text == (
             "from servers.phone import <name>\n  get_call()  # full signature\n"
-            "    The API of the phone.\n  list_call()  # full signature"
+            f"    The API of the phone.\n  list_call()  # full signature\n{NO_ARROW}"
         )
 
     def test_a_deprecated_tool_is_marked_and_stands_behind_the_one_to_be_used_instead(self) -> None:
@@ -162,7 +163,7 @@ class TestTexts:
         assert search("shop", [UpstreamListing("town", UpstreamState.READY, tools)]).text == (
             "from servers.town import <name>\n"
             "  find_shop(place: Place)  # Place = {city: str}; full signature\n"
-            "  visit_shop(place: Place)  # full signature"
+            f"  visit_shop(place: Place)  # full signature\n{NO_ARROW}"
         )
 
     def test_a_last_line_names_tools_of_the_server_that_a_program_may_need_next(self) -> None:

@@ -51,10 +51,8 @@ def _describe(settings: Settings, servers: Listing) -> Description:
         "its last expression."
     )
     if servers.tools:
-        text += (
-            " Import tools as `from servers.<server> import <tool>`; search_tools finds those that are not listed "
-            f"here:\n{servers.tools}"
-        )
+        found = "those that are not listed here" if servers.has_tools else "the tools of these servers"
+        text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {found}:\n{servers.tools}"
     timeout = {
         "maximum": settings.limits.wall_seconds,
         "description": "Maximum run time in seconds, excluding time spent waiting for servers",

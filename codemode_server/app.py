@@ -128,7 +128,7 @@ class App:
             host_api=self._host_api,
             artifacts=self.kept,
             usage=self.habits,
-            recorder=ExecutionRecorder(self.stores.ledger, self.stores.journal, self.stores.audit, self.config),
+            recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             journal=self.stores.journal,
             workspaces=self._workspaces,
             config=self.config,

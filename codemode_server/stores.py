@@ -8,7 +8,6 @@ from codemode_server.settings import StateSettings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
-from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -17,7 +16,7 @@ from codemode_server.storage.vector_store import SqliteVectorCache
 
 
 class Stores:
-    """Journal, audit, ledger and vectors in one state folder."""
+    """Journal, audit and vectors in one state folder."""
 
     def __init__(self, folder: Path, database: Database, settings: StateSettings) -> None:
         """Takes over the open database."""
@@ -39,7 +38,6 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.audit = SqliteAudit(self._thread, self.upkeep.note_written)
-        self.ledger = LedgerStore(database, self.ownership, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 
     def close(self) -> None:

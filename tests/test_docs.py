@@ -17,7 +17,7 @@ from codemode_server import __version__, field_names, json_size, logs, redaction
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
 from codemode_server.front import failures, http, http_token
-from codemode_server.gateway import ledger, pipeline
+from codemode_server.gateway import audit, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats
@@ -95,7 +95,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"at most (\d+) KiB of a call's arguments", (redaction.MAX_PAYLOAD_BYTES // KIB,)),
         (
             r"(\d+) KiB of a program and (\d+) KiB of an error",
-            (ledger.MAX_CODE_CHARACTERS // KIB, ledger.MAX_ERROR_CHARACTERS // KIB),
+            (audit.MAX_CODE_CHARACTERS // KIB, audit.MAX_ERROR_CHARACTERS // KIB),
         ),
         (r"not used for (\d+) days or more", (min(cache.days for cache in upkeep.CACHES),)),
         (r"not used for (\d+) days \(for one", (component._UNUSED_SECONDS / 86_400,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,12 +16,11 @@ from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config import load
 from codemode_server.config.live import RequestContext
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.sandbox.contract import Reply
-from codemode_server.storage.ledger_store import LedgerStore
 
 _SETTLE_SECONDS = 120
 
@@ -81,5 +81,15 @@ async def product(folder: Path, *, learns: bool = True) -> AsyncIterator[Product
         app.connect()
         await app.pool.wait_settled(_SETTLE_SECONDS)
         execution = ExecutionId("proof")
-        LedgerStore(app.database).record_execution_started(ExecutionStart(execution, "proof", "default", "wasm", None))
-        yield Product(app, client, world, ExecutionCalls(execution, RequestContext.local(Session("proof"), app.config)))
+        context = RequestContext.local(Session("proof"), app.config)
+        await app.stores.journal.begin_execution(
+            ExecutionRecord(
+                execution,
+                context.principal,
+                context.session,
+                IsolationLevel.WASM,
+                ExecutionStatus.RUNNING,
+                time.time(),
+            )
+        )
+        yield Product(app, client, world, ExecutionCalls(execution, context))

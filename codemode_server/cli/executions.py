@@ -1,6 +1,8 @@
-"""The `executions` command: lists executions and shows one with its calls, as the journal has them.
+"""The `executions` command: lists executions and shows one with its calls, from the journal or, if that has deleted it,
+from the audit.
 
-Of programs and errors it shows what `state.payloads` allows, without the secrets of the configuration.
+Of programs and errors it shows what `state.payloads` allows, of those in the audit what it allowed when they ran;
+without the secrets of the configuration.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -25,10 +27,12 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit_history import read_execution
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.text import clean_line
 
@@ -60,7 +64,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
     """The newest executions of the local principal, newest first."""
-    async with _Journal(loaded) as reader:
+    async with _Records(loaded) as reader:
         found = await reader.executions(limit)
     if as_json:
         return json.dumps([reader.execution_json(it) for it in found], indent=2)
@@ -76,7 +80,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     Raises:
         CodemodeError: there is none (any more).
     """
-    async with _Journal(loaded) as reader:
+    async with _Records(loaded) as reader:
         found, calls = await reader.execution(ExecutionId(execution_id))
     if as_json:
         content = reader.execution_json(found) | {"calls": [reader.call_json(it) for it in calls]}
@@ -91,13 +95,13 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
 
 
 @dataclass(slots=True)
-class _Journal:
-    """Opens the journal of the configuration's state folder, and shows its values as configured."""
+class _Records:
+    """Opens the database of the configuration's state folder, and shows its values as configured."""
 
     loaded: LoadedSettings
     _thread: DatabaseThread | None = None
 
-    async def __aenter__(self) -> _Journal:
+    async def __aenter__(self) -> _Records:
         folder = state_folder(self.loaded.settings)
         if (folder / FILE_NAME).exists():
             self._thread = DatabaseThread(folder)
@@ -108,18 +112,24 @@ class _Journal:
             self._thread.close()
 
     async def executions(self, limit: int) -> list[ExecutionRecord]:
-        journal = self._journal()
-        return list(await journal.executions(self._principal, limit=limit)) if journal else []
+        if self._thread is None:
+            return []
+        audit, journal = SqliteAudit(self._thread), self._journal(self._thread)
+        found = {it.execution_id: it for it in await audit.executions(self._principal, limit=limit)}
+        found |= {it.execution_id: self._shown(it) for it in await journal.executions(self._principal, limit=limit)}
+        return sorted(found.values(), key=lambda it: it.started_at, reverse=True)[:limit]
 
     async def execution(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord]]:
-        journal = self._journal()
-        found = await journal.execution(self._principal, execution_id) if journal else None
-        if journal is None or found is None:
-            raise CodemodeError(
-                f"no execution {execution_id!r} is in the journal (any more); `codemode-server executions list` shows "
-                "those that are"
-            )
-        return found, list(await journal.calls(self._principal, execution_id))
+        if self._thread is not None:
+            journal = self._journal(self._thread)
+            if (found := await journal.execution(self._principal, execution_id)) is not None:
+                return self._shown(found), list(await journal.calls(self._principal, execution_id))
+            if (audited := await read_execution(SqliteAudit(self._thread), self._principal, execution_id)) is not None:
+                return audited
+        raise CodemodeError(
+            f"no execution {execution_id!r} is recorded (any more); `codemode-server executions list` shows those that "
+            "are"
+        )
 
     def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
         return {
@@ -131,7 +141,7 @@ class _Journal:
             "ended_at": _time(it.ended_at) if it.ended_at else None,
             "milliseconds": None if it.milliseconds is None else round(it.milliseconds),
             "error": self._error(it.error),
-            "code": None if it.code is None else code_as_configured(it.code, self._config),
+            "code": it.code,
         }
 
     def call_json(self, it: CallRecord) -> dict[str, Any]:
@@ -147,13 +157,15 @@ class _Journal:
             "error": self._error(outcome.error) if outcome and self._config.payloads == "all" else None,
         }
 
+    def _shown(self, it: ExecutionRecord) -> ExecutionRecord:
+        """An execution of the journal, which has its code complete."""
+        return replace(it, code=None if it.code is None else code_as_configured(it.code, self._config))
+
     def _error(self, error: str | None) -> str | None:
         return None if error is None else clean_line(self._config.redactor.visible(error), _MAX_ERROR_CHARACTERS)
 
-    def _journal(self) -> SqliteJournal | None:
-        if self._thread is None:
-            return None
-        return SqliteJournal(self._thread, JournalCipher(state_folder(self.loaded.settings)))
+    def _journal(self, thread: DatabaseThread) -> SqliteJournal:
+        return SqliteJournal(thread, JournalCipher(state_folder(self.loaded.settings)))
 
     @property
     def _config(self) -> LiveConfig:

@@ -9,6 +9,9 @@ from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
 
+INTERRUPTED = "codemode-server ended in the middle of it"
+"""The error of an execution whose product was killed."""
+
 
 class IsolationLevel(StrEnum):
     """Where a program ran; stated in every result, trace and record."""

@@ -1,4 +1,4 @@
-"""Records executions: their spans, and their rows in the journal, the audit and the record."""
+"""Records executions: their spans, and their rows in the journal and the audit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.preflight import Checked
-from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.journal import Journal
-from codemode_server.gateway.ledger import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, ExecutionStart, Ledger
 from codemode_server.redaction import kept_text, payload
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
@@ -23,15 +22,13 @@ from codemode_server.tokens import estimate_tokens
 class ExecutionRecorder:
     """What it writes of code, values and errors is what `state.payloads` allows; the journal has the code complete."""
 
-    def __init__(self, ledger: Ledger, journal: Journal, audit: Audit, config: LiveConfig) -> None:
-        self._ledger = ledger
+    def __init__(self, journal: Journal, audit: Audit, config: LiveConfig) -> None:
         self._journal = journal
         self._audit = audit
         self._config = config
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Raises `JournalUnavailable` if it can't be recorded; then it must not run."""
-        session, principal = execution.session, execution.context.principal.principal_id
         code, level = code_as_configured(execution.code, self._config), execution.level.value if execution.level else ""
         spans.describe(
             span,
@@ -39,15 +36,13 @@ class ExecutionRecorder:
             codemode__execution_id=execution.execution_id,
             codemode__isolation=level,
             codemode__isolation_shortfall=isolation_shortfall or None,
-            session__id=session.session_id,
-            user__id=principal,
+            session__id=execution.session.session_id,
+            user__id=execution.context.principal.principal_id,
         )
         spans.observe_input(span, code)
-        self._ledger.record_execution_started(
-            ExecutionStart(execution.execution_id, session.session_id, principal, level, code)
-        )
+        # First the audit, which only queues it: both rows are then written in one transaction.
+        self._append(AuditEventKind.EXECUTION_STARTED, execution, payload=code, level=level)
         await self._journal.begin_execution(execution.record())
-        self._append(AuditEventKind.EXECUTION_STARTED, execution, payload=code)
 
     def checked(self, checked: Checked, span: Span) -> None:
         spans.describe(
@@ -77,9 +72,6 @@ class ExecutionRecorder:
         if error is not None:
             spans.fail(span, execution.status.value, error)
         if execution.level is not None:
-            self._ledger.record_execution_settled(
-                execution.execution_id, execution.status, error, calls.started, execution.milliseconds
-            )
             milliseconds, status = execution.milliseconds, execution.status
             self._append(
                 AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error
@@ -97,6 +89,7 @@ class ExecutionRecorder:
         milliseconds: float | None = None,
         payload: str | None = None,
         error: str | None = None,
+        level: str | None = None,
     ) -> None:
         self._audit.append(
             AuditEvent(
@@ -109,6 +102,7 @@ class ExecutionRecorder:
                 milliseconds=milliseconds,
                 payload=payload,
                 error=error,
+                level=level,
             )
         )
 

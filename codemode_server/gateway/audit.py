@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
+
+MAX_CODE_CHARACTERS = 64 * 1024
+"""What is recorded of a program."""
+MAX_ERROR_CHARACTERS = 4 * 1024
+"""What is recorded of the error of an execution or a call."""
 
 
 class AuditEventKind(StrEnum):
@@ -46,6 +52,8 @@ class AuditEvent:
     payload: str | None = None
     """Code, arguments or result, as far as `state.payloads` allows."""
     error: str | None = None
+    level: str | None = None
+    """Isolation of the sandbox, where an execution started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,12 @@ class Audit(Protocol):
         Raises:
             AuditUnavailable: the store can't be read.
         """
+
+    async def executions(
+        self, principal: Principal, *, limit: int, before: float | None = None
+    ) -> Sequence[ExecutionRecord]:
+        """The principal's executions, newest first, with their code as recorded; `before`: only those that started
+        before that time. Raises as `rows` does."""
 
     async def first_broken_row(self) -> int | None:
         """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does.

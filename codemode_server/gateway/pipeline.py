@@ -29,10 +29,10 @@ from codemode_server.domain.errors import (
     UpstreamUnavailable,
 )
 from codemode_server.domain.tools import Effect
+from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
-from codemode_server.gateway.ledger import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.policy import Spellings, decide, require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of

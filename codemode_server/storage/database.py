@@ -20,8 +20,9 @@ from typing import Literal, TypeVar
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.processes.file_lock import held
+from codemode_server.storage.migrations import TABLES, migrate
 from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.unusable import ELSEWHERE, damaged, full, newer, unavailable
+from codemode_server.storage.unusable import ELSEWHERE, damaged, full, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -35,155 +36,6 @@ _WAL_BYTES = 4 * 2**20
 """What the file of changes is cut back to after it was longer."""
 _BUSY_SECONDS = 5.0
 """How long another product's lock is waited for."""
-
-_MIGRATIONS = (
-    """
-    CREATE TABLE executions (
-        execution_id TEXT PRIMARY KEY,
-        session_id   TEXT NOT NULL,
-        customer     TEXT NOT NULL,
-        level        TEXT NOT NULL,
-        code         TEXT,
-        started_at   REAL NOT NULL,
-        settled_at   REAL,
-        status       TEXT NOT NULL,
-        error        TEXT,
-        calls        INTEGER,
-        milliseconds REAL
-    );
-    CREATE INDEX executions_by_time ON executions (started_at);
-    CREATE TABLE calls (
-        execution_id TEXT NOT NULL REFERENCES executions,
-        seq          INTEGER NOT NULL,
-        server       TEXT NOT NULL,
-        tool         TEXT NOT NULL,
-        verdict      TEXT NOT NULL,
-        reason       TEXT NOT NULL,
-        arguments    TEXT,
-        started_at   REAL NOT NULL,
-        settled_at   REAL,
-        status       TEXT NOT NULL,
-        milliseconds REAL,
-        result_bytes INTEGER,
-        result       TEXT,
-        error        TEXT,
-        PRIMARY KEY (execution_id, seq)
-    ) WITHOUT ROWID;
-    CREATE TABLE listings (
-        upstream    TEXT NOT NULL,
-        fingerprint TEXT NOT NULL,
-        listing     TEXT NOT NULL,
-        stored_at   REAL NOT NULL,
-        PRIMARY KEY (upstream, fingerprint)
-    ) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE shapes (
-        upstream  TEXT NOT NULL,
-        tool      TEXT NOT NULL,
-        schemas   TEXT NOT NULL,
-        observed  TEXT NOT NULL,
-        stored_at REAL NOT NULL,
-        PRIMARY KEY (upstream, tool, schemas)
-    );
-    """,
-    """
-    CREATE TABLE vectors (
-        model   TEXT NOT NULL,
-        key     BLOB NOT NULL,
-        vector  BLOB NOT NULL,
-        used_at REAL NOT NULL,
-        PRIMARY KEY (model, key)
-    );
-    CREATE INDEX vectors_by_time ON vectors (used_at);
-    """,
-    """
-    CREATE TABLE habits (
-        server  TEXT NOT NULL,
-        tool    TEXT NOT NULL,
-        uses    REAL NOT NULL,
-        used_at REAL NOT NULL,
-        PRIMARY KEY (server, tool)
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE executions ADD COLUMN owner TEXT;
-    ALTER TABLE executions ADD COLUMN bytes INTEGER;
-    CREATE INDEX executions_running ON executions (owner) WHERE status = 'running';
-    CREATE INDEX executions_settled ON executions (settled_at, bytes);
-    CREATE INDEX executions_not_measured ON executions (settled_at) WHERE bytes IS NULL;
-    """,
-    """
-    CREATE TABLE journal_executions (
-        execution_id TEXT PRIMARY KEY,
-        principal    TEXT NOT NULL,
-        session_id   TEXT NOT NULL,
-        is_ephemeral INTEGER NOT NULL,
-        level        TEXT,
-        status       TEXT NOT NULL,
-        started_at   REAL NOT NULL,
-        ended_at     REAL,
-        code         BLOB,
-        error        BLOB,
-        calls        INTEGER,
-        milliseconds REAL,
-        owner        TEXT,
-        bytes        INTEGER
-    );
-    CREATE INDEX journal_by_principal ON journal_executions (principal, started_at);
-    CREATE INDEX journal_running ON journal_executions (owner) WHERE ended_at IS NULL;
-    CREATE INDEX journal_ended ON journal_executions (ended_at, bytes);
-    CREATE INDEX journal_not_measured ON journal_executions (ended_at) WHERE bytes IS NULL;
-    CREATE TABLE journal_calls (
-        execution_id TEXT NOT NULL REFERENCES journal_executions,
-        seq          INTEGER NOT NULL,
-        server       TEXT NOT NULL,
-        tool         TEXT NOT NULL,
-        occurrence   INTEGER NOT NULL,
-        arguments    BLOB,
-        decision     TEXT NOT NULL,
-        reason       TEXT NOT NULL,
-        detail       BLOB,
-        started_at   REAL NOT NULL,
-        status       TEXT NOT NULL,
-        milliseconds REAL,
-        result_bytes INTEGER,
-        result       BLOB,
-        error        BLOB,
-        PRIMARY KEY (execution_id, seq)
-    );
-    CREATE TABLE audit (
-        number       INTEGER PRIMARY KEY,
-        kind         TEXT NOT NULL,
-        principal    TEXT NOT NULL,
-        session_id   TEXT NOT NULL,
-        execution_id TEXT NOT NULL,
-        at           REAL NOT NULL,
-        seq          INTEGER,
-        server       TEXT,
-        tool         TEXT,
-        decision     TEXT,
-        reason       TEXT,
-        status       TEXT,
-        milliseconds REAL,
-        payload      TEXT,
-        error        TEXT,
-        digest       TEXT NOT NULL,
-        bytes        INTEGER NOT NULL
-    );
-    CREATE INDEX audit_by_execution ON audit (principal, execution_id);
-    CREATE INDEX audit_by_size ON audit (number, at, bytes);
-    CREATE TABLE audit_anchor (
-        number INTEGER NOT NULL,
-        digest TEXT NOT NULL
-    );
-    INSERT INTO audit_anchor VALUES (0, '');
-    """,
-)
-
-
-_TABLES = {"executions", "calls", "listings", "shapes", "vectors", "habits"}
-_TABLES |= {"journal_executions", "journal_calls", "audit", "audit_anchor"}
 
 
 class Database:
@@ -236,14 +88,8 @@ class Database:
         """
         if self.reserve.is_needed:
             raise full(self.path)
-        with self.use() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        with self.use() as connection, transaction(connection):
+            yield connection
 
     def write(self, statement: str, values: tuple[object, ...]) -> int:
         """Execute one statement of the record; gives how many rows it changed.
@@ -252,6 +98,19 @@ class Database:
             JournalUnavailable: as `use`.
         """
         return self.with_reserve(lambda connection: connection.execute(statement, values).rowcount)
+
+    def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a step of the record in a transaction; it may be done again after a failure.
+
+        Raises:
+            JournalUnavailable: as `use`.
+        """
+
+        def all_or_nothing(connection: sqlite3.Connection) -> T:
+            with transaction(connection):
+                return step(connection)
+
+        return self.with_reserve(all_or_nothing)
 
     def with_reserve(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Do a step of the record, or one that frees space, for which the reserve is given up if the disk is full.
@@ -333,6 +192,18 @@ class Database:
             self._damage, self._identity = (self._identity, problem), None
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All changes or none. The lock on the file comes first, so that another product's changes are seen."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
 def set_aside(folder: Path) -> list[str]:
     """The names of the damaged databases that were set aside in a folder, the oldest first."""
     name = re.compile(rf"({re.escape(FILE_NAME)}\.damaged-\d{{8}}-\d{{6}}(?:-\d{{6}})?)(?:-wal|-shm)?")
@@ -364,7 +235,7 @@ def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
             _use_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-            _migrate(connection, path)
+            migrate(connection, path)
             _check(connection, path, is_start=is_start)
         except BaseException:
             connection.close()
@@ -404,21 +275,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(_MIGRATIONS):
-        raise newer(path, version)
-    for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
-        # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
-        connection.execute("BEGIN IMMEDIATE")
-        (current,) = connection.execute("PRAGMA user_version").fetchone()
-        if current < number:
-            for statement in filter(str.strip, script.split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("COMMIT")
-
-
 def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> None:
     """What is quick to see of damage, and at a start, which is in a thread, all of it where some was met before: two
     seconds for each GB. Only `integrity_check` compares the indexes with their tables.
@@ -427,7 +283,7 @@ def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> Non
         JournalDamaged: there is some.
     """
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if missing := sorted(_TABLES - there):
+    if missing := sorted(TABLES - there):
         raise damaged(path, f"there is no table {missing[0]!r}")
     mark = _damage_mark(path)
     if is_start and mark.exists():

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, OnDamage
+from codemode_server.storage.database import Database, OnDamage, transaction
 
 logger = logging.getLogger(__name__)
 
@@ -122,13 +122,10 @@ def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection)
     if any(request.is_durable for request in requests):
         connection.execute("PRAGMA synchronous = FULL")
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        for request in requests:
-            request.result = request.step(connection)
-        connection.execute("COMMIT")
+        with transaction(connection):
+            for request in requests:
+                request.result = request.step(connection)
     finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
         connection.execute("PRAGMA synchronous = NORMAL")
 
 

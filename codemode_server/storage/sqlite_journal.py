@@ -1,8 +1,4 @@
-"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own.
-
-Its reads also give what earlier versions recorded in the tables `executions` and `calls`, in plain text and without
-complete values, until retention deletes it.
-"""
+"""The journal on SQLite: complete arguments and results, encrypted, written in a thread of its own."""
 
 from __future__ import annotations
 
@@ -35,8 +31,6 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadable
 from codemode_server.storage.ownership import Ownership
 
-INTERRUPTED = "codemode-server ended in the middle of it"
-"""The error of an execution whose product was killed."""
 _MAX_NAME_CHARACTERS = 1_000
 """What is stored of the name of a server or tool, and of a reason."""
 _ROW_BYTES = 300
@@ -51,21 +45,6 @@ _CALL_COLUMNS = (
     "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
     " result_bytes, result, error"
 )
-_EXECUTIONS = f"""
-    (SELECT {_EXECUTION_COLUMNS} FROM journal_executions
-    UNION ALL
-    SELECT execution_id, customer, session_id, 0, level, status, started_at, code, settled_at, error, calls,
-        milliseconds FROM executions WHERE execution_id NOT IN (SELECT execution_id FROM journal_executions)) AS every
-    """  # noqa: S608
-_CALLS = f"""
-    SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id
-    UNION ALL
-    SELECT seq, server, tool, 1, COALESCE(arguments, ''), verdict, reason, NULL, started_at, status, milliseconds,
-        result_bytes, NULL, error FROM calls WHERE execution_id = :execution_id
-        AND NOT EXISTS (SELECT 1 FROM journal_calls WHERE execution_id = :execution_id)
-    ORDER BY seq
-    """  # noqa: S608
-_OLD = "an earlier version of codemode-server recorded the call, without its complete values"
 _Row = tuple[Any, ...]
 _Received = tuple[Literal["json", "blocks"], JsonValue]
 """Encoding and value of a result."""
@@ -208,7 +187,8 @@ class SqliteJournal:
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         rows = await self._select(
-            f"SELECT * FROM {_EXECUTIONS} WHERE principal = :principal AND execution_id = :execution_id",  # noqa: S608
+            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
+            " AND execution_id = :execution_id",
             {"principal": principal.principal_id, "execution_id": execution_id},
         )
         return (await run_large(self._execution_records, rows))[0] if rows else None
@@ -217,8 +197,8 @@ class SqliteJournal:
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
         rows = await self._select(
-            f"SELECT * FROM {_EXECUTIONS} WHERE principal = :principal AND started_at < :before"  # noqa: S608
-            " ORDER BY started_at DESC LIMIT :limit",
+            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
+            " AND started_at < :before ORDER BY started_at DESC LIMIT :limit",
             {
                 "principal": principal.principal_id,
                 "before": float("inf") if before is None else before,
@@ -230,7 +210,10 @@ class SqliteJournal:
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
         if await self.execution(principal, execution_id) is None:
             return []
-        rows = await self._select(_CALLS, {"execution_id": execution_id})
+        rows = await self._select(
+            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id ORDER BY seq",  # noqa: S608
+            {"execution_id": execution_id},
+        )
         return await run_large(self._call_records, execution_id, rows)
 
     async def _select(self, statement: str, values: dict[str, object]) -> list[_Row]:
@@ -257,7 +240,7 @@ class SqliteJournal:
         return None if value is None else self._cipher.encrypt(_json(value), place)
 
     def _decrypted(self, data: bytes | str | None, place: str) -> JsonValue:
-        if data is None or isinstance(data, str):  # plain text of an earlier version, or of the upkeep
+        if data is None or isinstance(data, str):  # plain text: an error that the upkeep wrote
             return data
         if data == _OMITTED:
             raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
@@ -294,8 +277,6 @@ class SqliteJournal:
         received: JsonValue = None
         known: JsonValue = None
         try:
-            if isinstance(sealed_arguments, str):
-                raise ValueUnreadable(_OLD)
             arguments = self._decrypted(sealed_arguments, f"{place}/arguments")
             known = self._decrypted(detail, f"{place}/detail")
         except ValueUnreadable as problem:

@@ -22,13 +22,15 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import JournalFull, JournalUnavailable
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.private_files import NotPrivate
+from codemode_server.storage.audit_chain import append_row, delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.sqlite_audit import delete_audit_rows
-from codemode_server.storage.sqlite_journal import INTERRUPTED
 
 logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
@@ -60,20 +62,6 @@ class Retention:
 
     days: float
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A table of executions and one of their calls."""
-
-    executions: str
-    calls: str
-    ended: str
-    """Column of the time when an execution ended."""
-
-
-_LEDGER = _Record("executions", "calls", "settled_at")
-_JOURNAL = _Record("journal_executions", "journal_calls", "ended_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +147,8 @@ class Upkeep:
                     self._problem(self._settle_interrupted, database),
                     self._problem(self._settle_gone, database),
                     self._problem(self._settle_old, database),
-                    self._problem(self._delete_executions, database, _LEDGER, self._audit),
-                    self._problem(self._delete_executions, database, _JOURNAL, self._journal),
+                    self._problem(self._delete_executions, database),
+                    self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
                     *(self._problem(self._delete_of, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
@@ -191,17 +179,11 @@ class Upkeep:
 
     def _settle_gone(self, database: Database) -> None:
         """Those of products whose folder somebody removed, or that a restored copy of the database has."""
-        owners: set[str] = set()
         with database.use() as connection:
-            for record in (_LEDGER, _JOURNAL):
-                owners |= {
-                    owner
-                    for (owner,) in connection.execute(
-                        f"SELECT DISTINCT owner FROM {record.executions}"  # noqa: S608
-                        f" WHERE {record.ended} IS NULL AND owner IS NOT NULL"
-                    )
-                }
-        for owner in self._ownership.gone(owners):
+            rows = connection.execute(
+                "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
+            ).fetchall()
+        for owner in self._ownership.gone(_flat(rows)):
             self._settle(database, "owner = ?", owner)
 
     def _settle_old(self, database: Database) -> None:
@@ -209,46 +191,67 @@ class Upkeep:
 
     def _settle(self, database: Database, which: str, value: object) -> None:
         """Its calls stay as they are: of one that was started and not settled the outcome is not known."""
-        for record in (_LEDGER, _JOURNAL):
-            database.write(
-                f"UPDATE {record.executions} SET status = ?, error = ?, {record.ended} = ?, calls ="  # noqa: S608
-                f" (SELECT COUNT(*) FROM {record.calls} AS made WHERE made.execution_id ="
-                f" {record.executions}.execution_id) WHERE {record.ended} IS NULL AND {which}",
-                (ExecutionStatus.INTERRUPTED, INTERRUPTED, self._clock(), value),
-            )
+        database.transact(partial(self._interrupt, which, value))
 
-    def _delete_executions(self, database: Database, record: _Record, retention: Retention) -> None:
-        self._measure(database, record)
-        limits = [self._clock() - retention.days * _DAY] if retention.days else []
-        if retention.bytes and (until := _too_much(database, record, retention.bytes)) is not None:
+    def _interrupt(self, which: str, value: object, connection: sqlite3.Connection) -> None:
+        now = self._clock()
+        executions = connection.execute(
+            f"SELECT execution_id, principal, session_id FROM journal_executions WHERE ended_at IS NULL AND {which}",  # noqa: S608
+            (value,),
+        ).fetchall()
+        for execution_id, principal, session_id in executions:
+            connection.execute(
+                "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, calls ="
+                " (SELECT COUNT(*) FROM journal_calls WHERE execution_id = ?1) WHERE execution_id = ?1",
+                (execution_id, ExecutionStatus.INTERRUPTED, INTERRUPTED, now),
+            )
+            ended = AuditEvent(
+                AuditEventKind.EXECUTION_ENDED,
+                Principal(PrincipalId(principal)),
+                session_id,
+                execution_id,
+                now,
+                status=ExecutionStatus.INTERRUPTED,
+                error=INTERRUPTED,
+            )
+            append_row(connection, ended)
+
+    def _delete_executions(self, database: Database) -> None:
+        self._measure(database)
+        limits = [self._clock() - self._journal.days * _DAY] if self._journal.days else []
+        if self._journal.bytes and (until := _too_much(database, self._journal.bytes)) is not None:
             limits.append(until)
         while limits and not self._is_ending.is_set():
             with database.use() as connection:
                 rows = connection.execute(
-                    f"SELECT execution_id FROM {record.executions} WHERE {record.ended} <= ?"  # noqa: S608
-                    f" ORDER BY {record.ended} LIMIT ?",
+                    "SELECT execution_id FROM journal_executions WHERE ended_at <= ? ORDER BY ended_at LIMIT ?",
                     (max(limits), _EXECUTIONS_AT_ONCE),
                 ).fetchall()
             if not rows:
                 return
             which = f"execution_id IN ({_marks(rows)})"
-            self._delete(database, record.calls, "execution_id, seq", which, _flat(rows))
-            self._delete(database, record.executions, "execution_id", which, _flat(rows))
+            self._delete(database, "journal_calls", "execution_id, seq", which, _flat(rows))
+            self._delete(database, "journal_executions", "execution_id", which, _flat(rows))
 
-    def _measure(self, database: Database, record: _Record) -> None:
+    def _delete_orphans(self, database: Database) -> None:
+        """Calls that a living execution made after it was taken for dead and deleted."""
+        where = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
+        self._delete(database, "journal_calls", "execution_id, seq", where, ())
+
+    def _measure(self, database: Database) -> None:
         """Note what each ended execution takes. Not when it is written: the sum over its calls takes a while."""
         while not self._is_ending.is_set():
             with database.use() as connection:
                 rows = connection.execute(
-                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM {record.calls} AS made"  # noqa: S608
-                    f" WHERE made.execution_id = {record.executions}.execution_id), 0), execution_id"
-                    f" FROM {record.executions} WHERE bytes IS NULL AND {record.ended} IS NOT NULL LIMIT ?",
+                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM journal_calls AS made"  # noqa: S608
+                    " WHERE made.execution_id = journal_executions.execution_id), 0), execution_id"
+                    " FROM journal_executions WHERE bytes IS NULL AND ended_at IS NOT NULL LIMIT ?",
                     (_ROWS_AT_ONCE,),
                 ).fetchall()
             if not rows:
                 return
             for row in rows:
-                database.write(f"UPDATE {record.executions} SET bytes = ? WHERE execution_id = ?", row)  # noqa: S608
+                database.write("UPDATE journal_executions SET bytes = ? WHERE execution_id = ?", row)
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_audit(self, database: Database) -> None:
@@ -267,7 +270,7 @@ class Upkeep:
                 newest_first.close()  # while it is open, SQLite refuses to write once others have written
         count = _ROWS_AT_ONCE
         while limits and count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            count = database.with_reserve(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
+            count = database.transact(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_of(self, database: Database, cache: _Cache) -> None:
@@ -334,16 +337,16 @@ _CALL_BYTES = f"200 + {_size('arguments')} + {_size('result')} + {_size('error')
 """With what the fields of fixed size and the indexes take, about."""
 
 
-def _too_much(database: Database, record: _Record, most: int) -> float | None:
+def _too_much(database: Database, most: int) -> float | None:
     """Up to which time of their end executions have to go, so that nine tenths of `most` bytes are left."""
-    settled = f"FROM {record.executions} WHERE {record.ended} IS NOT NULL"
     with database.use() as connection:
-        (total,) = connection.execute(f"SELECT SUM(bytes) {settled}").fetchone()
+        (total,) = connection.execute("SELECT SUM(bytes) FROM journal_executions WHERE ended_at IS NOT NULL").fetchone()
         if (total or 0) <= most:
             return None
         # The newest stays, however large: no program can have the record of itself deleted.
         newest_first = (
-            f"SELECT {record.ended}, COALESCE(bytes, 0) {settled} ORDER BY {record.ended} DESC LIMIT -1 OFFSET 1"
+            "SELECT ended_at, COALESCE(bytes, 0) FROM journal_executions WHERE ended_at IS NOT NULL"
+            " ORDER BY ended_at DESC LIMIT -1 OFFSET 1"
         )
         return _beyond(connection.execute(newest_first), most * 9 // 10)
 

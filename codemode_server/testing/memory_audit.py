@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditRow
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
+from codemode_server.gateway.audit_history import read_execution
 
 
 class MemoryAudit:
@@ -32,6 +34,20 @@ class MemoryAudit:
             for row in self._rows[after:]
             if row.event.principal == principal and execution_id in (None, row.event.execution_id)
         ][:limit]
+
+    async def executions(
+        self, principal: Principal, *, limit: int, before: float | None = None
+    ) -> Sequence[ExecutionRecord]:
+        started = [
+            event
+            for event in self.events
+            if event.kind is AuditEventKind.EXECUTION_STARTED
+            and event.principal == principal
+            and (before is None or event.at < before)
+        ]
+        newest = sorted(started, key=lambda event: event.at, reverse=True)[:limit]
+        found = [await read_execution(self, principal, event.execution_id) for event in newest]
+        return [execution for execution, _ in filter(None, found)]
 
     async def first_broken_row(self) -> int | None:
         before = ""

@@ -50,7 +50,8 @@ async def test_an_error_whose_type_and_text_are_large_leaves_a_few_kib(tmp_path:
         await host.run("raise type('E' * 500_000, (Exception,), {})('x' * 500_000)")
         await host.run("raise KeyError('x')")
         await host.run("# " + "x" * 200_000)
-    (large, _), (small, _), (_, code) = query(tmp_path, "SELECT error, code FROM executions ORDER BY started_at")
+    (large,), (small,), _ = query(tmp_path, "SELECT error FROM audit WHERE kind = 'execution_ended' ORDER BY number")
+    *_, (code,) = query(tmp_path, "SELECT payload FROM audit WHERE kind = 'execution_started' ORDER BY number")
     assert large.startswith("EEEE")
     assert len(large) < 5_000
     assert small == ("KeyError: 'x'" if payloads == "all" else "KeyError"), "control"
@@ -65,12 +66,12 @@ async def test_a_program_that_calls_without_end_leaves_no_more_than_the_configur
         for _ in range(8):
             code = "from servers.plain import act\nfor _ in range(25):\n    act(how='ping', more='x' * 20_000)\n1"
             await host.run(code)
-        ((calls,),) = query(tmp_path, "SELECT SUM(calls) FROM executions")
-        ((first,),) = query(tmp_path, "SELECT MIN(started_at) FROM executions")
+        ((calls,),) = query(tmp_path, "SELECT SUM(calls) FROM journal_executions")
+        ((first,),) = query(tmp_path, "SELECT MIN(started_at) FROM journal_executions")
         await host.until(lambda: kept_bytes(tmp_path) < 2.4 * 2**20)
         await host.run("1+1")
     assert calls >= 25, "control: they were recorded"
-    assert query(tmp_path, f"SELECT 1 FROM executions WHERE started_at > {first}"), "the newest stay"
+    assert query(tmp_path, f"SELECT 1 FROM journal_executions WHERE started_at > {first}"), "the newest stay"
 
 
 def kept_bytes(folder: Path) -> int:

@@ -62,7 +62,7 @@ async def test_an_execution_is_recorded_with_its_calls_and_how_it_ended(tmp_path
         answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")
         await host.run("1 / 0")
     database = sqlite3.connect(tmp_path / "state" / "codemode.db")
-    assert database.execute("SELECT status, level, calls FROM executions ORDER BY started_at").fetchall() == [
+    assert database.execute("SELECT status, level, calls FROM journal_executions ORDER BY started_at").fetchall() == [
         ("succeeded", "wasm", 1),
         ("failed", "wasm", 0),
     ]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -13,10 +16,11 @@ from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from tests.behaviour.product import configuration, in_memory
+from tests.behaviour.product import configuration, in_memory, office
 
 NAME = ExecutionId("x7f3a9c21b04")
 CODE = "from servers.github import get_issue\nget_issue(number=7)"
@@ -85,6 +89,41 @@ async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys:
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == ["id", second, first]
     assert [line[3] for line in lines[1:]] == ["failed", "succeeded"]
+
+
+@pytest.mark.parametrize("payloads", ["all", "shapes"])
+async def test_what_the_journal_has_deleted_is_shown_from_the_audit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], payloads: str
+) -> None:
+    state = {"dir": str(tmp_path / "state"), "payloads": payloads}
+    path = configuration(tmp_path, office(tmp_path, "github"), state=state)
+    async with in_memory(path) as host:
+        code = "from servers.github import boom, list_issues\nlist_issues(repo='a')\nboom()"
+        name = (await host.run(code)).content["execution_id"]
+
+    async def shown() -> Any:
+        answers = []
+        for arguments in (["list", "--json"], ["show", name, "--json"]):
+            assert await command(path, *arguments) == 0
+            answers.append(json.loads(capsys.readouterr().out))
+        return answers
+
+    before = await shown()
+    with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as connection, connection:
+        connection.execute("DELETE FROM journal_calls")
+        connection.execute("DELETE FROM journal_executions")
+    after = await shown()
+    assert without_times(after) == without_times(before)
+    assert [call["status"] for call in after[1]["calls"]] == ["succeeded", "failed"], "control"
+
+
+def without_times(value: Any) -> Any:
+    """Both stores read the clock, one after the other."""
+    if isinstance(value, list):
+        return [without_times(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if not key.endswith("_at")}
+    return value
 
 
 async def test_one_that_is_not_there_is_an_error_and_an_empty_list_is_not(

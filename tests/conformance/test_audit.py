@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.audit_history import read_execution
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.testing.memory_audit import MemoryAudit
@@ -88,3 +92,30 @@ async def test_a_chain_that_nobody_changed_has_no_broken_row(audit: Audit) -> No
         audit.append(ended(seq))
     assert await audit.first_broken_row() is None
     assert len(await audit.rows(LOCAL)) == 49
+
+
+async def test_executions_are_read_newest_first_with_their_end_and_their_number_of_calls(audit: Audit) -> None:
+    first, second = replace(started(X1), level="wasm"), replace(started(X2), at=2_000.0)
+    decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None)
+    end = replace(started(X1), kind=AuditEventKind.EXECUTION_ENDED, at=1_002.0, status="failed", error="it failed")
+    for event in (first, decided, ended(1), second, end, started(ExecutionId("x3"), SOMEBODY)):
+        audit.append(event)
+    running, failed = await audit.executions(LOCAL, limit=9)
+    assert (running.execution_id, running.status, running.calls) == (X2, ExecutionStatus.RUNNING, 0)
+    assert (failed.execution_id, failed.status, failed.calls) == (X1, ExecutionStatus.FAILED, 1)
+    assert (failed.level, failed.code, failed.error, failed.ended_at) == ("wasm", "1 + 1", "it failed", 1_002.0)
+    assert await audit.executions(LOCAL, limit=1) == [running]
+    assert await audit.executions(LOCAL, limit=9, before=running.started_at) == [failed]
+    found = await read_execution(audit, LOCAL, X1)
+    assert found is not None
+    assert found[0] == failed
+    assert [(it.call.seq, it.outcome and it.outcome.status) for it in found[1]] == [(1, CallStatus.FAILED)]
+
+
+async def test_an_execution_with_more_rows_than_are_read_at_once_is_read_whole(audit: Audit) -> None:
+    audit.append(started())
+    for seq in range(1, 2_100):
+        audit.append(replace(ended(seq), kind=AuditEventKind.CALL_DECIDED))
+    found = await read_execution(audit, LOCAL, X1)
+    assert found is not None
+    assert [it.call.seq for it in found[1]] == list(range(1, 2_100))

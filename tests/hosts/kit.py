@@ -180,7 +180,7 @@ def reached(folder: Path) -> list[dict[str, Any]]:
 def recorded_sessions(folder: Path) -> dict[str, str]:
     """The session of each execution, in order."""
     with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
-        return dict(database.execute("SELECT execution_id, session_id FROM executions ORDER BY started_at"))
+        return dict(database.execute("SELECT execution_id, session_id FROM journal_executions ORDER BY started_at"))
 
 
 @dataclass

@@ -19,16 +19,13 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.ledger import CallStart, ExecutionStart
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
-from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.migrations import MIGRATIONS
 from tests.behaviour.product import PLAIN, configuration, in_memory, office, over_stdio
 from tests.storage.at_once import STARTS, run_at_once
+from tests.storage.journal_rows import begin_execution
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -40,13 +37,11 @@ OPENS = f"""
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
-from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.gateway.ledger import ExecutionStart
+from tests.storage.journal_rows import begin_execution
 {STARTS}
 database = Database(Path(sys.argv[1]))
-ledger = LedgerStore(database)
 for number in range(50):
-    ledger.record_execution_started(ExecutionStart(f"{{sys.argv[2]}}-{{number}}", "s", "c", "wasm", None))
+    begin_execution(database, f"{{sys.argv[2]}}-{{number}}")
 database.close()
 """
 
@@ -55,16 +50,16 @@ def test_processes_that_open_it_at_once_create_the_schema_once_and_all_write(tmp
     for attempt in range(3):
         folder = tmp_path / str(attempt)
         run_at_once(OPENS, folder, *"abc")
-        assert rows(folder, "PRAGMA user_version") == [(len(_MIGRATIONS),)]
-        assert rows(folder, "SELECT count(*) FROM executions") == [(150,)]
+        assert rows(folder, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        assert rows(folder, "SELECT count(*) FROM journal_executions") == [(150,)]
 
 
 def test_what_an_older_product_left_is_opened_again_and_nothing_is_lost(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
+    begin_execution(database, "x1")
     database.close()
     Database(tmp_path).close()
-    assert rows(tmp_path, "SELECT execution_id FROM executions") == [("x1",)]
+    assert rows(tmp_path, "SELECT execution_id FROM journal_executions") == [("x1",)]
 
 
 def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -83,18 +78,16 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(tmp_path: Path) -> None:
     """`max_page_count` gives SQLite's own error of a full disk."""
     database = Database(tmp_path)
-    ledger = LedgerStore(database)
     with database.use() as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
-    large = ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", "code" * 100_000)
     with pytest.raises(JournalUnavailable, match=r"codemode\.db can't be used: database or disk is full\. Free some"):
-        ledger.record_execution_started(large)
+        begin_execution(database, "x1", code="code" * 100_000)
     with database.use() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
-    ledger.record_execution_started(large)
+    begin_execution(database, "x1", code="code" * 100_000)
     database.close()
-    assert rows(tmp_path, "SELECT execution_id FROM executions") == [("x1",)]
+    assert rows(tmp_path, "SELECT execution_id FROM journal_executions") == [("x1",)]
 
 
 def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Path) -> None:
@@ -108,27 +101,12 @@ def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Pat
     database.close()
 
 
-def test_what_is_settled_is_not_settled_again(tmp_path: Path) -> None:
-    database = Database(tmp_path)
-    ledger = LedgerStore(database)
-    execution = ExecutionId("x1")
-    ledger.record_execution_started(ExecutionStart(execution, "s", "c", "wasm", None))
-    ledger.record_call_started(CallStart(execution, 1, "github", "list", "allow", "why", "{}"))
-    ledger.record_call_settled(execution, 1, CallStatus.SUCCEEDED, 5.0, 2, "[]", None)
-    ledger.record_call_settled(execution, 1, CallStatus.CANCELLED, 9.0, 0, None, "late")
-    ledger.record_execution_settled(execution, ExecutionStatus.SUCCEEDED, None, 1, 7.0)
-    ledger.record_execution_settled(execution, ExecutionStatus.FAILED, "late", 2, 8.0)
-    database.close()
-    assert rows(tmp_path, "SELECT status, milliseconds, result, error FROM calls") == [("succeeded", 5.0, "[]", None)]
-    assert rows(tmp_path, "SELECT status, error, calls FROM executions") == [("succeeded", None, 1)]
-
-
 def test_it_is_readable_by_its_user_only(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "state"
     before = os.umask(0)
     try:
         database = Database(folder)
-        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
+        begin_execution(database, "x1")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
     finally:
         os.umask(before)
@@ -179,14 +157,16 @@ len(list_issues(repo="a/b"))
     assert answer.value == 5
     executions = rows(
         tmp_path / "state",
-        "SELECT execution_id, customer, level, status, error, calls, settled_at >= started_at, milliseconds > 0 "
-        "FROM executions ORDER BY started_at",
+        "SELECT execution_id, principal, level, status, calls, ended_at >= started_at, milliseconds > 0 "
+        "FROM journal_executions ORDER BY started_at",
     )
     assert executions == [
-        (answer.content["execution_id"], "default", "wasm", "succeeded", None, 4, 1, 1),
-        (failed.content["execution_id"], "default", "wasm", "failed", "ZeroDivisionError", 0, 1, 1),
+        (answer.content["execution_id"], "default", "wasm", "succeeded", 4, 1, 1),
+        (failed.content["execution_id"], "default", "wasm", "failed", 0, 1, 1),
     ]
-    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM executions") == [(1,)]
+    errors = rows(tmp_path / "state", "SELECT error FROM audit WHERE kind = 'execution_ended' ORDER BY number")
+    assert errors == [(None,), ("ZeroDivisionError",)]
+    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id) FROM journal_executions") == [(1,)]
     calls = rows(
         tmp_path / "state",
         "SELECT seq, server, tool, decision, reason, status, milliseconds > 0, result_bytes > 0 "
@@ -232,7 +212,7 @@ async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Pa
                 tasks.start_soon(run, host)
     assert answers == [100] * 4
     assert rows(tmp_path / "state", "SELECT status, count(*) FROM journal_calls GROUP BY status") == [("succeeded", 80)]
-    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM executions") == [(2, 4)]
+    assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM journal_executions") == [(2, 4)]
 
 
 STUCK = """
@@ -262,11 +242,14 @@ async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_th
         tasks.cancel_scope.cancel()
     state = tmp_path / "state"
     assert rows(state, "SELECT tool, decision, status FROM journal_calls") == [("hang", "allow", "started")]
-    assert rows(state, "SELECT status, settled_at FROM executions") == [("running", None)]
+    assert rows(state, "SELECT status, ended_at FROM journal_executions") == [("running", None)]
     async with over_stdio(path) as host:
         assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
-        await host.until(lambda: rows(state, "SELECT 1 FROM executions WHERE status = 'running'") == [])
-    assert rows(state, "SELECT status FROM executions ORDER BY started_at") == [("interrupted",), ("succeeded",)]
+        await host.until(lambda: rows(state, "SELECT 1 FROM journal_executions WHERE status = 'running'") == [])
+    assert rows(state, "SELECT status FROM journal_executions ORDER BY started_at") == [
+        ("interrupted",),
+        ("succeeded",),
+    ]
     assert rows(state, "SELECT status FROM journal_calls ORDER BY started_at") == [("started",), ("succeeded",)]
 
 

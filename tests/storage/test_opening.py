@@ -22,23 +22,20 @@ from typing import Any
 import pytest
 
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.ledger import ExecutionStart
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database, set_aside
-from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.database import FILE_NAME, Database, set_aside
+from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.unusable import unavailable
 from tests.storage.at_once import STARTS, run_at_once
+from tests.storage.journal_rows import begin_execution as record
 
 ROOT = Path(__file__).parents[2]
 
 
 def executions(folder: Path, file: str = FILE_NAME) -> list[str]:
     with closing(sqlite3.connect(folder / file)) as connection:
-        return [name for (name,) in connection.execute("SELECT execution_id FROM executions ORDER BY started_at")]
-
-
-def record(database: Database, name: str) -> None:
-    LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId(name), "s", "c", "wasm", None))
+        return [
+            name for (name,) in connection.execute("SELECT execution_id FROM journal_executions ORDER BY started_at")
+        ]
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ def overwrite(at: int, data: bytes) -> Callable[[Path], None]:
 
 def drop_table(folder: Path) -> None:
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        connection.execute("DROP TABLE calls")
+        connection.execute("DROP TABLE journal_calls")
 
 
 DAMAGES = {
@@ -97,19 +94,19 @@ def test_damage_that_is_met_later_is_told_and_found_again_at_the_next_start(fold
     """SQLite reads a page when it needs it, so a file whose middle is damaged opens."""
     with closing(Database(folder)) as database, database.change() as connection:
         connection.executemany(
-            "INSERT INTO executions (execution_id, session_id, customer, level, started_at, status)"
-            " VALUES (?, 's', 'c', 'wasm', 0, 'failed')",
+            "INSERT INTO journal_executions (execution_id, session_id, principal, is_ephemeral, started_at, status)"
+            " VALUES (?, 's', 'default', 0, 0, 'failed')",
             [(f"y{number}" * 20,) for number in range(500)],
         )
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'executions'").fetchone()
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'journal_executions'").fetchone()
     overwrite((page - 1) * 4096, b"\xff" * 4096)(folder)
     with (
         closing(Database(folder)) as database,
         pytest.raises(JournalDamaged, match="it is damaged"),
         database.use() as connection,
     ):
-        connection.execute("SELECT count(execution_id || status) FROM executions").fetchone()
+        connection.execute("SELECT count(execution_id || status) FROM journal_executions").fetchone()
     with pytest.raises(JournalDamaged, match="it is damaged"):
         Database(folder)
     with closing(Database(folder, on_damage="set_aside")) as database:
@@ -122,10 +119,10 @@ def test_damage_that_is_met_while_running_is_set_aside_at_once_where_that_is_all
     with closing(Database(folder, on_damage="set_aside")) as database:
         drop = database._connection
         drop.execute("PRAGMA writable_schema = ON")
-        drop.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'calls'")
+        drop.execute("UPDATE sqlite_master SET rootpage = 9999 WHERE name = 'journal_calls'")
         drop.execute("PRAGMA writable_schema = RESET")
         with pytest.raises(JournalDamaged), database.use() as connection:
-            connection.execute("SELECT * FROM calls").fetchall()
+            connection.execute("SELECT * FROM journal_calls").fetchall()
         record(database, "x2")
     assert executions(folder) == ["x2"]
 
@@ -133,8 +130,10 @@ def test_damage_that_is_met_while_running_is_set_aside_at_once_where_that_is_all
 def damage_an_index(folder: Path) -> None:
     """Have one entry of an index name another time than its row, as a write that never reached the disk leaves it."""
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'executions_by_time'").fetchone()
-        ((at,),) = connection.execute("SELECT started_at FROM executions")
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'journal_by_principal'"
+        ).fetchone()
+        ((at,),) = connection.execute("SELECT started_at FROM journal_executions")
     file = folder / FILE_NAME
     content = file.read_bytes()
     where = content.index(struct.pack(">d", at), (page - 1) * 4096, page * 4096)
@@ -143,7 +142,7 @@ def damage_an_index(folder: Path) -> None:
 
 def delete_all(database: Database) -> None:
     with database.use() as connection:
-        connection.execute("DELETE FROM executions WHERE execution_id != ''")
+        connection.execute("DELETE FROM journal_executions WHERE execution_id != ''")
 
 
 class TestADamagedIndex:
@@ -159,7 +158,7 @@ class TestADamagedIndex:
             with pytest.raises(JournalDamaged, match=r"state\.on_damage: set_aside"):
                 delete_all(database)
         for _ in range(2):
-            with pytest.raises(JournalDamaged, match="index executions_by_time"):
+            with pytest.raises(JournalDamaged, match="index journal_by_principal"):
                 Database(folder)
         with closing(Database(folder, on_damage="set_aside")) as database:
             record(database, "x3")
@@ -380,7 +379,7 @@ def test_an_error_of_another_kind_is_told_as_sqlite_says_it(folder: Path) -> Non
 OPENS_AND_CLOSES = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
-connection.execute("SELECT COUNT(*) FROM executions").fetchone()
+connection.execute("SELECT COUNT(*) FROM journal_executions").fetchone()
 connection.close()
 """
 
@@ -405,7 +404,7 @@ def test_to_look_for_the_cause_leaves_the_locks_of_open_connections(folder: Path
 
 def test_a_newer_schema_is_not_set_aside(folder: Path) -> None:
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS) + 1}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     with pytest.raises(JournalUnavailable, match="written by a newer codemode-server"):
         Database(folder, on_damage="set_aside")
     assert executions(folder) == ["x1"]
@@ -438,11 +437,10 @@ SETS_ASIDE = f"""
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
-from codemode_server.storage.ledger_store import LedgerStore
-from codemode_server.gateway.ledger import ExecutionStart
+from tests.storage.journal_rows import begin_execution
 {STARTS}
 database = Database(Path(sys.argv[1]), on_damage="set_aside")
-LedgerStore(database).record_execution_started(ExecutionStart(sys.argv[2], "s", "c", "wasm", None))
+begin_execution(database, sys.argv[2])
 """
 
 

@@ -13,15 +13,12 @@ import pytest
 
 from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalFull
-from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.ledger import ExecutionStart
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from codemode_server.storage.upkeep import Retention, Upkeep
+from tests.storage.journal_rows import begin_execution, end_execution
 
 
 @pytest.fixture
@@ -76,11 +73,9 @@ def test_a_write_of_the_record_that_finds_the_disk_full_is_done_with_the_reserve
     disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(Database(disk)) as database:
-        ledger = LedgerStore(database)
 
         def write(name: str) -> None:
-            start = ExecutionStart(ExecutionId(name), "s", "c", "wasm", "x" * 50_000)
-            ledger.record_execution_started(start)
+            begin_execution(database, name, code="x" * 50_000)
 
         write("before")
         assert database.reserve.take()
@@ -97,7 +92,7 @@ def test_a_write_of_the_record_that_finds_the_disk_full_is_done_with_the_reserve
         (disk / "filler").unlink()
         write("after")
         with database.use() as connection:
-            names = {name for (name,) in connection.execute("SELECT execution_id FROM executions")}
+            names = {name for (name,) in connection.execute("SELECT execution_id FROM journal_executions")}
     assert {"before", *(f"x{number}" for number in range(5)), "after"} <= names
 
 
@@ -107,7 +102,7 @@ def test_a_database_on_a_full_disk_is_opened_with_the_reserve(disk: Path) -> Non
     fill(disk)
     with closing(Database(disk)) as database:
         assert not database.reserve.is_held
-        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x"), "s", "c", "wasm", None))
+        begin_execution(database, "x")
 
 
 def test_what_a_killed_product_left_unfinished_is_made_anew(disk: Path) -> None:
@@ -121,8 +116,7 @@ def test_a_program_that_goes_on_filling_the_disk_leaves_a_part_for_the_next_one(
         assert database.reserve.take()
         for number in range(10):
             fill(disk)
-            start = ExecutionStart(ExecutionId(f"x{number}"), "s", "c", "wasm", None)
-            LedgerStore(database).record_execution_started(start)
+            begin_execution(database, f"x{number}")
         assert (disk / "reserve").stat().st_size >= SIZE_BYTES // 4
 
 
@@ -133,7 +127,7 @@ def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: P
         assert shapes.update({key: lambda known: "x"}), "control"
         filler = fill(disk, left=SIZE_BYTES - 8192)
         assert not shapes.update({key: lambda known: "y"})
-        LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId("x"), "s", "c", "wasm", None))
+        begin_execution(database, "x")
         filler.unlink()
         assert shapes.update({key: lambda known: "z"})
 
@@ -144,22 +138,20 @@ def test_old_records_are_deleted_on_a_full_disk_with_the_reserve(
 ) -> None:
     """It is what frees space. Without a reserve, the control, there is no room for the log of changes."""
     with closing(Database(disk)) as database:
-        ledger = LedgerStore(database)
         for number in range(100):
-            name = ExecutionId(f"x{number}")
-            ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", "x" * 50_000))
-            ledger.record_execution_settled(name, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+            begin_execution(database, f"x{number}", code="x" * 50_000)
+            end_execution(database, f"x{number}")
     before = (disk / FILE_NAME).stat().st_size
     if reserve:
         assert Reserve(disk).take()
     fill(disk)
     in_two_days = time.time() + 2 * 86_400
-    Upkeep(disk, Ownership(disk), Retention(1, 0), clock=lambda: in_two_days).pass_once()
+    Upkeep(disk, Ownership(disk), Retention(0, 0), Retention(1, 0), clock=lambda: in_two_days).pass_once()
     assert ("old records can't be deleted: the record" in caplog.text) is not reserve
     assert (free(disk) > before // 2) is reserve
     (disk / "filler").unlink()
     with closing(Database(disk)) as database, database.use() as connection:
-        assert connection.execute("SELECT COUNT(*) FROM executions").fetchone() == (0 if reserve else 100,)
+        assert connection.execute("SELECT COUNT(*) FROM journal_executions").fetchone() == (0 if reserve else 100,)
 
 
 def test_an_end_leaves_it_to_the_next_product(tmp_path: Path) -> None:

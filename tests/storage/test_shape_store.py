@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from codemode_server.catalog.observed import ToolKey
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from tests.storage.at_once import STARTS, run_at_once
 
@@ -96,7 +97,7 @@ def test_a_record_that_can_not_be_used_is_logged_and_nothing_is_raised(
 
 def test_the_record_of_an_older_product_gets_the_table_and_keeps_what_it_had(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.executescript(_MIGRATIONS[0])
+        connection.executescript(str(MIGRATIONS[0]))
         connection.execute("INSERT INTO listings VALUES ('github', 'f', '{}', 1.0)")
         connection.execute("PRAGMA user_version = 1")
     database = Database(tmp_path)

@@ -5,6 +5,8 @@ What every implementation promises is in `tests/conformance/`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 import subprocess
 import sys
@@ -20,17 +22,20 @@ import pytest
 
 from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Deny, ToolCall
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, FILE_SUFFIXES
+from codemode_server.gateway.audit_history import read_execution
+from codemode_server.storage.audit_chain import delete_audit_rows
+from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 from codemode_server.storage.journal_cipher import FILE_NAME as KEY_NAME
 from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
-from codemode_server.storage.sqlite_journal import INTERRUPTED, SqliteJournal
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 ROOT = Path(__file__).parents[2]
@@ -268,44 +273,78 @@ class TestTheJournalIsBounded:
         assert (found.status, found.error, found.calls) == (ExecutionStatus.INTERRUPTED, INTERRUPTED, 1)
 
 
-async def test_what_an_earlier_version_recorded_is_read_without_values_it_did_not_have(
-    tmp_path: Path, journal: SqliteJournal
-) -> None:
+async def test_what_an_earlier_version_recorded_is_in_the_audit(tmp_path: Path, thread: DatabaseThread) -> None:
     """A database as the version before the journal left it."""
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        for script in _MIGRATIONS[:5]:
-            connection.executescript(script)
+        for script in MIGRATIONS[:5]:
+            connection.executescript(str(script))
         connection.execute("PRAGMA user_version = 5")
         connection.execute(
             "INSERT INTO executions VALUES"
-            " ('x1', 's1', 'default', 'wasm', 'sha256 abc', 10.0, 12.0, 'failed', 'KeyError', 2, 2000.0, NULL, NULL)"
+            " ('x1', 's1', 'default', 'wasm', 'sha256 abc', 10.0, 12.0, 'failed', 'KeyError', 2, 2000.0, NULL, NULL),"
+            " ('x2', 's1', 'default', 'wasm', NULL, 20.0, NULL, 'running', NULL, NULL, NULL, NULL, NULL)"
         )
         connection.execute(
             "INSERT INTO calls VALUES"
             " ('x1', 1, 'github', 'list', 'allow', 'default', '{n: int}', 10.5, 11.0, 'succeeded', 500.0, 9, '[]',"
             " NULL),"
-            " ('x1', 2, 'github', 'drop', 'deny', 'rule', NULL, 11.5, 11.6, 'refused', 1.0, 0, NULL, 'refused')"
+            " ('x1', 2, 'github', 'drop', 'deny', 'rule', NULL, 11.5, 11.6, 'refused', 1.0, 0, NULL, 'refused'),"
+            " ('x2', 1, 'github', 'hang', 'allow', 'default', NULL, 20.5, NULL, 'started', NULL, NULL, NULL, NULL)"
         )
-    await record(journal, "x2")
-    change(
-        tmp_path,
-        "INSERT INTO executions (execution_id, session_id, customer, level, started_at, status)"
-        " VALUES ('x2', 's1', 'default', 'wasm', 1.0, 'running')",
+    audit = SqliteAudit(thread)
+    running, failed = await audit.executions(LOCAL, limit=9)
+    assert (running.execution_id, running.status, running.error) == ("x2", ExecutionStatus.INTERRUPTED, INTERRUPTED)
+    assert failed == ExecutionRecord(
+        X1,
+        LOCAL,
+        Session("s1"),
+        IsolationLevel.WASM,
+        ExecutionStatus.FAILED,
+        10.0,
+        "sha256 abc",
+        12.0,
+        "KeyError",
+        2,
+        2000.0,
     )
-    assert [it.execution_id for it in await journal.executions(LOCAL, limit=9)] == ["x2", "x1"]
-    assert await journal.execution(Principal(PrincipalId("somebody")), X1) is None
-    found = await journal.execution(LOCAL, X1)
+    assert await read_execution(audit, Principal(PrincipalId("somebody")), X1) is None
+    found = await read_execution(audit, LOCAL, X1)
     assert found is not None
-    assert (found.code, found.status, found.error) == ("sha256 abc", ExecutionStatus.FAILED, "KeyError")
-    first, second = await journal.calls(LOCAL, X1)
+    first, second = found[1]
     assert (first.call.server, first.call.tool, first.decision) == ("github", "list", Allow("default"))
-    assert first.outcome == CallOutcome(CallStatus.SUCCEEDED, 500.0, 9)
-    assert "an earlier version" in str(first.unreadable)
+    assert first.outcome == CallOutcome(CallStatus.SUCCEEDED, 500.0)
     assert (second.decision, second.outcome) == (
         Deny("rule"),
         CallOutcome(CallStatus.REFUSED, 1.0, error="refused"),
     )
+    payloads = [row.event.payload for row in await audit.rows(LOCAL, execution_id=X1)]
+    assert payloads == ["sha256 abc", "{n: int}", "[]", None, None, None]
+    unknown = await read_execution(audit, LOCAL, ExecutionId("x2"))
+    assert unknown is not None
+    assert [it.outcome for it in unknown[1]] == [None]
+    assert await audit.first_broken_row() is None
+
+
+async def test_an_audit_of_an_earlier_version_is_still_a_chain(tmp_path: Path, thread: DatabaseThread) -> None:
+    """Its rows had no level, so their digests are without one; what both tables know is in the audit once."""
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        for script in MIGRATIONS[:6]:
+            connection.executescript(str(script))
+        connection.execute("PRAGMA user_version = 6")
+        connection.execute(
+            "INSERT INTO executions VALUES"
+            " ('x1', 's1', 'default', 'wasm', NULL, 10.0, 12.0, 'failed', NULL, 0, 1.0, NULL, NULL)"
+        )
+        values = ["execution_started", "default", "s1", "x1", 10.0, *[None] * 9]
+        digest = hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
+        connection.execute(f"INSERT INTO audit VALUES (1, {', '.join('?' * 16)})", (*values, digest, 300))
+    audit = SqliteAudit(thread)
+    audit.append(AuditEvent(AuditEventKind.EXECUTION_ENDED, LOCAL, "s1", X1, 12.0, level="wasm"))
+    assert await audit.first_broken_row() is None
+    assert len(await audit.rows(LOCAL)) == 2
+    change(tmp_path, "UPDATE audit SET level = 'microvm' WHERE number = 1")
+    assert await audit.first_broken_row() == 1, "control"
 
 
 class TestWhereItCanNotBeUsed:

@@ -23,20 +23,16 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.gateway.ledger import CallStart, ExecutionStart
+from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.storage import upkeep as upkeep_module
-from codemode_server.storage.database import _MIGRATIONS, FILE_NAME, Database
-from codemode_server.storage.ledger_store import LedgerStore
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.sqlite_journal import INTERRUPTED
 from codemode_server.storage.upkeep import CACHES, Retention, Upkeep, _can_shrink
+from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
-X1 = ExecutionId("x1")
 UNBOUNDED = Retention(0, 0)
 
 
@@ -51,25 +47,23 @@ def change(folder: Path, statement: str, *values: object) -> None:
 
 
 def names(folder: Path) -> list[str]:
-    return [name for (name,) in rows(folder, "SELECT execution_id FROM executions ORDER BY execution_id")]
+    return [name for (name,) in rows(folder, "SELECT execution_id FROM journal_executions ORDER BY execution_id")]
 
 
 def record(folder: Path, *names: str, calls: int = 1, size: int = 10, settled: bool = True) -> None:
     """Executions, each with calls whose results have that many bytes."""
     with closing(Database(folder)) as database:
-        ledger = LedgerStore(database)
-        for name in map(ExecutionId, names):
-            ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", None))
+        for name in names:
+            begin_execution(database, name)
             for seq in range(1, calls + 1):
-                ledger.record_call_started(CallStart(name, seq, "github", "list", "allow", "default", "{}"))
-                ledger.record_call_settled(name, seq, CallStatus.SUCCEEDED, 1.0, size, "x" * size, None)
+                add_call(database, name, seq, result="x" * size)
             if settled:
-                ledger.record_execution_settled(name, ExecutionStatus.SUCCEEDED, None, calls, 1.0)
+                end_execution(database, name)
 
 
 def keep(folder: Path, retention: Retention = UNBOUNDED, *, clock: Callable[[], float] = time.time) -> Upkeep:
     """One pass, by a product of its own."""
-    upkeep = Upkeep(folder, Ownership(folder), retention, clock=clock)
+    upkeep = Upkeep(folder, Ownership(folder), UNBOUNDED, retention, clock=clock)
     upkeep.pass_once()
     return upkeep
 
@@ -77,18 +71,18 @@ def keep(folder: Path, retention: Retention = UNBOUNDED, *, clock: Callable[[], 
 RUNS = """
 import sys
 from pathlib import Path
-from codemode_server.gateway.ledger import CallStart, ExecutionStart
 from codemode_server.storage.database import Database
-from codemode_server.storage.ledger_store import LedgerStore
 from codemode_server.storage.ownership import Ownership
+from tests.storage.journal_rows import add_call, begin_execution
 folder = Path(sys.argv[1])
-ledger = LedgerStore(Database(folder), Ownership(folder))
-ledger.record_execution_started(ExecutionStart("x1", "s", "c", "wasm", None))
-ledger.record_call_started(CallStart("x1", 1, "github", "list", "allow", "default", "{}"))
+database, owner = Database(folder), Ownership(folder)
+begin_execution(database, "x1", owner=owner)
+add_call(database, "x1")
 print("ready", flush=True)
 sys.stdin.readline()
 """
-STATES = "SELECT executions.status, calls.status FROM executions JOIN calls USING (execution_id)"
+STATES = "SELECT e.status, c.status FROM journal_executions AS e JOIN journal_calls AS c USING (execution_id)"
+ORPHANS = "SELECT COUNT(*) FROM journal_calls WHERE execution_id NOT IN (SELECT execution_id FROM journal_executions)"
 
 
 class TestAnExecution:
@@ -109,17 +103,20 @@ class TestAnExecution:
             product.communicate(timeout=10)
         keep(tmp_path)
         assert rows(tmp_path, STATES) == [("interrupted", "started")]
-        assert rows(tmp_path, "SELECT error, calls, settled_at IS NULL FROM executions") == [(INTERRUPTED, 1, 0)]
+        assert rows(tmp_path, "SELECT error, calls, ended_at IS NULL FROM journal_executions") == [(INTERRUPTED, 1, 0)]
+        events = rows(tmp_path, "SELECT kind, execution_id, principal, status, error FROM audit")
+        assert events == [("execution_ended", "x1", "default", "interrupted", INTERRUPTED)]
         assert list((tmp_path / "running").iterdir()) == [], "nothing is left of it"
+        keep(tmp_path)
+        assert len(rows(tmp_path, "SELECT 1 FROM audit")) == 1, "it ended once"
 
     def test_of_this_product_goes_on(self, tmp_path: Path) -> None:
         ownership = Ownership(tmp_path)
         with closing(Database(tmp_path)) as database:
-            ledger = LedgerStore(database, ownership)
-            ledger.record_execution_started(ExecutionStart(ExecutionId("x1"), "s", "c", "wasm", None))
-            Upkeep(tmp_path, ownership, Retention(1, 1)).pass_once()
-            ledger.record_execution_settled(ExecutionId("x1"), ExecutionStatus.SUCCEEDED, None, 0, 1.0)
-        assert rows(tmp_path, "SELECT status FROM executions") == [("succeeded",)]
+            begin_execution(database, "x1", owner=ownership)
+            Upkeep(tmp_path, ownership, UNBOUNDED, Retention(1, 1)).pass_once()
+            end_execution(database, "x1")
+        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("succeeded",)]
         ownership.close()
         assert list((tmp_path / "running").iterdir()) == []
 
@@ -128,44 +125,42 @@ class TestAnExecution:
         """After a backup was restored, or `running` deleted, no folder is left whose lock could be had."""
         ownership = Ownership(tmp_path)
         with closing(Database(tmp_path)) as database:
-            LedgerStore(database, ownership).record_execution_started(ExecutionStart(X1, "s", "c", "wasm", None))
+            begin_execution(database, "x1", owner=ownership)
         if is_gone:
             shutil.rmtree(tmp_path / "running")
         keep(tmp_path)
-        told = rows(tmp_path, "SELECT status, error FROM executions")
+        told = rows(tmp_path, "SELECT status, error FROM journal_executions")
         assert told == [("interrupted", INTERRUPTED) if is_gone else ("running", None)]
         ownership.close()
 
     def test_of_this_product_goes_on_after_its_folder_was_removed(self, tmp_path: Path) -> None:
         ownership = Ownership(tmp_path)
         with closing(Database(tmp_path)) as database:
-            ledger = LedgerStore(database, ownership)
-            for name in (X1, ExecutionId("x2")):
+            for name in ("x1", "x2"):
                 shutil.rmtree(tmp_path / "running", ignore_errors=True)
-                ledger.record_execution_started(ExecutionStart(name, "s", "c", "wasm", None))
+                begin_execution(database, name, owner=ownership)
         Upkeep(tmp_path, ownership, UNBOUNDED).pass_once()
         ownership.close()
-        assert rows(tmp_path, "SELECT DISTINCT status FROM executions") == [("running",)]
+        assert rows(tmp_path, "SELECT DISTINCT status FROM journal_executions") == [("running",)]
 
     def test_that_was_taken_for_dead_gets_its_true_outcome(self, tmp_path: Path) -> None:
         """Its product lives, but somebody removed the folder with its lock."""
         ownership = Ownership(tmp_path)
         with closing(Database(tmp_path)) as database:
-            ledger = LedgerStore(database, ownership)
-            ledger.record_execution_started(ExecutionStart(X1, "s", "c", "wasm", None))
+            begin_execution(database, "x1", owner=ownership)
             shutil.rmtree(tmp_path / "running")
             keep(tmp_path)
-            assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)], "control"
-            ledger.record_execution_settled(X1, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+            assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted",)], "control"
+            end_execution(database, "x1")
         ownership.close()
-        assert rows(tmp_path, "SELECT status, error FROM executions") == [("succeeded", None)]
+        assert rows(tmp_path, "SELECT status, error FROM journal_executions") == [("succeeded", None)]
 
     @pytest.mark.parametrize("days", [2, 4])
     def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:
         """Those of a product of an older version, which may live."""
         record(tmp_path, "x1", settled=False)
         keep(tmp_path, clock=lambda: time.time() + days * DAY)
-        assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted" if days > 3 else "running",)]
+        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted" if days > 3 else "running",)]
 
     def test_whose_owner_s_folder_was_tidied_up_gets_another_owner(self, tmp_path: Path) -> None:
         ownership = Ownership(tmp_path)
@@ -181,16 +176,24 @@ class TestAnExecution:
 class TestByAge:
     def test_executions_and_their_calls_are_deleted_and_newer_and_running_ones_stay(self, tmp_path: Path) -> None:
         record(tmp_path, *(f"old{number:03}" for number in range(120)), calls=3)
-        change(tmp_path, "UPDATE executions SET settled_at = settled_at - ?", 91 * DAY)
+        change(tmp_path, "UPDATE journal_executions SET ended_at = ended_at - ?", 91 * DAY)
         record(tmp_path, "young")
         record(tmp_path, "runs", settled=False)
         keep(tmp_path, Retention(90, 0))
         assert names(tmp_path) == ["runs", "young"]
-        assert rows(tmp_path, "SELECT execution_id FROM calls ORDER BY 1") == [("runs",), ("young",)]
+        assert rows(tmp_path, "SELECT execution_id FROM journal_calls ORDER BY 1") == [("runs",), ("young",)]
+
+    def test_calls_without_their_execution_are_deleted_and_others_stay(self, tmp_path: Path) -> None:
+        """A product that was taken for dead may go on calling after its execution was deleted."""
+        record(tmp_path, "whole", "gone", calls=50)
+        change(tmp_path, "DELETE FROM journal_executions WHERE execution_id = 'gone'")
+        assert rows(tmp_path, ORPHANS) == [(50,)], "control"
+        keep(tmp_path)
+        assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
 
     def test_nothing_is_deleted_without_a_bound(self, tmp_path: Path) -> None:
         record(tmp_path, "old", size=100_000)
-        change(tmp_path, "UPDATE executions SET settled_at = 1")
+        change(tmp_path, "UPDATE journal_executions SET ended_at = 1")
         keep(tmp_path, UNBOUNDED)
         assert names(tmp_path) == ["old"]
 
@@ -225,8 +228,8 @@ def fill(folder: Path, cache: Any, count: int, *, first: int = 0, size: int = 10
 def older_database(folder: Path) -> None:
     """As a version made it that could not shrink one."""
     with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
-        for script in _MIGRATIONS[:4]:
-            connection.executescript(script)
+        for script in MIGRATIONS[:4]:
+            connection.executescript(str(script))
         connection.execute("PRAGMA user_version = 4")
 
 
@@ -237,13 +240,11 @@ class TestBySize:
             record(tmp_path, f"x{number:03}", calls=10, size=16_000)
         before = sum(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
         keep(tmp_path, Retention(0, 2 * 2**20))
-        ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM executions")
+        ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM journal_executions")
         assert 1.5 * 2**20 < total <= 2 * 2**20
         left = names(tmp_path)
         assert left == ["a_runs", *(f"x{number:03}" for number in range(80 - len(left) + 1, 80))], "the newest"
-        assert rows(
-            tmp_path, "SELECT COUNT(*) FROM calls WHERE execution_id NOT IN (SELECT execution_id FROM executions)"
-        ) == [(0,)]
+        assert rows(tmp_path, ORPHANS) == [(0,)]
         assert before > 12 * 2**20, "control"
         ((pages,),) = rows(tmp_path, "PRAGMA page_count")
         assert pages * 4096 < 4 * 2**20
@@ -262,7 +263,7 @@ class TestBySize:
         record(tmp_path, "x1", "x2", calls=10, size=16_000)
         keep(tmp_path, Retention(90, 2 * 2**20))
         assert names(tmp_path) == ["x1", "x2"]
-        ((first,), _) = rows(tmp_path, "SELECT bytes FROM executions")
+        ((first,), _) = rows(tmp_path, "SELECT bytes FROM journal_executions")
         assert 160_000 < first < 165_000
 
     @pytest.mark.parametrize("cache", [one for one in CACHES if one.bytes], ids=lambda cache: cache.table)
@@ -312,7 +313,7 @@ def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> Non
             connection.execute("INSERT INTO vectors VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
         assert log.stat().st_size > 20 * 2**20, "control"
         for name in "ab":
-            LedgerStore(database).record_execution_started(ExecutionStart(ExecutionId(name), "s", "c", "wasm", None))
+            begin_execution(database, name)
         assert log.stat().st_size <= 4 * 2**20
 
 
@@ -328,14 +329,14 @@ def test_two_products_may_delete_at_once_while_a_third_writes(tmp_path: Path) ->
         thread.join()
     keep(tmp_path, retention)
     assert {f"y{number:03}" for number in range(20)} <= set(names(tmp_path)), "the newest stay"
-    ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM executions")
+    ((total,),) = rows(tmp_path, "SELECT SUM(bytes) FROM journal_executions")
     assert total <= 2**20
     assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_an_end_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     record(tmp_path, *(f"x{number:03}" for number in range(50)))
-    upkeep = Upkeep(tmp_path, Ownership(tmp_path), Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(1, 0), clock=lambda: time.time() + 2 * DAY)
     upkeep.end()
     upkeep.pass_once()
     assert len(names(tmp_path)) == 50
@@ -373,7 +374,7 @@ class TestAStepThatFails:
         (tmp_path / "running").write_text("a file")
         keep(tmp_path, Retention(1, 0), clock=lambda: time.time() + 5 * DAY)
         assert names(tmp_path) == ["runs"]
-        assert rows(tmp_path, "SELECT status FROM executions") == [("interrupted",)]
+        assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted",)]
         assert "running" in caplog.text
         (tmp_path / "running").unlink()
         caplog.clear()
@@ -391,18 +392,17 @@ class TestAStepThatFails:
 
 
 async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:
-    upkeep = Upkeep(tmp_path, Ownership(tmp_path), Retention(0, 2**20))
+    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(0, 2**20))
     with closing(Database(tmp_path)) as database:
-        ledger = LedgerStore(database, None, upkeep.note_written)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(upkeep.run)
             with anyio.fail_after(20):
                 number = 0
                 while number < 1_000 and (number < 100 or len(names(tmp_path)) == number):
                     number += 1
-                    start = ExecutionStart(ExecutionId(f"x{number:04}"), "s", "c", "wasm", "x" * 16_000)
-                    ledger.record_execution_started(start)
-                    ledger.record_execution_settled(start.execution_id, ExecutionStatus.SUCCEEDED, None, 0, 1.0)
+                    begin_execution(database, f"x{number:04}", code="x" * 16_000)
+                    end_execution(database, f"x{number:04}")
+                    upkeep.note_written(16_000)
                     await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
     assert len(names(tmp_path)) < number

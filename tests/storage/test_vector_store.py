@@ -92,7 +92,7 @@ def test_a_transaction_of_the_record_on_another_thread_is_not_mixed_with_ours(tm
         store.put("a", {key(1): b"one"})
         with record.use() as connection:
             connection.execute("BEGIN")
-            connection.execute("SELECT COUNT(*) FROM calls").fetchone()
+            connection.execute("SELECT COUNT(*) FROM journal_calls").fetchone()
             thread = threading.Thread(target=store.put, args=("a", {key(2): b"two"}))
             thread.start()
             thread.join()

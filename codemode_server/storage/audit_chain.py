@@ -1,0 +1,93 @@
+"""The hash chain of the audit in SQLite: each row holds the digest of the row before it and of itself.
+
+Retention deletes the oldest rows and stores the digest of the last deleted one, the anchor, so that the rest can still
+be verified. The chain shows that a row in the middle was changed, inserted or deleted. Somebody who can write the file
+can still remove the newest rows, remove the oldest rows and set the anchor to match, or compute the whole chain anew.
+To notice that, copy the newest digest elsewhere from time to time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+
+COLUMNS = (
+    "kind, principal, session_id, execution_id, at, seq, server, tool, decision, reason, status, milliseconds,"
+    " payload, error, level"
+)
+_ROW_BYTES = 250
+"""What the fields of fixed size and the indexes take, about."""
+
+
+def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
+    """Add an event in the transaction of the caller, which began with a lock on the file."""
+    values = _values(event)
+    number, digest = _last(connection)
+    connection.execute(
+        f"INSERT INTO audit (number, {COLUMNS}, digest, bytes) VALUES (?, {', '.join('?' * len(values))}, ?, ?)",  # noqa: S608
+        (number + 1, *values, digest_of(digest, values), size_of(event)),
+    )
+
+
+def size_of(event: AuditEvent) -> int:
+    """About how many bytes its row takes."""
+    return _ROW_BYTES + sum(len(value) for value in _values(event) if isinstance(value, str))
+
+
+def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
+    """Delete the oldest rows up to number `until`, at most `limit`, and move the anchor, in the transaction of the
+    caller; gives how many they were."""
+    oldest = connection.execute(
+        "SELECT number, digest FROM audit WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
+    ).fetchall()
+    if oldest:
+        connection.execute("UPDATE audit_anchor SET number = ?, digest = ?", oldest[-1])
+        connection.execute("DELETE FROM audit WHERE number <= ?", oldest[-1][:1])
+    return len(oldest)
+
+
+def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and digest of the last row that retention deleted."""
+    number, digest = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
+    return number, digest
+
+
+def _last(connection: sqlite3.Connection) -> tuple[int, str]:
+    row = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    return row or anchor_of(connection)
+
+
+def _values(event: AuditEvent) -> tuple[Any, ...]:
+    """The columns of an event, as SQLite gives them back."""
+    named = {field.name: getattr(event, field.name) for field in fields(event)}
+    named |= {"kind": event.kind.value, "principal": event.principal.principal_id, "at": float(event.at)}
+    if event.milliseconds is not None:
+        named["milliseconds"] = float(event.milliseconds)
+    return tuple(_storable(value) for value in named.values())
+
+
+def _storable(value: object) -> object:
+    return str(value).encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def event_of(row: Sequence[Any]) -> AuditEvent:
+    kind, principal, session_id, execution_id, *others = row
+    return AuditEvent(
+        AuditEventKind(kind), Principal(PrincipalId(principal)), session_id, ExecutionId(execution_id), *others
+    )
+
+
+def digest_of(before: str, values: Sequence[Any]) -> str:
+    """The digest of a row with these values, after the row with the digest `before`."""
+    if values[-1] is None:  # rows from before there was a level
+        values = values[:-1]
+    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode()
+    return hashlib.sha256(before.encode() + canonical).hexdigest()

@@ -1,0 +1,235 @@
+"""The schema of the database, and the steps that bring an older one up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.audit_chain import append_row
+from codemode_server.storage.unusable import newer
+
+TABLES = {"listings", "shapes", "vectors", "habits", "journal_executions", "journal_calls", "audit", "audit_anchor"}
+"""What a sound database has."""
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Do the steps that the database has not had yet, each in a transaction.
+
+    Raises:
+        JournalUnavailable: a newer version made it.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise newer(path, version)
+    for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+        # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
+        connection.execute("BEGIN IMMEDIATE")
+        (current,) = connection.execute("PRAGMA user_version").fetchone()
+        if current < number:
+            if isinstance(step, str):
+                for statement in filter(str.strip, step.split(";")):
+                    connection.execute(statement)
+            else:
+                step(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+def _move_old_executions(connection: sqlite3.Connection) -> None:
+    """Versions before the journal recorded executions and calls as `state.payloads` allows, for `state.record_days`:
+    as the audit does."""
+    executions = connection.execute(
+        "SELECT execution_id, session_id, customer, level, code, started_at, settled_at, status, error, milliseconds"
+        " FROM executions WHERE execution_id NOT IN (SELECT execution_id FROM audit) ORDER BY started_at"
+    )
+    for name, session_id, customer, level, code, started_at, settled_at, status, error, milliseconds in executions:
+        event = AuditEvent(
+            AuditEventKind.EXECUTION_STARTED,
+            Principal(PrincipalId(customer)),
+            session_id,
+            ExecutionId(name),
+            started_at,
+        )
+        append_row(connection, replace(event, payload=code, level=level))
+        _move_old_calls(connection, event)
+        if settled_at is None:
+            settled_at, status, error = time.time(), ExecutionStatus.INTERRUPTED, INTERRUPTED
+        ended = replace(event, kind=AuditEventKind.EXECUTION_ENDED, at=settled_at, milliseconds=milliseconds)
+        append_row(connection, replace(ended, status=status, error=error))
+
+
+def _move_old_calls(connection: sqlite3.Connection, of: AuditEvent) -> None:
+    calls = connection.execute(
+        "SELECT seq, server, tool, verdict, reason, started_at, arguments, settled_at, status, milliseconds, result,"
+        " error FROM calls WHERE execution_id = ? ORDER BY seq",
+        (of.execution_id,),
+    )
+    for seq, server, tool, verdict, reason, started_at, arguments, settled_at, *ending in calls:
+        call = replace(of, seq=seq, server=server, tool=tool, decision=verdict, reason=reason)
+        append_row(connection, replace(call, kind=AuditEventKind.CALL_DECIDED, at=started_at, payload=arguments))
+        if settled_at is not None:
+            status, milliseconds, result, error = ending
+            ended = replace(call, kind=AuditEventKind.CALL_ENDED, at=settled_at, status=status, payload=result)
+            append_row(connection, replace(ended, milliseconds=milliseconds, error=error))
+
+
+MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
+    """
+    CREATE TABLE executions (
+        execution_id TEXT PRIMARY KEY,
+        session_id   TEXT NOT NULL,
+        customer     TEXT NOT NULL,
+        level        TEXT NOT NULL,
+        code         TEXT,
+        started_at   REAL NOT NULL,
+        settled_at   REAL,
+        status       TEXT NOT NULL,
+        error        TEXT,
+        calls        INTEGER,
+        milliseconds REAL
+    );
+    CREATE INDEX executions_by_time ON executions (started_at);
+    CREATE TABLE calls (
+        execution_id TEXT NOT NULL REFERENCES executions,
+        seq          INTEGER NOT NULL,
+        server       TEXT NOT NULL,
+        tool         TEXT NOT NULL,
+        verdict      TEXT NOT NULL,
+        reason       TEXT NOT NULL,
+        arguments    TEXT,
+        started_at   REAL NOT NULL,
+        settled_at   REAL,
+        status       TEXT NOT NULL,
+        milliseconds REAL,
+        result_bytes INTEGER,
+        result       TEXT,
+        error        TEXT,
+        PRIMARY KEY (execution_id, seq)
+    ) WITHOUT ROWID;
+    CREATE TABLE listings (
+        upstream    TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        listing     TEXT NOT NULL,
+        stored_at   REAL NOT NULL,
+        PRIMARY KEY (upstream, fingerprint)
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE shapes (
+        upstream  TEXT NOT NULL,
+        tool      TEXT NOT NULL,
+        schemas   TEXT NOT NULL,
+        observed  TEXT NOT NULL,
+        stored_at REAL NOT NULL,
+        PRIMARY KEY (upstream, tool, schemas)
+    );
+    """,
+    """
+    CREATE TABLE vectors (
+        model   TEXT NOT NULL,
+        key     BLOB NOT NULL,
+        vector  BLOB NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (model, key)
+    );
+    CREATE INDEX vectors_by_time ON vectors (used_at);
+    """,
+    """
+    CREATE TABLE habits (
+        server  TEXT NOT NULL,
+        tool    TEXT NOT NULL,
+        uses    REAL NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) WITHOUT ROWID;
+    """,
+    """
+    ALTER TABLE executions ADD COLUMN owner TEXT;
+    ALTER TABLE executions ADD COLUMN bytes INTEGER;
+    CREATE INDEX executions_running ON executions (owner) WHERE status = 'running';
+    CREATE INDEX executions_settled ON executions (settled_at, bytes);
+    CREATE INDEX executions_not_measured ON executions (settled_at) WHERE bytes IS NULL;
+    """,
+    """
+    CREATE TABLE journal_executions (
+        execution_id TEXT PRIMARY KEY,
+        principal    TEXT NOT NULL,
+        session_id   TEXT NOT NULL,
+        is_ephemeral INTEGER NOT NULL,
+        level        TEXT,
+        status       TEXT NOT NULL,
+        started_at   REAL NOT NULL,
+        ended_at     REAL,
+        code         BLOB,
+        error        BLOB,
+        calls        INTEGER,
+        milliseconds REAL,
+        owner        TEXT,
+        bytes        INTEGER
+    );
+    CREATE INDEX journal_by_principal ON journal_executions (principal, started_at);
+    CREATE INDEX journal_running ON journal_executions (owner) WHERE ended_at IS NULL;
+    CREATE INDEX journal_ended ON journal_executions (ended_at, bytes);
+    CREATE INDEX journal_not_measured ON journal_executions (ended_at) WHERE bytes IS NULL;
+    CREATE TABLE journal_calls (
+        execution_id TEXT NOT NULL REFERENCES journal_executions,
+        seq          INTEGER NOT NULL,
+        server       TEXT NOT NULL,
+        tool         TEXT NOT NULL,
+        occurrence   INTEGER NOT NULL,
+        arguments    BLOB,
+        decision     TEXT NOT NULL,
+        reason       TEXT NOT NULL,
+        detail       BLOB,
+        started_at   REAL NOT NULL,
+        status       TEXT NOT NULL,
+        milliseconds REAL,
+        result_bytes INTEGER,
+        result       BLOB,
+        error        BLOB,
+        PRIMARY KEY (execution_id, seq)
+    );
+    CREATE TABLE audit (
+        number       INTEGER PRIMARY KEY,
+        kind         TEXT NOT NULL,
+        principal    TEXT NOT NULL,
+        session_id   TEXT NOT NULL,
+        execution_id TEXT NOT NULL,
+        at           REAL NOT NULL,
+        seq          INTEGER,
+        server       TEXT,
+        tool         TEXT,
+        decision     TEXT,
+        reason       TEXT,
+        status       TEXT,
+        milliseconds REAL,
+        payload      TEXT,
+        error        TEXT,
+        digest       TEXT NOT NULL,
+        bytes        INTEGER NOT NULL
+    );
+    CREATE INDEX audit_by_execution ON audit (principal, execution_id);
+    CREATE INDEX audit_by_size ON audit (number, at, bytes);
+    CREATE TABLE audit_anchor (
+        number INTEGER NOT NULL,
+        digest TEXT NOT NULL
+    );
+    INSERT INTO audit_anchor VALUES (0, '');
+    """,
+    """
+    ALTER TABLE audit ADD COLUMN level TEXT;
+    CREATE INDEX audit_executions ON audit (principal, at) WHERE kind = 'execution_started';
+    """,
+    _move_old_executions,
+    """
+    DROP TABLE calls;
+    DROP TABLE executions;
+    """,
+)

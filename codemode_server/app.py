@@ -108,7 +108,10 @@ class App:
             journal=self.stores.journal,
             config=self.config,
             learning=self.learning,
-            subscribers=[CallAudit(self.stores.audit), lambda event: self.executions.take_call_event(event)],
+            subscribers=[
+                CallAudit(self.stores.audit, self.config),
+                lambda event: self.executions.take_call_event(event),
+            ],
         )
         self._preflight = Preflight(
             catalog=self.catalog,

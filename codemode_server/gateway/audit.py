@@ -28,6 +28,7 @@ class AuditEventKind(StrEnum):
     EXECUTION_ENDED = "execution_ended"
     CALL_DECIDED = "call_decided"
     CALL_ENDED = "call_ended"
+    CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 
 
 @dataclass(frozen=True, slots=True)

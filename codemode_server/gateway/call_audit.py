@@ -3,47 +3,73 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from typing import Any
 
+from codemode_server.config.live import LiveConfig
+from codemode_server.field_names import is_field_name
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
-from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent
+from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallUnresolved
+from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _MAX_NAME_CHARACTERS = 1_000
 """What is stored of the name of a server or tool, and of a reason."""
+MAX_UNRESOLVED_CALLS = 20
+"""Calls of unknown tools that are recorded of one execution; a program that guesses names must not fill the audit."""
 
 
 class CallAudit:
-    """Calls of what does not exist are not in the audit: nobody decides on them, and nothing is sent."""
+    """Appends one row for each decision, each outcome, and each call of an unknown tool."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Audit, config: LiveConfig) -> None:
         self._audit = audit
+        self._config = config
 
     def __call__(self, event: CallEvent) -> None:
-        if not isinstance(event, CallBegan | CallEnded):
-            return
-        call, context = event.call, event.calls.context
-        row = AuditEvent(
-            AuditEventKind.CALL_DECIDED,
-            context.principal,
-            context.session.session_id,
-            call.execution_id,
-            time.time(),
-            seq=call.seq,
-            server=call.server[:_MAX_NAME_CHARACTERS],
-            tool=call.tool[:_MAX_NAME_CHARACTERS],
-            decision=event.decision.kind,
-            reason=event.decision.reason[:_MAX_NAME_CHARACTERS],
-        )
         match event:
             case CallBegan():
-                row = replace(row, payload=event.arguments)
+                self._append_call(AuditEventKind.CALL_DECIDED, event, payload=event.arguments)
             case CallEnded(outcome=outcome):
-                row = replace(
-                    row,
-                    kind=AuditEventKind.CALL_ENDED,
+                self._append_call(
+                    AuditEventKind.CALL_ENDED,
+                    event,
                     status=outcome.status.value,
                     milliseconds=outcome.milliseconds,
                     payload=event.result.payload,
                     error=event.recorded_error,
                 )
-        self._audit.append(row)
+            case CallUnresolved(calls):
+                calls.unresolved += 1
+                if calls.unresolved <= MAX_UNRESOLVED_CALLS:
+                    server, tool = self._name(event.server), self._name(event.tool)
+                    self._append(AuditEventKind.CALL_UNRESOLVED, calls, event.seq, server, tool, status="invalid")
+            case _:
+                pass
+
+    def _name(self, name: str) -> str:
+        """A name that the program made up, which may be a value."""
+        return name if self._config.payloads == "all" or is_field_name(name) else "***"
+
+    def _append_call(self, kind: AuditEventKind, event: CallBegan | CallEnded, **more: Any) -> None:
+        call, decision = event.call, event.decision
+        reason = decision.reason[:_MAX_NAME_CHARACTERS]
+        self._append(
+            *(kind, event.calls, call.seq, call.server, call.tool), decision=decision.kind, reason=reason, **more
+        )
+
+    def _append(
+        self, kind: AuditEventKind, calls: ExecutionCalls, seq: int, server: str, tool: str, **more: Any
+    ) -> None:
+        context = calls.context
+        self._audit.append(
+            AuditEvent(
+                kind,
+                context.principal,
+                context.session.session_id,
+                calls.execution_id,
+                time.time(),
+                seq=seq,
+                server=server[:_MAX_NAME_CHARACTERS],
+                tool=tool[:_MAX_NAME_CHARACTERS],
+                **more,
+            )
+        )

@@ -58,6 +58,8 @@ class ExecutionCalls:
     context: RequestContext
     started: int = 0
     """Number of calls so far."""
+    unresolved: int = 0
+    """Number of calls to servers and tools that do not exist."""
     occurrences: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Server, tool and digest of the arguments → number of such calls so far."""
     links: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -131,7 +131,7 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
         catalog=lambda: catalog,
         upstreams=upstreams,
         journal=SqliteJournal(thread, JournalCipher(tmp_path)),
-        subscribers=[CallAudit(SqliteAudit(thread))],
+        subscribers=[CallAudit(SqliteAudit(thread), config)],
         config=config,
     )
     return HostApi(gateway, upstreams, thread, calls)

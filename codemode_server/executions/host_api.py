@@ -3,8 +3,9 @@ what it shows and what was kept. The `HostApi` of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import anyio.to_thread
@@ -22,6 +23,9 @@ from codemode_server.search.results import SearchResults
 
 Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
 """Searches by query, detail level, server, limit and effect."""
+_MAX_MODULES = 30
+_MAX_MODULES_CHARACTERS = 64 * 1024
+"""Of modules that are sent with a program; it asks for others."""
 
 
 class ProgramHostApi:
@@ -75,6 +79,28 @@ class ProgramHostApi:
                 return _module(self._skills.source(skill_name))
             case _:
                 raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
+
+    def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """What `load` answers for modules of servers and tools, as far as they exist and take little: a program that
+        gets them with its code need not ask. Of a package the names are left out, since few programs need them."""
+        found: dict[str, dict[str, Any]] = {}
+        room = _MAX_MODULES_CHARACTERS
+        for module in islice(imports, _MAX_MODULES):
+            _, server_name, *tool_name = module.split(".")
+            server = self._catalog().by_name.get(server_name)
+            if server is None:
+                continue
+            description = {"kind": "package", "doc": server.description}
+            if tool_name:
+                tool = server.by_name.get(tool_name[0])
+                if tool is None:
+                    continue
+                description = _module(tool.stub.source)
+            room -= sum(map(len, description.values()))
+            if room < 0:
+                break
+            found[module] = description
+        return found
 
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None

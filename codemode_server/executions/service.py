@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -41,6 +42,7 @@ from codemode_server.executions.events import (
     Subscriptions,
 )
 from codemode_server.executions.execution import Execution, Phase, limits_of
+from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.recording import ExecutionRecorder
@@ -50,7 +52,7 @@ from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.sandbox.backend_selection import Sandbox
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
+from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.usage_store import ToolName
 from codemode_server.telemetry import spans
@@ -76,7 +78,7 @@ class ExecutionService:
         traced: Callable[[], Awaitable[object]],
         check: Callable[[str, frozenset[str] | None, str], Awaitable[Checked]],
         sandbox: Sandbox,
-        host_api: Callable[[Execution], HostApi],
+        host_api: Callable[[Execution], ProgramHostApi],
         artifacts: ArtifactStore,
         usage: UsageStats,
         recorder: ExecutionRecorder,
@@ -253,12 +255,14 @@ class ExecutionService:
             return
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
-        execution.outcome = await backend.run(self._program(execution), self._host_api(execution))
+        host_api = self._host_api(execution)
+        program = self._program(execution, host_api.modules(checked.imports))
+        execution.outcome = await backend.run(program, host_api)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         await store_outcome(execution, self._artifacts, self._config.redactor)
 
-    def _program(self, execution: Execution) -> Program:
+    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]]) -> Program:
         return Program(
             execution.execution_id,
             execution.code,
@@ -266,6 +270,7 @@ class ExecutionService:
             self._workspaces(execution.context.principal).make(),
             session_id=execution.session.session_id,
             is_last=execution.session.is_ephemeral,
+            modules=modules,
             begun=execution.begun,
         )
 

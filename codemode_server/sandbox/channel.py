@@ -185,7 +185,8 @@ class Channel:
     async def _converse(self, tasks: anyio.abc.TaskGroup) -> None:
         longest = frames.longest_frame(self._limits)
         try:
-            await self._send(_Answer(frames.run_frame(self._run_id, self._program.code, self._limits)))
+            program = self._program
+            await self._send(_Answer(frames.run_frame(self._run_id, program.code, self._limits, program.modules)))
             self._program.begun.set()
             pace = Pace()
             while self._ended is None:

@@ -10,6 +10,7 @@ itself. Who is calling is known from the `HostApi`, never from a frame.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -135,6 +136,8 @@ class Program:
     """Whose program it is; a sandbox that keeps anything between programs keeps it for one session only."""
     is_last: bool = False
     """Whether no other program will be of this session, so that nothing need be kept."""
+    modules: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """Answers of `HostApi.load` that it will ask for; a package's may lack the names."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when it begins to run, in a sandbox that is up."""
 

@@ -2,7 +2,7 @@
 
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
-    host → guest   run {id, code, limits}
+    host → guest   run {id, code, limits, modules}             modules: answers to `load` that it need not ask for
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
     guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
@@ -35,7 +35,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -256,7 +256,7 @@ def parse(data: bytes) -> GuestFrame:
             raise ProtocolError(f"a frame has the unknown op {str(other)[:50]!r}")
 
 
-def run_frame(run_id: str, code: str, limits: Limits) -> bytes:
+def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue]) -> bytes:
     """The first frame to a guest."""
     passed_on = {
         "call_bytes": limits.call_bytes,
@@ -264,7 +264,7 @@ def run_frame(run_id: str, code: str, limits: Limits) -> bytes:
         "value_bytes": limits.max_value_bytes,
         "values": MAX_VALUES - _FRAME_VALUES,
     }
-    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on})
+    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules})
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:

@@ -21,6 +21,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.backends.wasm.process import Instance, Worker
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
 from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import Lab, Tools
@@ -210,6 +211,7 @@ import asyncio, sys
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.contract import Limits, Program
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+from codemode_server.sandbox.backends.wasm.process import Instance, Worker
 async def main():
     async with WasmBackend(warm=1) as own:
         print(*own.worker_pids, flush=True)
@@ -340,3 +342,66 @@ len(echo(x="a" * (15 * 2**20))["x"])
 
 def _most_memory_kb(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0])
+
+
+LEFT = """
+import asyncio, builtins, gc, io, linecache, sys
+codemode = sys.modules["codemode"]
+[
+    [name for name in sys.modules if name.startswith("servers")],
+    [type(finder).__name__ for finder in sys.meta_path].count("HostModules"),
+    [name for name in linecache.cache if "warm_up" in name],
+    asyncio.events._get_running_loop() is None,
+    [type(stream).__name__ for stream in (sys.stdout, sys.stderr)],
+]
+"""
+
+
+@pytest.mark.parametrize("before", [(), ("1",)], ids=["fresh", "prepared"])
+async def test_nothing_of_the_warm_up_is_left_for_a_program(tmp_path: Path, before: tuple[str, ...]) -> None:
+    async with WasmBackend(warm=1) as backend:
+        lab = Lab(backend, tmp_path)
+        for code in before:
+            await lab.value(code)
+            await anyio.sleep(0.2)  # until the warm-up has run; without it the test only shows less
+        assert await lab.value(LEFT) == [[], 1, [], True, ["Output", "Output"]]
+        assert await lab.value("from servers.github import echo\necho(x=1)") == {"x": 1}
+
+
+async def test_the_instance_that_is_made_beforehand_is_used_by_the_next_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Instance] = []
+    prepare = Worker.prepare
+
+    async def counted(self: Worker, instance: Instance) -> None:
+        made.append(instance)
+        await prepare(self, instance)
+
+    monkeypatch.setattr(Worker, "prepare", counted)
+    async with WasmBackend(warm=1) as backend:
+        lab, pids = Lab(backend, tmp_path), backend.worker_pids
+        assert await lab.value("open('/workspace/a', 'w').write('a')") == 1
+        assert await lab.value("open('/workspace/a').read()") == "a"
+        assert backend.worker_pids == pids
+        assert len(made) == 3, "one for each program and one for the next"
+        assert made[-1].scratch.exists()
+    assert not any(instance.scratch.exists() for instance in made)
+
+
+async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_was_made_for(tmp_path: Path) -> None:
+    workspace, other = tmp_path / "workspace", tmp_path / "other"
+    workspace.mkdir()
+    other.mkdir()
+    fill = "full = bytearray(100 * 2**20)\nlen(full)"
+    async with WasmBackend(warm=1) as backend:
+        lab = Lab(backend, workspace)
+        assert await lab.value(fill) == 100 * 2**20
+        assert await lab.limit(fill, memory_mb=64) == "limits.memory_mb"
+        assert await lab.value("open('/workspace/a', 'w').write('a')") == 1
+        assert await Lab(backend, other).value("import os\nos.listdir('/workspace')") == []
+        assert await Lab(backend, None).value("import os\nos.path.exists('/workspace')") is False
+        assert await lab.value("import os\nos.listdir('/workspace')") == ["a"]
+        workspace.rename(tmp_path / "gone")
+        workspace.mkdir()
+        assert await lab.value("import os\nos.listdir('/workspace')") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # imported with the first program: a host waits for its hands
 logger = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
+_Found = tuple[list["Finding"], tuple[str, ...]]
+"""What is wrong, and the modules of servers and tools that are imported."""
 _MAX_TOLD = 5
 _MAX_LOOKED_AT = 100
 _LARGE = 2 * 1024
@@ -44,6 +46,8 @@ class Checked:
     errors: tuple[Finding, ...] = ()
     """Each would surely fail; the program must not run."""
     warnings: tuple[Finding, ...] = ()
+    imports: tuple[str, ...] = field(default=(), compare=False)
+    """Modules of servers and tools that the program imports."""
 
     @property
     def message(self) -> str:
@@ -111,16 +115,16 @@ class Preflight:
         if strictness == "none":
             return Checked()
         try:
-            found = await self._findings(code, importable, last_result)
+            found, imports = await self._findings(code, importable, last_result)
         except Exception:  # a fault of ours is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
         if strictness == "warnings":
-            return Checked((), tuple(found))
+            return Checked((), tuple(found), imports)
         errors = tuple(finding for finding in found if finding.is_sure)
-        return Checked(errors, tuple(finding for finding in found if not finding.is_sure))
+        return Checked(errors, tuple(finding for finding in found if not finding.is_sure), imports)
 
-    async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
+    async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> _Found:
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         if len(code) <= _LARGE:
@@ -129,22 +133,23 @@ class Preflight:
             await self._turn.acquire()
         if patience.cancelled_caught:
             logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
-            return []
+            return [], ()
         try:
             return await self._found(code, importable, last_result)
         finally:
             self._turn.release()
 
-    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> list[Finding]:
+    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> _Found:
+        from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
 
         is_large = len(code) > _LARGE
         reading = await _worked(is_large, read, code)
         if reading is None and ("servers" not in code or len(code) > _MAX_BROKEN):
-            return []
+            return [], ()
         catalog = self._catalog()
         if reading is None:
-            return await _worked(True, _syntax_findings, code, catalog)
+            return await _worked(True, _syntax_findings, code, catalog), ()
         own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
@@ -153,7 +158,7 @@ class Preflight:
             more = []
         lines = {finding.line for finding in found}
         more = [finding for finding in more if finding.line not in lines]
-        return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line)
+        return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line), imported_tools(reading)
 
     async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
         document = await _worked(is_large, _document, own)

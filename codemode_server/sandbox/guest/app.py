@@ -1,4 +1,4 @@
-"""The entry of the WebAssembly component: what is imported here is in the image that every program starts from."""
+"""The entry of the WebAssembly component: what is done on import is in the image that every program starts from."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from . import library, zones
 library.take_in()
 zones.take_in()
 
-from . import modules, runner, wasi  # noqa: E402 - they replace parts of what was taken in
+from . import modules, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
 from .calls import Calls  # noqa: E402
 from .link import Link  # noqa: E402
 from .scheduler import Scheduler  # noqa: E402
 
 _ADVICE = "not available in the wasm sandbox; use the standard library"
 _RECURSION = 1_000
+_WARM_UPS = 20
+"""Times that CPython has to run code before it has specialized it."""
 
 
 class _Host:
@@ -34,21 +36,29 @@ class _Host:
         return wit_world.receive(-1 if timeout_s is None else max(0, round(timeout_s * 1_000_000)))
 
 
+_link = Link(_Host())
+_scheduler = Scheduler(_link)
+_link.wait = _scheduler.wait
+_calls = Calls(_link)
+_host_modules = modules.install(_link, _calls, advice=_ADVICE)
+_run_async = wasi.install(_scheduler)
+
+
 class WitWorld(wit_world.WitWorld):
     def run(self) -> None:
         """Run the one program that this instance is for."""
-        link = Link(_Host())
-        frame = link.open()
         random.seed(os.urandom(32))  # the image holds the state of the day it was built
         sys.setrecursionlimit(_RECURSION)
-        scheduler = Scheduler(link)
-        link.wait = scheduler.wait
-        calls = Calls(link)
-        modules.install(link, calls, advice=_ADVICE)
-        run_async = wasi.install(scheduler)
-        runner.run(link, calls, frame, run_async)
+        frame = _link.open(0)
+        if frame is None:
+            warm_up.warm_up(_run_async)
+            frame = _link.open()
+        _host_modules.add(frame["modules"])
+        runner.run(_link, _calls, frame, _run_async)
 
 
+for _ in range(_WARM_UPS):
+    warm_up.warm_up(_run_async)
 sys.argv = [""]
 sys.path[:] = []
 asyncio.events._set_running_loop(None)

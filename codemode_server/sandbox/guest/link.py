@@ -139,13 +139,10 @@ class Link:
         self._calls.most = limits["calls_in_flight"]
         self.values = limits["values"]
 
-    def open(self) -> dict[str, Any]:
-        """Wait for the program: the first frame of all."""
-        text = self._transport.receive(None)
-        if text is None:
-            raise EOFError("the host sent no program")
-        frame: dict[str, Any] = _DECODER.decode(text)
-        return frame
+    def open(self, timeout_s: float | None = None) -> Any:
+        """Wait for the program: the first frame of all; None if it does not come in time."""
+        text = self._transport.receive(timeout_s)
+        return None if text is None else _DECODER.decode(text)
 
     def send(self, frame: dict[str, Any]) -> None:
         self._outgoing.append(to_json(frame))

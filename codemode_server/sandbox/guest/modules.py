@@ -37,7 +37,7 @@ class _Package(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return list(self.__loader__.description(self.__name__)["names"])  # type: ignore[union-attr]
+            return list(self.__loader__.names(self.__name__))  # type: ignore[union-attr]
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         try:
@@ -79,14 +79,29 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         is_package = fullname in _ROOTS or self.description(fullname)["kind"] == "package"
         return importlib.machinery.ModuleSpec(fullname, self, is_package=is_package, origin=_file_of(fullname))
 
+    def add(self, descriptions: dict[str, dict[str, Any]]) -> None:
+        """Take in what the host sent with the program; a package's names may be missing."""
+        self._descriptions.update(descriptions)
+
     def description(self, fullname: str) -> dict[str, Any]:
         if fullname not in self._descriptions:
-            try:
-                value, _ = self._link.ask("load", module=fullname)
-            except Refused as refusal:
-                raise ImportError(str(refusal), name=fullname) from None
-            self._descriptions[fullname] = value
+            self._descriptions[fullname] = self._load(fullname)
         return self._descriptions[fullname]
+
+    def names(self, package: str) -> list[str]:
+        """What there is to import from a package."""
+        if "names" not in self.description(package):
+            self._descriptions[package] = self._load(package)
+        names: list[str] = self._descriptions[package]["names"]
+        return names
+
+    def _load(self, fullname: str) -> dict[str, Any]:
+        try:
+            value: dict[str, Any]
+            value, _ = self._link.ask("load", module=fullname)
+        except Refused as refusal:
+            raise ImportError(str(refusal), name=fullname) from None
+        return value
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         if spec.submodule_search_locations is None:
@@ -128,8 +143,8 @@ class MissingModules(importlib.abc.MetaPathFinder):
         raise ModuleNotFoundError(f"No module named {fullname!r}: {advice}", name=fullname)
 
 
-def install(link: Link, calls: Calls, *, advice: str) -> None:
-    """Make the sandbox's own modules importable."""
+def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
+    """Make the sandbox's own modules importable; gives the finder of those that the host has."""
     for public in (ToolError, LimitExceeded, File):
         public.__module__ = "codemode"  # as the program knows them, also in its tracebacks
     call = _caller(calls)
@@ -173,8 +188,10 @@ def install(link: Link, calls: Calls, *, advice: str) -> None:
     _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)
     json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
     json.loads = _lenient(json.loads)
-    sys.meta_path.insert(0, HostModules(link))
+    host_modules = HostModules(link)
+    sys.meta_path.insert(0, host_modules)
     sys.meta_path.append(MissingModules(advice))
+    return host_modules
 
 
 def _caller(calls: Calls) -> Callable[..., Any]:

@@ -108,7 +108,7 @@ def run(stream: socket.socket) -> None:
     threading.excepthook = runner.report_thread
     link.wait = _wait_on(link)
     calls = Calls(link)
-    modules.install(link, calls, advice=_ADVICE)
+    modules.install(link, calls, advice=_ADVICE).add(frame["modules"])
     run_async = loops.install(Loop)
     _watch_children()
     # Other processes would have no link; a pool of them means the same to a program that only wants the results.

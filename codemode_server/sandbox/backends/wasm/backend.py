@@ -1,9 +1,9 @@
 """The wasm backend: a pool of worker processes behind the contract, one program to a fresh instance.
 
-A worker whose program came to its end by itself makes a fresh instance for the next one; after anything else (a limit,
-a trap, a broken frame, a cancellation) its process is killed. Replacements are started without waiting for them: a
-process makes itself ready while the host goes on. So the pool needs no task of its own, and `start`, `run` and `aclose`
-may be called from different tasks of one event loop.
+A worker whose program came to its end by itself makes a fresh instance for the next one, while the answer is on its
+way; after anything else (a limit, a trap, a broken frame, a cancellation) its process is killed. Replacements are
+started without waiting for them: a process makes itself ready while the host goes on. So the pool needs no task of its
+own, and `start`, `run` and `aclose` may be called from different tasks of one event loop.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from codemode_server import temporary
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Worker
+from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Instance, Worker
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError
+from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
@@ -100,19 +100,23 @@ class WasmBackend:
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh instance."""
-        scratch = _make_scratch()
+        worker, scratch = await self._take(program)
+        is_reusable = False
         try:
             async with self._quotas.enforced(program, scratch) as quota:
-                outcome = await self._run_with(quota, program, host_api, scratch)
+                try:
+                    outcome, is_clean = await self._run_in(worker, program, host_api, quota)
+                    is_reusable = is_clean and await worker.is_reusable()
+                finally:
+                    if not is_reusable:
+                        await worker.kill()
             return quota.judged(outcome)
         finally:
-            try:
-                os.rmdir(scratch)  # noqa: PTH106 - at once, since most programs leave it empty
-            except OSError:
-                self._left.append(scratch)
-                self._is_any_left.set()
-                if not self._is_tended or len(self._left) > _MAX_LEFT:
-                    await self._remove_left()
+            with anyio.CancelScope(shield=True):
+                await self._give_back(worker, program, is_reusable=is_reusable)
+            self._remove_scratch(scratch)
+            if self._left and (not self._is_tended or len(self._left) > _MAX_LEFT):
+                await self._remove_left()
 
     async def aclose(self) -> None:
         """Kill all workers and wait until they are gone."""
@@ -134,20 +138,13 @@ class WasmBackend:
         """The processes that are there now."""
         return frozenset(worker.pid for worker in self._all)
 
-    async def _run_with(self, quota: Quota, program: Program, host_api: HostApi, scratch: Path) -> Outcome:
-        """Run a program in a worker, which is killed or waits for the next program afterwards."""
-        folders = {"/tmp": scratch}  # noqa: S108 - the guest's name for a folder made for this program
-        if program.workspace is not None:
-            folders["/workspace"] = program.workspace
-        worker = await self._take(program.limits, folders)
-        reusable = False
+    def _remove_scratch(self, scratch: Path) -> None:
+        """At once if it is empty, as most programs leave it."""
         try:
-            outcome, clean = await self._run_in(worker, program, host_api, quota)
-            reusable = clean and await worker.is_reusable()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._give_back(worker, reusable=reusable)
-        return outcome
+            os.rmdir(scratch)  # noqa: PTH106
+        except OSError:
+            self._left.append(scratch)
+            self._is_any_left.set()
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, host_api)
@@ -156,14 +153,21 @@ class WasmBackend:
             outcome = await _with_last_words(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)
 
-    async def _take(self, limits: Limits, folders: dict[str, Path]) -> Worker:
-        """A worker that waits for this program's first frame; one that died while idle is passed over."""
+    async def _take(self, program: Program) -> tuple[Worker, Path]:
+        """A worker whose instance waits for this program's first frame, and the program's /tmp.
+
+        A worker that died while idle, or whose instance was made for other limits or folders, is passed over.
+        """
         while True:
             worker, was_idle = await self._next()
+            if worker.instance is not None and not worker.instance.is_for(program):
+                await self._discard(worker)
+                continue
             try:
                 await self._until_ready(worker)
-                # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
-                await worker.prepare(memory_mb=limits.memory_mb, file_mb=limits.workspace_mb + 1, folders=folders)
+                if worker.instance is None:
+                    await worker.prepare(_make_instance(program))
+                return worker, (await worker.begin()).scratch
             except (SandboxUnavailable, BadNativeCode) as error:
                 await self._discard(worker)
                 if isinstance(error, SandboxUnavailable) and not was_idle:
@@ -172,8 +176,6 @@ class WasmBackend:
                 with anyio.CancelScope(shield=True):
                     await self._discard(worker)
                 raise
-            else:
-                return worker
 
     async def _next(self) -> tuple[Worker, bool]:
         """A worker, and whether it was idle before."""
@@ -195,10 +197,17 @@ class WasmBackend:
                 self._native = None
             raise
 
-    async def _give_back(self, worker: Worker, *, reusable: bool) -> None:
-        if reusable and len(self._idle) < self._warm and not self._closed:
-            self._idle.append(worker)
-            return
+    async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
+        """The next program most likely has the limits and the workspace of this one, so an instance is made for it."""
+        if is_reusable and len(self._idle) < self._warm and not self._closed:
+            try:
+                await worker.prepare(_make_instance(program))
+            except SandboxUnavailable as error:
+                _log.warning("no sandbox could be prepared for the next program: %s", error)
+            else:
+                if len(self._idle) < self._warm and not self._closed:  # as before it waited
+                    self._idle.append(worker)
+                    return
         await self._discard(worker)
         try:
             await self._fill()
@@ -221,6 +230,9 @@ class WasmBackend:
             self._idle.remove(worker)
         await worker.kill()
         self._all.discard(worker)
+        if worker.instance is not None:
+            self._remove_scratch(worker.instance.scratch)
+            worker.instance = None
 
     async def _native_code(self) -> Path:
         async with self._starting:
@@ -232,11 +244,15 @@ class WasmBackend:
         return component.native_code(component.checked_component(self._guest), self._cache, self._announce)
 
 
-def _make_scratch() -> Path:
-    """The folder that one program sees as /tmp."""
+def _make_instance(program: Program) -> Instance:
+    """What an instance for this program is made with, and the folder that it sees as /tmp."""
+    scratch = None
     try:
-        return temporary.make("tmp")
+        scratch = temporary.make("tmp")
+        return Instance.for_program(program, scratch)
     except OSError as error:
+        if scratch is not None:
+            temporary.remove(scratch)
         reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
         remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
         raise SandboxUnavailable(reason, remedy, passing=True) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -14,16 +15,47 @@ from codemode_server.processes.framing import FramingError, frame
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.backends.wasm import component
+from codemode_server.sandbox.contract import Program
 
 _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_BAD_NATIVE_CODE = 3
 _EXIT_OUT_OF_MEMORY = 5
 _MAX_LAST_WORDS = 2_000
+_ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 
 
 class BadNativeCode(Exception):
     """Raised when the worker could not load the native code: it has to be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What an instance of the component is made with."""
+
+    scratch: Path
+    """The folder that its program sees as /tmp."""
+    workspace: Path | None
+    memory_mb: int
+    file_mb: int
+    inodes: tuple[int, ...]
+    """Of its folders."""
+
+    @classmethod
+    def for_program(cls, program: Program, scratch: Path) -> Instance:
+        """Raises OSError if a folder is not there."""
+        folders = [scratch] if program.workspace is None else [scratch, program.workspace]
+        # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
+        file_mb = program.limits.workspace_mb + 1
+        inodes = tuple(folder.stat().st_ino for folder in folders)
+        return cls(scratch, program.workspace, program.limits.memory_mb, file_mb, inodes)
+
+    def is_for(self, program: Program) -> bool:
+        """Whether it can run a program: nothing has changed, and nobody has replaced or removed a folder."""
+        try:
+            return self == Instance.for_program(program, self.scratch)
+        except OSError:
+            return False
 
 
 class Worker:
@@ -34,6 +66,8 @@ class Worker:
         self.stream = process.stdin
         self.reader = FrameReader(process.stdout)
         self._is_ready = False
+        self.instance: Instance | None = None
+        """One that waits for a program; nothing of any program has run in it."""
 
     @classmethod
     async def start(cls, native_code: Path) -> Worker:
@@ -83,27 +117,48 @@ class Worker:
             raise SandboxUnavailable(f"the sandbox's worker process ended at its start: {words}") from None
         self._is_ready = True
 
-    async def prepare(self, *, memory_mb: int, file_mb: int, folders: dict[str, Path]) -> None:
-        """Tell it about the program that follows, and hear that it has begun.
+    async def prepare(self, instance: Instance) -> None:
+        """Have it make an instance, while the host goes on.
 
         Raises:
-            SandboxUnavailable: it was dead already, so nothing of the program has run.
+            SandboxUnavailable: it is dead.
+        """
+        self.instance = instance
+        folders = {"/tmp": str(instance.scratch)}  # noqa: S108 - the guest's name
+        if instance.workspace is not None:
+            folders["/workspace"] = str(instance.workspace)
+        settings = {
+            "memory_bytes": instance.memory_mb * 2**20,
+            "file_bytes": instance.file_mb * 2**20,
+            "folders": folders,
+        }
+        await self._send(frame(b"") + frames.encode(settings))
+
+    async def begin(self) -> Instance:
+        """Give the instance, once it waits for its program.
+
+        Raises:
+            SandboxUnavailable: it is dead, and nothing of the program has run.
         """
         self._is_ready = False
-        settings = {
-            "memory_bytes": memory_mb * 2**20,
-            "file_bytes": file_mb * 2**20,
-            "folders": {guest: str(host) for guest, host in folders.items()},
-        }
+        await self._send(frame(b""))
         try:
-            await self.stream.send(frame(b"") + frames.encode(settings))
             with anyio.fail_after(_START_SECONDS):
                 await self._read_own_word()
-        except (TimeoutError, FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
-            raise SandboxUnavailable("the sandbox's worker process ended while it was idle") from None
+        except (TimeoutError, FramingError, anyio.EndOfStream):
+            raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
+        assert self.instance is not None, "`prepare` was called"  # noqa: S101 - else a fault of ours
+        instance, self.instance = self.instance, None
+        return instance
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            await self.stream.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
 
     async def is_reusable(self) -> bool:
-        """Whether, after a program's `done`, its instance is gone and nothing more was said."""
+        """Whether, after a program's `done`, nothing of it runs any more and nothing more was said."""
         try:
             with anyio.fail_after(_END_SECONDS):
                 await self._read_own_word()

@@ -4,8 +4,9 @@
     python -I -B worker.py compile <folder with wasmtime> <component> <native code>
 
 It passes frames on without reading them: stdin to the guest, the guest to stdout. A frame of length 0 is the worker's
-own word, which no guest can say: from the worker "ready" and then "begun", to the worker "a program follows", with its
-settings in the frame after. Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr.
+own word, which no guest can say. The first from the host means "make an instance", with its settings in the frame
+after, the second "its program follows". The worker says "the instance waits for it", and then "the program is over".
+Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr.
 """
 
 from __future__ import annotations
@@ -143,26 +144,33 @@ def serve(native_code: str) -> None:
             pipe.write(frame)
 
     def receive(_: wasmtime.Store, timeout_us: int) -> str | None:
-        return pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)
+        frame = pipe.read(None if timeout_us < 0 else timeout_us / 1_000_000)
+        if frame == "":
+            pipe.write("")
+            frame = pipe.read(None)
+        return frame
 
     linker = component.Linker(shared)
     linker.add_wasip2()
     with linker.root() as root:
         root.add_func("send", send)
         root.add_func("receive", receive)
+    pipe.write("")
     while True:
-        pipe.write("")
         settings = pipe.next_program()
         _limit_files(settings["file_bytes"])
         try:
-            pipe.write("")
-            _run_one(shared, linker, code, settings)
+            _run_one(pipe, shared, linker, code, settings)
         except (wasmtime.Trap, wasmtime.WasmtimeError, wasmtime.ExitTrap) as error:
             _give_up(EXIT_TRAPPED, _reason(str(error)))
 
 
 def _run_one(
-    shared: wasmtime.Engine, linker: component.Linker, code: component.Component, settings: dict[str, Any]
+    pipe: _Pipe,
+    shared: wasmtime.Engine,
+    linker: component.Linker,
+    code: component.Component,
+    settings: dict[str, Any],
 ) -> None:
     store = wasmtime.Store(shared)
     store.set_limits(memory_size=settings["memory_bytes"])
@@ -174,6 +182,7 @@ def _run_one(
         run = linker.instantiate(store, code).get_func(store, "run")
         assert run is not None  # noqa: S101 - the component is ours
         run(store)
+        pipe.write("")  # before the instance's memory is given back, which takes a moment
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         # Where an allocation fails that can't raise MemoryError, what follows is any trap.
         if _DEEP not in str(error) and _private_bytes() > 0.75 * settings["memory_bytes"]:

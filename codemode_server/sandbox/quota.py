@@ -15,10 +15,12 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -33,6 +35,10 @@ SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1
 _MAX_ENTRIES = 250_000
 """Files and folders of a workspace; with more it can't be measured while a program waits."""
+_FEW_FILES = 20
+"""Measuring so many takes less time than the change to a thread and back."""
+
+_Measured = TypeVar("_Measured")
 
 
 class Quotas:
@@ -53,13 +59,14 @@ class Quotas:
             LimitExceeded: the workspace can't be measured.
         """
         quota = Quota(program, scratch, self)
-        await anyio.to_thread.run_sync(quota.measure_start)
+        await _measured(program.workspace, quota.measure_start)
         self.running.add(quota)
         try:
             yield quota
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(quota.settle)
+                if await _measured(program.workspace, quota.is_exceeded_in_workspace):
+                    await anyio.to_thread.run_sync(quota.settle)
             self.running.remove(quota)
 
 
@@ -106,7 +113,7 @@ class Quota:
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await anyio.to_thread.run_sync(self._has_passed_in_tmp, holder)
+            self._is_over = await _measured(self._scratch, lambda: self._has_passed_in_tmp(holder))
         return outcome
 
     def exceed(self, channel: Channel) -> None:
@@ -124,13 +131,18 @@ class Quota:
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
+    def is_exceeded_in_workspace(self) -> bool:
+        """Whether the workspace holds more than it may now."""
+        workspace = self._program.workspace
+        return workspace is not None and used_bytes(workspace, self._allowed) > self._allowed
+
     def settle(self) -> None:
         """Remove what was added to the workspace beyond the quota. Nothing of the program runs any more."""
         workspace = self._program.workspace
         if workspace is None:
             return
         with self._quotas.removing:
-            if used_bytes(workspace, self._allowed) > self._allowed:
+            if self.is_exceeded_in_workspace():
                 self._end_others()
                 self._is_over = True
                 remove_added(workspace, self._before, self._allowed, self._removed)
@@ -213,6 +225,21 @@ class Quota:
     def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
         # Removed files first: one that is removed between the two would be counted in both the other way round.
         return removed_bytes(holder, folder) + used_bytes(folder, allowed) > allowed
+
+
+async def _measured(folder: Path | None, measure: Callable[[], _Measured]) -> _Measured:
+    """Measure a folder, in a thread unless it holds next to nothing."""
+    return measure() if folder is None or _has_few_files(folder) else await anyio.to_thread.run_sync(measure)
+
+
+def _has_few_files(folder: Path) -> bool:
+    """Whether there are few files in a folder, and no other folders."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(islice(entries, _FEW_FILES + 1))
+        return len(found) <= _FEW_FILES and not any(entry.is_dir(follow_symlinks=False) for entry in found)
+    except OSError:
+        return False
 
 
 def ended_itself(outcome: Outcome) -> bool:

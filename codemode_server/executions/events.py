@@ -79,12 +79,22 @@ class Subscription:
         return self
 
     async def __anext__(self) -> ExecutionEvent:
-        while not self._unread:
-            if self._is_over:
-                raise StopAsyncIteration
+        await self._wait()
+        if not self._unread:
+            raise StopAsyncIteration
+        return self._unread.popleft()
+
+    async def read_all(self) -> list[ExecutionEvent]:
+        """All unread events, at least one; none after `ExecutionSettled`."""
+        await self._wait()
+        events = list(self._unread)
+        self._unread.clear()
+        return events
+
+    async def _wait(self) -> None:
+        while not self._unread and not self._is_over:
             self._news = anyio.Event()
             await self._news.wait()
-        return self._unread.popleft()
 
 
 class Subscriptions:

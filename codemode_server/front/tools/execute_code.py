@@ -85,9 +85,10 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
             f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
         )
     execution = executions.start(arguments.code, context.request, timeout_s=timeout_s)
+    events = executions.subscribe(execution.execution_id)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, context.progress, context.services.activity)
+            tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
             await executions.wait(execution.execution_id)
             tasks.cancel_scope.cancel()
     finally:  # a host that cancels or disconnects cancels its executions

@@ -1,4 +1,4 @@
-"""What was seen at each place of JSON values, and two such sights as one."""
+"""The data structure of shapes, and how two shapes merge."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 MAX_KEYS = 200
-"""Different keys of one dict; a dict that has more is a map."""
+"""Maximum number of distinct keys of a dict; with more it is a map."""
 MAX_WORDS = 8
-"""Different strings of a closed set."""
+"""Maximum number of strings of a closed set."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """What was seen at one place: how many values of each kind, and what was in them."""
+    """One node: the number of values of each kind, and the shapes of their content."""
 
     nulls: int = 0
     bools: int = 0
@@ -21,33 +21,33 @@ class Shape:
     floats: int = 0
     strs: int = 0
     files: int = 0
-    """Bytes, which a program gets as a `File`."""
+    """Number of binary values, which programs receive as `File`."""
     unread: int = 0
-    """Dicts and lists that were not looked into."""
+    """Number of dicts and lists that were not read."""
     lists: int = 0
     items: Shape | None = None
-    """All items of all lists as one; None while all were empty."""
+    """The merged shape of all items; None if all lists were empty."""
     dicts: int = 0
     keys: dict[str, Shape] = field(default_factory=dict)
-    """By name of the field, in the order first seen; one that was in all dicts has as many sightings as they."""
+    """Shapes by field name, in order of first occurrence; a field that all dicts have has the same total."""
     others: Shape | None = None
-    """What was under keys that are data, as one."""
+    """The merged shape of values under keys that are data."""
     is_map: bool = False
-    """Whether all keys are taken for data."""
+    """Whether all keys count as data."""
     keys_vary: bool = False
-    """Whether the keys depend on what a call asked for; then neither they nor what is under them is kept."""
+    """Whether the keys depend on the arguments of the call; neither keys nor their values are stored then."""
     words: dict[str, int] | None = field(default_factory=dict)
-    """The strings, as long as they are kept and few; else None."""
+    """Counts of the strings; None if they are too many or must not be stored."""
 
     @property
     def total(self) -> int:
-        """Values seen here."""
+        """Number of values."""
         scalars = self.nulls + self.bools + self.ints + self.floats + self.strs
         return scalars + self.files + self.unread + self.lists + self.dicts
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of values seen, None apart; ints among floats are floats."""
+        """Observed kinds except None; integers among floats count as floats."""
         number = "float" if self.floats else "int"
         counts = {
             "dict": self.dicts,
@@ -65,23 +65,22 @@ class Shape:
 
     @property
     def has_open_keys(self) -> bool:
-        """Whether fields come and go so much that others must be expected: none is in every dict, and most are in
-        few, as in rows of what a query asked for."""
+        """Whether more fields must be expected: no field is in every dict, and most are in few, as in query results."""
         fields = [inner.total for inner in self.keys.values()]
         is_seen_often = self.dicts >= 3 and len(fields) >= 4
         return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
 
     @property
     def closed_words(self) -> tuple[str, ...]:
-        """The strings that alone occur here, if they were seen often enough to say so: at least two of them, none of
-        them only once, for what was seen once tells of others that were not seen yet."""
+        """The complete set of strings, if there is enough evidence: at least two strings, each observed more than once,
+        since a string observed once suggests others not yet observed."""
         words = self.words or {}
         is_closed = 2 <= len(words) <= MAX_WORDS and self.strs >= 20 and min(words.values()) > 1
         return tuple(sorted(words)) if is_closed else ()
 
 
 def merge(first: Shape, second: Shape) -> Shape:
-    """Both as one; neither is changed, and the order makes no difference."""
+    """Both shapes combined; commutative, and changes neither."""
     keys_vary = first.keys_vary or second.keys_vary
     if keys_vary:
         first, second = with_varying_keys(first), with_varying_keys(second)
@@ -113,7 +112,7 @@ def merge(first: Shape, second: Shape) -> Shape:
 
 
 def as_map(shape: Shape) -> Shape:
-    """The same with its keys forgotten."""
+    """A copy as a map, without keys."""
     if not shape.keys:
         return replace(shape, is_map=True)
     others = shape.others
@@ -123,19 +122,19 @@ def as_map(shape: Shape) -> Shape:
 
 
 def with_keys_as_data(shape: Shape, names: Collection[str]) -> Shape:
-    """The same with these of its keys taken for data, and all of them if these are many."""
+    """A copy with these keys counted as data, or all keys if these are many."""
     if not names:
         return shape
     others = shape.others
     for name in names:
         others = merge_optional(others, shape.keys[name])
-    kept = {key: inner for key, inner in shape.keys.items() if key not in names}
-    found = replace(shape, keys=kept, others=others)
-    return as_map(found) if 3 * len(names) > len(kept) else found
+    named = {key: inner for key, inner in shape.keys.items() if key not in names}
+    found = replace(shape, keys=named, others=others)
+    return as_map(found) if 3 * len(names) > len(named) else found
 
 
 def with_varying_keys(shape: Shape) -> Shape:
-    """The same as a dict whose keys depend on what was asked for."""
+    """A copy whose keys depend on the arguments of the call."""
     return replace(shape, keys={}, others=None, is_map=True, keys_vary=True)
 
 

@@ -1,7 +1,7 @@
-"""One JSON value → its shape, in bounded time whatever the value is.
+"""Reads the shape of one JSON value in bounded time.
 
-Of a long list some items are looked at, always the same ones; what lies deeper than `DEEPEST`, or comes when the budget
-of one value is spent, is seen and not read.
+Only some items of a long list are read, always the same ones. Values deeper than `DEEPEST`, or beyond the budget of one
+value, are counted but not read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from codemode_server.field_names import is_field_name, is_label
 LONGEST_WORD = 40
 DEEPEST = 12
 _STEPS = 4_000
-"""Values of one result that are looked at."""
+"""Maximum number of values of one result that are read."""
 _SAMPLES = (60, 24, 10, 5)
-"""Items of a list that are looked at: of one that is in no other, of one in another …"""
+"""Maximum number of items that are read, by the nesting depth of the list."""
 _MAP_SAMPLES = 40
 
 
 def of(value: JsonValue, *, keep_words: bool = False) -> Shape:
-    """The shape of one JSON value; its short strings are in it only with `keep_words`."""
+    """The shape of one JSON value; includes its short strings only with `keep_words`."""
     shape = Shape()
     reading = _Reading(keep_words)
     reading.add(shape, value, 0, 0)
@@ -33,7 +33,7 @@ def of(value: JsonValue, *, keep_words: bool = False) -> Shape:
 
 
 def of_reply(value: JsonValue, encoding: str, *, keep_words: bool = False) -> Shape:
-    """The shape of a reply as a program gets it: of a lone block what it holds, of several a list of these."""
+    """The shape of a reply as programs receive it: the content of a single block, or a list of contents."""
     if encoding != "blocks" or not isinstance(value, list):
         return of(value, keep_words=keep_words)
     found = [_of_block(block, keep_words) for block in _sampled(value, _SAMPLES[0])]
@@ -46,17 +46,17 @@ def of_reply(value: JsonValue, encoding: str, *, keep_words: bool = False) -> Sh
 
 
 class _Reading:
-    """Looks at one value, within its budget."""
+    """Reads one value within a budget."""
 
     def __init__(self, keep_words: bool) -> None:
         self._keep_words = keep_words
         self._left = _STEPS
         self._names: set[str] = set()
-        """Keys of this value that are names of fields or labels, so that each is checked once."""
+        """Keys of this value already recognized as field names or labels, so that each is checked once."""
         self.has_labels = False
 
     def add(self, shape: Shape, value: JsonValue, depth: int, lists: int, reserve: int = 0) -> None:
-        """Count the value in; `reserve` of the budget is for what comes after it."""
+        """Adds a value to a shape; leaves `reserve` of the budget for the values after it."""
         self._left -= 1
         if value is None:
             shape.nulls += 1
@@ -92,7 +92,7 @@ class _Reading:
             _make_map(shape)
             names = set()
         after = len(value) if names else min(len(value), 2 * _MAP_SAMPLES)
-        # Of a map first and last ones do: to spread over all of them takes time without bound.
+        # First and last entries of a map: sampling all over it would take unbounded time.
         looked_at = value.items() if names else _ends(value)
         for key, item in looked_at:
             after -= 1
@@ -119,7 +119,7 @@ class _Reading:
         return known | fresh
 
     def _reserve(self, reserve: int, after: int) -> int:
-        """What one of several must leave: an even share for each of those after it."""
+        """The budget to leave for the siblings after a value: an equal share each."""
         return reserve + max(0, self._left - reserve) * after // (after + 1)
 
     def _add_word(self, shape: Shape, text: str) -> None:
@@ -146,7 +146,7 @@ def _of_block(block: Any, keep_words: bool) -> Shape:
 
 
 def _sampled(items: list[Any], most: int) -> list[Any]:
-    """All of a short list; of a longer one the first, the last, and some from all over it."""
+    """All items of a short list; of a longer one the first, the last, and an even sample."""
     if len(items) <= most:
         return items
     edge = most // 3
@@ -166,7 +166,7 @@ def _make_map(shape: Shape) -> None:
 
 
 def _without_doubtful_labels(shape: Shape) -> Shape:
-    """Without labels that are not those of a table: one that some row lacks, or that has few rows to show for it."""
+    """A copy without labels that may not be table headings: those that a row lacks, or with few rows."""
     doubtful = [key for key in shape.keys if not is_field_name(key) and (shape.dicts < 3 or not shape.is_required(key))]
     shape = with_keys_as_data(shape, doubtful)
     return replace(

@@ -1,7 +1,7 @@
-"""How texts that a tool gives are laid out, in one of a few fixed phrases, and the first line of one of them.
+"""Classifies the layout of texts that a tool returns, and samples their first line.
 
-The phrase holds nothing of the text. The first line does: it is kept only where values may be kept, and shown as seen,
-quoted, cleaned and cut.
+The layout is one of a few fixed phrases without any content. The sample is content: it is stored only if values may be
+stored, and shown quoted, cleaned and cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from codemode_server.text import clean_line
 MAX_SAMPLE_CHARACTERS = 80
 _MAX_LOOKED_AT = 20_000
 _MOSTLY = 0.8
-"""Part of the lines that have to be of a layout; the rest are headings and notes."""
+"""Minimum share of lines that match the layout; the rest are headings and notes."""
 _MAX_RULE_CHARACTERS = 1_000
 _RULE_CELL = re.compile(r":?-{3,}:?")
 _MARKUP = re.compile(r"\s*<[A-Za-z!?]")
@@ -38,12 +38,12 @@ LAYOUTS = frozenset({ONE_LINE, LINES, MARKUP, TABLE, MARKDOWN, ITEMS, PAIRS, TAB
 
 @dataclass(frozen=True, slots=True)
 class TextSample:
-    """What is known of a tool's texts."""
+    """The layout of a tool's texts, with a sample."""
 
     layout: str
-    """One of `LAYOUTS`; empty where two texts differed."""
+    """One of `LAYOUTS`; empty if two texts differed."""
     first_line: str = ""
-    """The first line of one text; empty where no values may be kept."""
+    """The first line of one text; empty if values must not be stored."""
 
     @classmethod
     def of(cls, text: str, *, keep_values: bool) -> TextSample:
@@ -60,7 +60,7 @@ class TextSample:
 
 
 def layout_of(lines: Sequence[str]) -> str:
-    """The layout of a text by its lines that are not blank."""
+    """The layout of a text, from its lines that are not blank."""
     if len(lines) < 2:
         return ONE_LINE
     if _MARKUP.match(lines[0]):
@@ -80,7 +80,7 @@ def layout_of(lines: Sequence[str]) -> str:
 
 
 def _is_table_rule(line: str) -> bool:
-    """Whether a line is the one below the head of a table: `|---|:--:|`."""
+    """Whether a line is the rule below a table's header: `|---|:--:|`."""
     if "|" not in line or len(line) > _MAX_RULE_CHARACTERS:
         return False
     cells = line.strip().removeprefix("|").removesuffix("|").split("|")

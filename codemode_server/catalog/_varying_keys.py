@@ -1,17 +1,17 @@
-"""Dicts whose keys depend on what a call asked for, such as the columns of a query: where they are in a shape. Rows
-that are lists have no keys; their values depend on a query in the same way.
+"""Finds dicts whose keys depend on the arguments of the call, such as the columns of a query. Rows that are lists have
+no keys, but their values depend on a query in the same way.
 
-Their keys say nothing about the next call, so they are not kept. There are two signs:
+Such keys predict nothing about the next call, so they are not stored. There are two criteria:
 
-- A call named the keys itself: two or more, all in one argument that is a query (`SELECT id, total FROM …`) or little
-  else than the keys (`fields="id,title"`). This is known at the first call.
-- Two calls gave dicts that have fewer than a third of the smaller one's keys in common. Optional fields are not taken
-  for this: records of one API share most keys of the smaller record, or one has all keys of the other. Outside of lists
-  a single key, or a message such as `{"error": …}`, is no sign. Calls with different values of an argument that lists
-  its values (`mode="log"`) are not compared, since the argument explains the difference.
+- The call names the keys: two or more, all in one argument that is a query (`SELECT id, total FROM …`) or contains
+  little else (`fields="id,title"`). This is known at the first call.
+- Two calls returned dicts that share fewer than a third of the smaller one's keys. Optional fields do not meet this:
+  records of one API share most keys of the smaller record, or one has all keys of the other. Outside of lists, a single
+  key or a message such as `{"error": …}` does not count. Calls with different values of an argument that lists its
+  values (`mode="log"`) are not compared, since the argument explains the difference.
 
-Of 355 results of eleven real servers (`benchmarks/proof`), the first sign holds for five, all of them queries, and the
-second for the rows of queries and for cells of a sheet by their names.
+In 355 results of eleven real servers (`benchmarks/proof`), the first criterion matches five, all of them queries; the
+second matches rows of queries, and cells of a sheet by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from codemode_server.catalog._shape import Shape, with_varying_keys
 
 Path = tuple[str, ...]
-"""From the result down: names of keys, `ITEM` for the items of a list, `OTHER` for what is under keys that are data."""
+"""Path from the result: keys, `ITEM` for items of a list, `OTHER` for values under keys that are data."""
 ITEM = "[]"
 OTHER = "{}"
 _MAX_QUERY_CHARACTERS = 20_000
@@ -38,7 +38,7 @@ _MESSAGE_KEYS = frozenset(
 
 
 def places_that_differ(known: Shape, new: Shape, path: Path = ()) -> Iterator[Path]:
-    """Where two calls gave dicts with so few keys in common that their keys can't be those of one kind of record."""
+    """Paths of dicts that share too few keys between two calls to be one kind of record."""
     if known.dicts and new.dicts and not (known.is_map or new.is_map):
         if _have_little_in_common(known.keys.keys(), new.keys.keys(), are_rows=path[-1:] == (ITEM,)):
             yield path
@@ -52,8 +52,8 @@ def places_that_differ(known: Shape, new: Shape, path: Path = ()) -> Iterator[Pa
 
 
 def without_asked_for(shape: Shape, arguments: Mapping[str, Any]) -> Shape:
-    """The shape of one call's result without what its arguments decided: keys that they name, and in rows that are
-    lists, if the call had a query, the kinds and the number of values."""
+    """The shape of one call's result without the parts that its arguments determine: keys that they name and, if the
+    call had a query, kinds and number of the values in rows that are lists."""
     if not (shape.keys or shape.items or shape.others):
         return shape
     asked = [words for value in arguments.values() if (words := _query_words(value))]
@@ -76,7 +76,7 @@ def _without_cells(shape: Shape) -> Shape:
 
 
 def without_keys(shape: Shape, places: Collection[Path]) -> Shape:
-    """The shape with the keys at these places forgotten; the rest is the same."""
+    """A copy without the keys at these paths."""
     if not places:
         return shape
     if () in places:
@@ -101,7 +101,7 @@ def _have_little_in_common(first: Set[str], second: Set[str], *, are_rows: bool)
 
 
 def _query_words(value: Any) -> tuple[frozenset[str], bool] | None:
-    """The words of an argument that is a text or a list of texts, and whether it starts as a query does."""
+    """The words of an argument that is a text or a list of texts, and whether it starts like a query."""
     texts: Iterable[Any] = value if isinstance(value, list) else [value]
     if not isinstance(value, str | list) or not all(isinstance(text, str) for text in texts):
         return None

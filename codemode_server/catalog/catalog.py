@@ -1,7 +1,7 @@
-"""The immutable snapshot of servers and tools that everything else reads; a change gives a new one.
+"""The immutable snapshot of servers and tools; every change creates a new one.
 
-Built from what upstreams list, without looking into schemas: parameters, stubs and hashes come when they are first
-asked for, and pass on to the next snapshot with every listing that did not change.
+Built from the listings of upstreams without reading schemas: parameters, stubs and hashes are computed on first use,
+and unchanged tools are passed on to the next snapshot with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import nearest_servers, nearest_tools
-from codemode_server.catalog.observed import DiscriminatorParameter, Observed, ToolKey, schemas_digest, telling_of
+from codemode_server.catalog.observed import (
+    DiscriminatorParameter,
+    Observed,
+    ToolKey,
+    discriminators_of,
+    schemas_digest,
+)
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stored_results import stored_in_value
@@ -34,7 +40,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing
 
 _MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
-"""Tools that may have a parameter in common without its being usual."""
+"""Number of tools up to which a shared parameter does not count as usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +53,9 @@ class Tool:
     """Its Python name."""
     definition: ToolDefinition
     observed: Observed | None = None
-    """What its calls gave so far, as far as this snapshot knows; None where that is not learned."""
+    """The observations of its results at the time of this snapshot; None if results are not learned."""
     openings: SharedOpenings = NO_SHARED_OPENINGS
-    """With which several descriptions of its server begin."""
+    """Sentences with which several descriptions of its server begin."""
 
     @property
     def raw_name(self) -> str:
@@ -61,7 +67,7 @@ class Tool:
 
     @property
     def refusal(self) -> str:
-        """Why every call of it is refused, as a sentence; empty for nearly all tools."""
+        """Why every call of it is refused, as a sentence; usually empty."""
         return f"{self.server}.{self.name} {self.definition.refusal}" if self.definition.needs else ""
 
     @property
@@ -79,12 +85,12 @@ class Tool:
 
     @cached_property
     def summary(self) -> str:
-        """What it does, in one line; empty where its upstream says nothing about it."""
+        """What it does, in one line; empty if its description does not say."""
         return tool_summary(self.definition, self.openings.counts)
 
     @cached_property
     def deprecation(self) -> str:
-        """What its upstream says where it says that the tool is deprecated, else empty."""
+        """The deprecation notice of its upstream; empty if it is not deprecated."""
         return deprecation(self.definition.description)
 
     @cached_property
@@ -97,23 +103,23 @@ class Tool:
         return self.stub.returned
 
     @cached_property
-    def telling(self) -> tuple[DiscriminatorParameter, ...]:
-        """The parameters by which its results may differ in kind."""
-        return telling_of(self.parameters, self.definition.input_schema)
+    def discriminators(self) -> tuple[DiscriminatorParameter, ...]:
+        """The parameters by which its results may differ in structure."""
+        return discriminators_of(self.parameters, self.definition.input_schema)
 
     @cached_property
     def schemas_digest(self) -> str:
-        """What observations hang on; with other schemas it is another tool."""
+        """Digest of its schemas, under which its observations are stored."""
         return schemas_digest(self.definition)
 
     @cached_property
     def digest(self) -> bytes:
-        """Changes with anything the upstream says of the tool; not with what its calls give."""
+        """Digest of its definition, without observations."""
         it = self.definition
         try:
             schemas = json.dumps([it.input_schema, it.output_schema], default=str)
         except (RecursionError, ValueError, TypeError):
-            schemas = "unreadable"  # nested beyond reason: its stub says Any there in any case
+            schemas = "unreadable"  # nested too deeply; the stub has Any there
         said = "\0".join(
             (self.server, self.name, it.name, it.description, it.title or "", it.effect, it.needs, schemas)
         )
@@ -131,7 +137,7 @@ class Server:
     """In the order of the listing."""
     problems: tuple[str, ...] = ()
     openings: SharedOpenings = NO_SHARED_OPENINGS
-    """With which several descriptions of its tools begin."""
+    """Sentences with which several descriptions of its tools begin."""
 
     @property
     def raw_name(self) -> str:
@@ -148,7 +154,7 @@ class Server:
     @property
     @stored_in_value
     def summary(self) -> str:
-        """What it is for, in one line: its description, else what its tools deal with."""
+        """Its purpose in one line: from its description, else the topics of its tools."""
         said = first_sentence(self.description, 160)
         if not said and len(self.tools) == 1:
             said = self.tools[0].summary
@@ -164,12 +170,12 @@ class Server:
 
     @property
     def is_available(self) -> bool:
-        """Whether a call may go through: it is ready, or will be connected by the first call."""
+        """Whether a call can succeed: it is ready, or the first call connects it."""
         return self.state not in (UpstreamState.FAILED, UpstreamState.DISABLED, UpstreamState.INVALID)
 
     @property
     def availability(self) -> str:
-        """Empty for a server whose calls go through, else what is wrong."""
+        """What prevents calls; empty for an available server."""
         why = f" ({one_line(self.error, 200)})" if self.error else ""
         match self.state:
             case UpstreamState.READY:
@@ -185,7 +191,7 @@ class Server:
 
     @property
     def known_tools(self) -> tuple[str, ...]:
-        """The raw names of its tools; of a disabled server those that it had when it was last used."""
+        """The raw names of its tools; for a disabled server, those of its last listing."""
         return tuple(tool.raw_name for tool in self.tools) or self.listing.last_tools
 
     @cached_property
@@ -197,12 +203,12 @@ class Server:
 
     @cached_property
     def by_name(self) -> dict[str, Tool]:
-        """By Python name and by raw name; where one tool's is another's, the Python name."""
+        """By Python name and by raw name; the Python name wins a conflict."""
         return {tool.raw_name: tool for tool in self.tools} | {tool.name: tool for tool in self.tools}
 
     @cached_property
     def usual_parameters(self) -> frozenset[str]:
-        """Raw names of the parameters that most of its tools have, so that they tell nothing of any."""
+        """Raw names of the parameters that most of its tools have, which characterize none of them."""
         counts = Counter(name for tool in self.tools for name in _properties(tool.definition.input_schema))
         return frozenset(name for name, count in counts.items() if count > max(_FEW_TOOLS, len(self.tools) / 2))
 
@@ -234,8 +240,8 @@ class Catalog:
         previous: Catalog | None = None,
         observed: Callable[[str, ToolDefinition], Observed | None] = lambda _server, _definition: None,
     ) -> Catalog:
-        """The snapshot of these listings; what did not change is taken over from `previous`. `observed` tells, by the
-        server's raw name, what is known of the results of a tool that is new."""
+        """The snapshot of these listings; reuses unchanged tools of `previous`. `observed` returns the observations of
+        a new tool, given the raw name of its server."""
         by_raw = {listing.name: listing for listing in listings}
         names = server_names(by_raw)
         known = {server.raw_name: server for server in previous.servers} if previous else {}
@@ -243,7 +249,7 @@ class Catalog:
         return cls(tuple(sorted(servers, key=lambda server: server.name)))
 
     def with_observed(self, news: Mapping[ToolKey, Observed]) -> Catalog:
-        """The snapshot with these observations in place of those it has."""
+        """A snapshot with these observations replaced."""
         named = {(key.upstream, key.tool) for key in news}
         changed = {key.upstream for key in news}
 
@@ -264,12 +270,12 @@ class Catalog:
 
     @cached_property
     def version(self) -> str:
-        """Hash of what programs are written against: names, tools, schemas; not whether servers are connected."""
+        """Hash of what programs depend on: names, tools and schemas, but not the state of servers."""
         return hashlib.sha256(b"".join(server.digest for server in self.servers)).hexdigest()[:16]
 
     @cached_property
     def by_name(self) -> dict[str, Server]:
-        """By Python name and by raw name; where one server's is another's, the Python name."""
+        """By Python name and by raw name; the Python name wins a conflict."""
         raw = {server.raw_name: server for server in self.servers}
         return raw | {server.name: server for server in self.servers}
 
@@ -306,7 +312,7 @@ class Catalog:
 
 
 def shown(name: str) -> str:
-    """A name that someone gave, quoted and bounded, for a message."""
+    """A given name, quoted and bounded, for messages."""
     return f'"{one_line(name, 80)}"'
 
 
@@ -339,7 +345,7 @@ def _server(
 
 
 def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) -> SharedOpenings:
-    """The previous ones where no description has changed."""
+    """Shared openings of the descriptions; reuses the previous object if no description changed."""
     found = tuple(definition.description for definition in definitions)
     return previous.openings if previous and previous.openings.descriptions == found else SharedOpenings(found)
 

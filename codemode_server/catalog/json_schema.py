@@ -1,7 +1,7 @@
-"""Defensive reading of JSON Schema as upstreams really send it: references, `allOf`, and what kind of value is meant.
+"""Reads untrusted JSON Schema: resolves references, merges `allOf`, and finds the kinds of values.
 
-Nothing here trusts the shape of a schema. Work is bounded: references that fan out or recurse, and `allOf` inside
-`allOf`, are followed until a budget is spent, then read as "anything".
+A schema may be malformed anywhere. Work is bounded: when references or nested `allOf` exceed a budget, the rest reads
+as "any value".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Flat = dict[str, Any]
 """A schema without `$ref` and `allOf` at its top."""
 
 _STEPS = 5_000
-"""References and allOf parts followed for one tool; the largest real tool needs a few hundred."""
+"""Maximum number of references and `allOf` parts followed for one tool; the largest real tool needs a few hundred."""
 _DEEPEST = 16
 _ANNOTATIONS = frozenset({"$ref", "description", "title", "default", "examples", "deprecated", "$comment"})
 
@@ -26,7 +26,7 @@ class SchemaReader:
         self._steps = _STEPS
 
     def flat(self, schema: object, depth: int = 0) -> Flat:
-        """The schema with its references followed and its `allOf` merged in; `{}` for "anything"."""
+        """The schema with references resolved and `allOf` merged; `{}` for any value."""
         if not isinstance(schema, dict):
             return {}
         reference, parts = schema.get("$ref"), schema.get("allOf")
@@ -43,12 +43,12 @@ class SchemaReader:
         return merged
 
     def _target(self, reference: str) -> object:
-        """What a reference into the same document points to, else None."""
+        """The target of a reference within the document; None if there is none."""
         if not reference.startswith("#"):
             return None
         pointer = unquote(reference[1:])
         if pointer and not pointer.startswith("/"):
-            return None  # an $anchor; no server was seen to use one
+            return None  # an $anchor, which no known server uses
         found: object = self._root
         for step in pointer.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
@@ -62,18 +62,18 @@ class SchemaReader:
 
 
 def is_mere_reference(schema: object) -> bool:
-    """Whether the schema is a `$ref` and nothing that changes what it means."""
+    """Whether the schema is only a `$ref` and annotations."""
     return isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and _ANNOTATIONS.issuperset(schema)
 
 
 def properties_of(flat: Flat) -> dict[str, Any]:
-    """The declared properties, none for anything malformed."""
+    """The declared properties; empty if malformed."""
     found = flat.get("properties")
     return found if isinstance(found, dict) else {}
 
 
 def required_of(flat: Flat) -> list[str]:
-    """The names that are required, none for anything malformed (draft 3 had a boolean here)."""
+    """The required names; empty if malformed (draft 3 had a boolean here)."""
     found = flat.get("required")
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
@@ -100,7 +100,7 @@ def kinds_of(flat: Flat) -> list[str]:
 
 
 def enum_of(flat: Flat) -> list[Any]:
-    """The values that alone are allowed, none if any is."""
+    """The allowed values; empty if any value is allowed."""
     if "const" in flat:
         return [flat["const"]]
     found = flat.get("enum")
@@ -108,7 +108,7 @@ def enum_of(flat: Flat) -> list[Any]:
 
 
 def tuple_of(flat: Flat) -> list[Any]:
-    """The schemas of an array's items by place, as drafts before and after 2020-12 write them."""
+    """The schemas of an array's items by position, as written before or since draft 2020-12."""
     for key in ("prefixItems", "items"):
         found = flat.get(key)
         if isinstance(found, list) and found:
@@ -117,7 +117,7 @@ def tuple_of(flat: Flat) -> list[Any]:
 
 
 def _merged(first: Flat, second: Flat) -> Flat:
-    """Both at once, as far as a type can say it; where they contradict, the first."""
+    """Both schemas merged as far as a type can express it; the first wins a conflict."""
     if not first:
         return second
     merged = {**second, **first}

@@ -1,10 +1,9 @@
-"""Upstream names → legal, unique Python names, the same way for ever.
+"""Maps upstream names to legal, unique Python names that never change.
 
-A name depends on its raw name alone, except where two of a kind come out equal (for servers and tools: equal but for
-case, since they become files on file systems that ignore it). Then the one that was a clean identifier keeps its name
-and the others carry a hash of their raw name; where none was clean all carry one, so that no name ever passes silently
-from one tool to another. The lists of reserved words are frozen here: with those of the running Python a name could
-change with its version.
+A name depends only on its raw name, unless two names collide (for servers and tools ignoring case, since they become
+files on case-insensitive file systems). Then a raw name that already was a legal identifier keeps it, and the others
+get a suffix with a hash of their raw name; if none was legal, all get the suffix. So a name never moves silently from
+one tool to another. The reserved words are listed here, because those of the running Python change with its version.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import count
 
-LONGEST = 80
-"""Characters of a name; longer ones are cut and carry a hash. Also bounds the bytes of a file name."""
+MAX_NAME_CHARACTERS = 80
+"""Characters of a name; longer names are cut and get a hash. Also bounds the bytes of a file name."""
 
 _KEYWORDS = """
     False None True and as assert async await break class continue def del elif else except finally for from global if
@@ -35,20 +34,20 @@ _BUILTINS = """
 KEYWORDS = frozenset(_KEYWORDS.split())
 
 BUILTINS = frozenset(_BUILTINS.split())
-"""A tool of such a name gets an underscore: `from servers.redis import set` would turn each `set()` into a call."""
+"""A tool with such a name gets an underscore, since `from servers.redis import set` would shadow the builtin `set`."""
 
 STUB_NAMES = frozenset({"Any", "Literal", "NotRequired", "ToolError", "TypedDict", "tool"})
-"""What the generated modules themselves import or define."""
+"""Names that the generated modules import or define."""
 
 _DEVICES = frozenset({"aux", "con", "nul", "prn", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 """Names that Windows does not allow for files, whatever their ending."""
 
-_SYMBOLS = {"<": "_lt", ">": "_gt"}  # `StartTime<` and `StartTime>` are real, and told apart by nothing else
+_SYMBOLS = {"<": "_lt", ">": "_gt"}  # real parameters: `StartTime<` and `StartTime>`
 _HASH_LENGTHS = (4, 8, 16, 52)
 
 
 class Kind(StrEnum):
-    """What a name is for; also its prefix where a prefix is needed."""
+    """The kind of thing that is named; also the prefix, if a name needs one."""
 
     SERVER = "server"
     TOOL = "tool"
@@ -63,27 +62,27 @@ _RESERVED = {
 
 
 def server_names(raw_names: Iterable[str]) -> dict[str, str]:
-    """Raw name → name of the package below `servers`."""
+    """Maps raw names to packages below `servers`."""
     return _assign(raw_names, Kind.SERVER, str.casefold)
 
 
 def tool_names(raw_names: Iterable[str]) -> dict[str, str]:
-    """Raw name → name of the function, and of its module, within one server."""
+    """Maps raw names of one server's tools to names of functions, which are also the names of their modules."""
     return _assign(raw_names, Kind.TOOL, str.casefold)
 
 
 def parameter_names(raw_names: Iterable[str]) -> dict[str, str]:
-    """Raw name → name of the parameter, within one tool."""
+    """Maps raw names of one tool's parameters to Python names."""
     return _assign(raw_names, Kind.PARAMETER, str)
 
 
 def name_alone(raw: str, kind: Kind) -> str:
-    """The name that it would have if there were no other."""
+    """The name without regard to collisions."""
     return _cleaned(raw, kind)
 
 
 def is_plain_identifier(text: str) -> bool:
-    """Whether Python reads the text as this very name, in a class body too (where `__x` would be mangled)."""
+    """Whether the text is an identifier that Python neither normalizes nor mangles (`__x` in a class body)."""
     return (
         text.isidentifier()
         and text not in KEYWORDS
@@ -101,35 +100,35 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za
 
 
 def _assign(raw_names: Iterable[str], kind: Kind, fold: Callable[[str], str]) -> dict[str, str]:
-    wanted = {raw: _cleaned(raw, kind) for raw in raw_names}
+    names = {raw: _cleaned(raw, kind) for raw in raw_names}
     groups: dict[str, list[str]] = {}
-    for raw, name in wanted.items():
+    for raw, name in names.items():
         groups.setdefault(fold(name), []).append(raw)
-    if len(groups) == len(wanted):
-        return wanted
+    if len(groups) == len(names):
+        return names
 
     moved: list[str] = []
     for group in groups.values():
         if len(group) > 1:
-            clean = sorted((raw for raw in group if wanted[raw] == raw), key=lambda raw: (raw != raw.lower(), raw))
+            clean = sorted((raw for raw in group if names[raw] == raw), key=lambda raw: (raw != raw.lower(), raw))
             moved += [raw for raw in group if raw not in clean[:1]]
-    taken = {fold(name) for raw, name in wanted.items() if raw not in set(moved)}
+    taken = {fold(name) for raw, name in names.items() if raw not in set(moved)}
     for raw in sorted(moved):
-        wanted[raw] = next(name for name in _suffixed(wanted[raw], raw) if fold(name) not in taken)
-        taken.add(fold(wanted[raw]))
-    return wanted
+        names[raw] = next(name for name in _suffixed(names[raw], raw) if fold(name) not in taken)
+        taken.add(fold(names[raw]))
+    return names
 
 
 def _suffixed(name: str, raw: str) -> Iterable[str]:
-    """Candidates in order: longer hashes, then numbers, for an upstream that wants the hashes to collide."""
+    """Candidates in order: longer hashes, then numbers, in case an upstream provokes hash collisions."""
     for length in _HASH_LENGTHS:
-        yield f"{name[: LONGEST - length - 1].rstrip('_')}_{_hash(raw)[:length]}"
+        yield f"{name[: MAX_NAME_CHARACTERS - length - 1].rstrip('_')}_{_hash(raw)[:length]}"
     for number in count(2):
-        yield f"{name[: LONGEST - 12].rstrip('_')}_{number}"
+        yield f"{name[: MAX_NAME_CHARACTERS - 12].rstrip('_')}_{number}"
 
 
 def _cleaned(raw: str, kind: Kind) -> str:
-    if raw.isascii() and is_plain_identifier(raw) and raw.strip("_") and len(raw) <= LONGEST:
+    if raw.isascii() and is_plain_identifier(raw) and raw.strip("_") and len(raw) <= MAX_NAME_CHARACTERS:
         name = raw
     else:
         name = _identifier(raw, kind)
@@ -146,15 +145,15 @@ def _identifier(raw: str, kind: Kind) -> str:
         for symbol, word in _SYMBOLS.items():
             text = text.replace(symbol, word)
         text = re.sub(r"\W+", "_", text)
-        if not text.isascii():  # \w takes some characters that no identifier may hold
+        if not text.isascii():  # \w matches some characters that are illegal in identifiers
             text = "".join(letter if f"a{letter}".isidentifier() else "_" for letter in text)
         text = text.strip("_")
     if not text.strip("_"):
         return f"{kind}_{_hash(raw)[:4]}"
     if not text.isidentifier() and text not in KEYWORDS:
         text = f"{kind}_{text}"
-    if len(text) > LONGEST or len(text.encode()) > 2 * LONGEST:
-        text = f"{text.encode()[: LONGEST - 5].decode(errors='ignore').rstrip('_')}_{_hash(raw)[:4]}"
+    if len(text) > MAX_NAME_CHARACTERS or len(text.encode()) > 2 * MAX_NAME_CHARACTERS:
+        text = f"{text.encode()[: MAX_NAME_CHARACTERS - 5].decode(errors='ignore').rstrip('_')}_{_hash(raw)[:4]}"
     return text
 
 

@@ -1,8 +1,8 @@
 """Suggests names for an unknown one, in error messages to the model.
 
-A name is near if it is nearly spelt the same or shares a word: the verb or the object of `delete_file`. Alike letters
-alone are no reason, since `get_time` is not what someone meant by `set_tile`. Of tools only those are near whose verb
-is of the same kind: to whoever wants `delete_file`, `edit_file` is of no use.
+A name is near if it is a typing mistake away or shares a word: the verb or the object of `delete_file`. Similar letters
+alone do not suffice: `get_time` does not suggest `set_tile`. A tool is near only if its verb has the same kind:
+`delete_file` does not suggest `edit_file`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from codemode_server.catalog.topics import singular_of
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100
-"""Of the name that is asked for; a program may give one of any length."""
+"""Characters of the unknown name that are compared; programs may pass any length."""
 _MAX_COMPARED = 200
-"""Names or words whose letters are compared. That takes long, and the program that asks may be hostile."""
+"""Names or words that are compared by letters, which is slow, and the program may be hostile."""
 _MAX_WORDS = 6
 _MIN_WORD_CHARACTERS = 3
 _SIMILARITY = 0.8
-"""Similarity, by difflib, from which a difference is taken for a typing mistake."""
+"""Minimum similarity, by difflib, of a typing mistake."""
 _LISTED_CHARACTERS = 200
 _VERBS = {
     "read": "get list read show view search find fetch describe retrieve lookup count",
@@ -29,7 +29,7 @@ _VERBS = {
         upload""",
     "delete": "delete remove drop erase destroy purge",
 }
-"""Verbs whose kind is plain. Others, such as `open` and `run`, may mean any of these, so they exclude nothing."""
+"""Verbs of a clear kind. Others, such as `open` and `run`, are ambiguous and exclude nothing."""
 _KINDS = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
 
 
@@ -45,7 +45,7 @@ def nearest_tools(name: str, known: Iterable[str]) -> str:
 
 
 def nearest_servers(name: str, known: Iterable[str]) -> str:
-    """`nearest: a` for a typing mistake, else the names, those that are alike first."""
+    """`nearest: a` for a typing mistake, else the names, most similar first."""
     name, names = name[:_MAX_CHARACTERS], sorted(known)
     if mistyped := _mistyped(name, names, _MAX_SUGGESTED):
         return f"nearest: {', '.join(mistyped)}"
@@ -54,14 +54,14 @@ def nearest_servers(name: str, known: Iterable[str]) -> str:
 
 
 def _compared(name: str, names: Sequence[str]) -> Sequence[str]:
-    """The names, or of many those that begin alike."""
+    """The names, or of many those with the same first letters."""
     if len(names) <= _MAX_COMPARED:
         return names
     return [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_COMPARED]
 
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
-    """Names that share words with this one, those that share rare words first; of equals, the most alike."""
+    """Names that share words with this one: rare words first, then the most similar."""
     words_of = {candidate: _words(candidate) for candidate in names}
     having = sorted({word for found in words_of.values() for word in found})
     shared: dict[str, float] = {}
@@ -80,14 +80,14 @@ def _nearest(name: str, names: Sequence[str]) -> list[str]:
 
 
 def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
-    """What differs from it as a typing mistake does, the most alike first."""
+    """Names within a typing mistake of it, the most similar first."""
     if len(known) > _MAX_COMPARED:
         known = [candidate for candidate in known if candidate[:1] == written[:1]][:_MAX_COMPARED]
     return difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
 
 
 def _kind(name: str) -> str | None:
-    """The kind of the first plain verb in the name of a tool; None where it has none."""
+    """The kind of the first unambiguous verb in the name of a tool; None if there is none."""
     return next((_KINDS[word.lower()] for word in words(name) if word.lower() in _KINDS), None)
 
 
@@ -96,7 +96,7 @@ def _words(name: str) -> frozenset[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """`a, b, c`, or as many as fit on a line and `and 7 more`."""
+    """`a, b, c`, or as many as fit on a line, and `and 7 more`."""
     shown: list[str] = []
     room = _LISTED_CHARACTERS
     for name in names:

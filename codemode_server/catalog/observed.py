@@ -1,7 +1,7 @@
-"""What is known of a tool's results from its calls: the shape of all of them, and of those with certain arguments.
+"""Observations of a tool's results: the shape of all results, and of results by the value of certain arguments.
 
-Certain arguments are those for which the schema itself lists all values: an enum of a few strings, or a boolean. They
-are constants of the tool, no data, and the kind of thing that changes what a tool gives (`mode="log"`).
+These are arguments whose schema lists all values: an enum of a few strings, or a boolean. The values are constants of
+the tool, not user data, and often determine the structure of the result (`mode="log"`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.text import clean_line
 
 MAX_BYTES = 16_384
-"""Maximum size of what is kept of one tool, as JSON."""
+"""Maximum size of one tool's observations, as JSON."""
 _MAX_CASE_NODES = 300
 _MAX_VALUES = 8
 _MAX_PARAMETERS = 3
@@ -29,18 +29,18 @@ _FORMAT = 1
 
 
 class ToolKey(NamedTuple):
-    """One tool as it was when it was observed."""
+    """Identifies a tool with the schemas that it had when it was observed."""
 
     upstream: str
     tool: str
     """Raw names."""
     schemas: str
-    """Digest of its schemas: with others it is another tool."""
+    """Digest of its schemas; a tool with other schemas is observed anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The results of the calls that had one certain argument."""
+    """The results of the calls with one value of one argument."""
 
     calls: int
     shape: Shape
@@ -51,21 +51,21 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the successful calls of one tool gave.
+    """The results of the successful calls of one tool.
 
-    Merged in any order it is the same, but for two things: where keys begin to vary, which is judged by what came
-    before, and the first line of a text, of which the first is kept.
+    Merging is commutative except for two things: where keys begin to vary, which depends on earlier results, and the
+    sample line of a text, of which the first is stored.
     """
 
     calls: int
     shape: Shape
     by_argument: dict[str, dict[str, Case]] = field(default_factory=dict)
-    """Raw name of a parameter → value as JSON → what came; `""` where the argument was not given."""
+    """Raw name of a parameter → value as JSON → results; the value is `""` if the argument was not given."""
     text: TextSample | None = None
-    """What is known of those results that were a text."""
+    """The layout of the results that were a text."""
 
     def merged(self, other: Observed) -> Observed:
-        """Both as one, within bounds."""
+        """Both combined, bounded in size."""
         varying = self._varying_places(other)
         shape = shapes.settled(shapes.without_keys(shapes.merge(self.shape, other.shape), varying))
         by_argument = {name: dict(cases) for name, cases in self.by_argument.items()}
@@ -73,7 +73,7 @@ class Observed:
             mine = by_argument.setdefault(name, {})
             for value, case in cases.items():
                 known = mine.get(value)
-                if known and known.shape is self.shape and case.shape is other.shape:  # no other value came so far
+                if known and known.shape is self.shape and case.shape is other.shape:  # only this value so far
                     mine[value] = Case(known.calls + case.calls, shape)
                 else:
                     both = known.merged(case) if known else case
@@ -83,7 +83,7 @@ class Observed:
         return Observed(self.calls + other.calls, shape, by_argument, text)
 
     def _varying_places(self, other: Observed) -> set[shapes.Path]:
-        """Where the keys of results turn out to vary, judged by calls that have the same listed arguments."""
+        """Paths whose keys vary, found by comparing calls with the same listed arguments."""
         if not self.by_argument and not other.by_argument:
             return set(shapes.places_that_differ(self.shape, other.shape))
         if self.by_argument.keys() != other.by_argument.keys():
@@ -100,7 +100,7 @@ class Observed:
         )
 
     def outline(self) -> tuple[object, ...]:
-        """Equal for what gives the same type."""
+        """Equal for observations that result in the same type."""
         cases = frozenset(
             (name, value, shapes.outline(case.shape))
             for name, known in self.by_argument.items()
@@ -109,7 +109,7 @@ class Observed:
         return (shapes.outline(self.shape), cases, self.text)
 
     def without_words(self) -> Observed:
-        """The same without any string of the results."""
+        """A copy without any string of the results."""
         by_argument = {
             name: {value: Case(case.calls, shapes.without_words(case.shape)) for value, case in cases.items()}
             for name, cases in self.by_argument.items()
@@ -118,7 +118,7 @@ class Observed:
         return Observed(self.calls, shapes.without_words(self.shape), by_argument, text)
 
     def to_json(self) -> str:
-        """As text of at most `MAX_BYTES`: what does not fit is left out, arguments first, then what lies deepest."""
+        """JSON of at most `MAX_BYTES`; drops the results by argument first, then the deepest parts."""
         text = self._as_text(self.shape, self.by_argument)
         nodes = shapes.MAX_NODES
         while len(text) > MAX_BYTES and nodes > 1:
@@ -132,7 +132,7 @@ class Observed:
             data["text"] = [self.text.layout, self.text.first_line]
         if by_argument:
             data["by_argument"] = {
-                # Often all calls had the same argument: then its shape is that of them all, and said once.
+                # If all calls had the same argument, its shape is the overall one and is stored once.
                 name: {
                     value: [case.calls] if case.shape == shape else [case.calls, shapes.to_json(case.shape)]
                     for value, case in cases.items()
@@ -143,7 +143,7 @@ class Observed:
 
     @classmethod
     def from_json(cls, text: str) -> Observed | None:
-        """What `to_json` wrote; None for anything else, such as a damaged row."""
+        """Reads the output of `to_json`; None for anything else, such as a damaged row."""
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT or len(text) > MAX_BYTES:
@@ -162,12 +162,12 @@ class Observed:
 
 
 NOTHING_YET = Observed(0, Shape())
-"""What is known of a tool whose results are learned and that has not been called."""
+"""The observations of a tool that has not been called yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscriminatorParameter:
-    """A parameter whose schema lists all of its values, so that results can be told apart by it."""
+    """A parameter whose schema lists all of its values, by which results are distinguished."""
 
     raw_name: str
     values: tuple[str, ...]
@@ -176,7 +176,7 @@ class DiscriminatorParameter:
     """As JSON; `""` for none."""
 
     def given(self, arguments: Mapping[str, Any]) -> str:
-        """Which value a call has, as JSON; `""` for none of them."""
+        """The value in a call, as JSON; `""` for any other value."""
         if self.raw_name not in arguments:
             return self.default
         value = arguments[self.raw_name]
@@ -192,7 +192,7 @@ def observe(
     *,
     keep_words: bool = False,
 ) -> Observed:
-    """What one call shows; `value` is the reply that the program gets, without secrets."""
+    """The observation of one call; `value` is the reply that the program gets, without secrets."""
     shape = shapes.of_reply(value, encoding, keep_words=keep_words)
     shape = shapes.settled(shapes.without_asked_for(shape, arguments))
     by_argument = {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling}
@@ -200,8 +200,8 @@ def observe(
     return Observed(1, shape, by_argument, TextSample.of(text, keep_values=keep_words) if text is not None else None)
 
 
-def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[DiscriminatorParameter, ...]:
-    """The parameters by which results may differ in kind; a few of them."""
+def discriminators_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[DiscriminatorParameter, ...]:
+    """The parameters by which results may differ in structure; at most a few."""
     reader = SchemaReader(input_schema)
     found = []
     for parameter in parameters:
@@ -214,7 +214,7 @@ def telling_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[D
 
 
 def schemas_digest(definition: ToolDefinition) -> str:
-    """What the observations of a tool hang on: with other schemas it is another tool."""
+    """Digest of a tool's schemas, under which its observations are stored."""
     try:
         said = json.dumps([definition.input_schema, definition.output_schema], default=str)
     except (RecursionError, ValueError, TypeError):
@@ -245,7 +245,7 @@ def _lone_text(value: Any, encoding: str) -> str | None:
 
 
 def _text_sample(data: object) -> TextSample | None:
-    """What was written of a sample; a program of another version, or a person, may have written it."""
+    """Reads a stored sample, which another version or a person may have written."""
     match data:
         case [str(layout), str(first_line)]:
             return TextSample(layout if layout in LAYOUTS else "", clean_line(first_line, MAX_SAMPLE_CHARACTERS))

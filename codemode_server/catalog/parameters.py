@@ -1,4 +1,4 @@
-"""An input schema → the parameters of a Python function, in the order of its signature."""
+"""Converts an input schema to the parameters of a Python function, in the order of its signature."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class Parameter:
     """One argument of a tool."""
 
     name: str
-    """As Python has it."""
+    """The Python name."""
     raw_name: str
-    """As the upstream has it."""
+    """The upstream's name."""
     is_required: bool
     schema: Any
-    """What the upstream says of it; untrusted."""
+    """Its schema; untrusted."""
 
 
 def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
-    """Required ones first, each group in the order of the schema; by position they are taken in this order."""
+    """Required parameters first, each group in the order of the schema; positional arguments follow this order."""
     reader = SchemaReader(input_schema)
     declared, required = _declared(reader, input_schema)
     names = parameter_names(declared)
@@ -33,14 +33,14 @@ def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
 
 
 def takes_any_arguments(input_schema: object) -> bool:
-    """Whether the tool says that it takes arguments without saying which."""
+    """Whether the tool accepts arguments without declaring them."""
     flat = SchemaReader(input_schema).flat(input_schema)
     more = flat.get("additionalProperties")
     return not properties_of(flat) and (more is True or isinstance(more, dict))
 
 
 def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any], set[str]]:
-    """The properties and which are required; of alternatives all properties, and what each of them requires."""
+    """The properties and the required names; of alternatives, all properties and the names that each requires."""
     flat = reader.flat(input_schema)
     declared, required = dict(properties_of(flat)), set(required_of(flat))
     branches = [reader.flat(branch) for branch in branches_of(flat)]
@@ -49,6 +49,8 @@ def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any
             declared.setdefault(name, schema)
     if branches:
         required |= set.intersection(*(set(required_of(branch)) for branch in branches))
-    for name in required_of(flat):  # required and described nowhere: real, and without it the upstream refuses
+    for name in required_of(
+        flat
+    ):  # required but not declared, as real servers do; without it the upstream refuses the call
         declared.setdefault(name, {})
     return {name: schema for name, schema in declared.items() if isinstance(name, str)}, required

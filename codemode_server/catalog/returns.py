@@ -1,6 +1,6 @@
-"""What a tool gives back, as a type: as its schema declares it where that says something, else as it was observed.
+"""Determines the type of a tool's result: declared by its schema if that is specific, else observed in calls.
 
-Observed shapes become types by way of a schema, so that one writer makes the same names and classes of both.
+Observed shapes are first converted to a schema, so that one writer names the classes of both.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from codemode_server.domain.tools import ToolDefinition
 
 Origin = Literal["declared", "observed", "unknown"]
 _MAX_SHOWN = 160
-"""Places of an observed result that are shown; a model pays for each."""
+"""Maximum number of nodes of an observed result that are shown; each costs the model tokens."""
 _MAX_FILLED_IN = 40
-"""Limit for the places that a declared result leaves open."""
+"""Maximum number of observed nodes that are added to a declared result."""
 _NOTE_CHARACTERS = 250
 _MAX_CASES = 8
 _MIN_FOR_LITERALS = 5
-"""Calls after which strings that recur are taken for all there are."""
+"""Number of calls after which recurring strings are taken as the complete set."""
 _TEXT_OR_JSON = "text or parsed JSON"
 _NOT_CALLED = "type unknown until called"
 _VARYING = "keys vary from call to call"
-_SAYS_NOTHING = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
+_UNSPECIFIC = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentCase:
-    """What a tool was seen to give for one value of one argument."""
+    """The observed result type for one value of one argument."""
 
     parameter: str
     """Its Python name."""
     value: str
-    """As a Python literal; empty where the argument was not given."""
+    """As a Python literal; empty if the argument was not given."""
     type: PyType
     calls: int
 
@@ -62,29 +62,29 @@ class ArgumentCase:
 
 @dataclass(frozen=True, slots=True)
 class ReturnType:
-    """The type of a tool's result, and how far it is to be believed."""
+    """The type of a tool's result, and where it comes from."""
 
     type: PyType
     """Its classes are in the source of the stub."""
     origin: Origin
     calls: int = 0
-    """How many calls it was observed in."""
+    """Number of calls in which it was observed."""
     by_argument: tuple[ArgumentCase, ...] = ()
-    """If an argument decides what comes: the cases seen. `type` is their union."""
+    """The observed cases, if an argument determines the type. `type` is their union."""
     may_be_json: bool = False
-    """Whether it is declared as a lone text, which programs get read where it is JSON."""
+    """Whether the declared result is a single text, which programs receive parsed if it is JSON."""
     open_classes: frozenset[str] = frozenset()
-    """Classes of the stub whose dicts have, or may well have, other keys than those they name."""
+    """Classes of the stub whose dicts may have more keys than the class declares."""
     keys_depend_on: str = ""
-    """If the result is dicts, or a list of them, whose keys depend on what is asked for: on which argument."""
+    """The argument that determines the keys of the result or of its rows; empty if the keys are fixed."""
     text: TextSample | None = None
-    """If the result is always a text: what is known of its layout."""
+    """The layout of the result, if it is always a text."""
     awaits_first_call: bool = False
-    """Whether the type says little because results are learned from calls and there was none yet."""
+    """Whether the type is vague because it is learned from calls and there was none yet."""
 
     @property
     def remark(self) -> str:
-        """What the type can't say, in a few words: shown beside it in search results and stubs; often empty."""
+        """What the type can't express, in a few words, for search results and stubs; often empty."""
         if self.origin == "observed":
             nothing = "None so far" if str(self.type) == "Any" else ""
             keys = f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
@@ -94,7 +94,7 @@ class ReturnType:
 
     @property
     def comment(self) -> str:
-        """The remark, and how often the type was observed: shown beside the type in the stub."""
+        """The remark and the number of observed calls, for the comment in the stub."""
         observed = f"observed in {self.calls:,} call{'' if self.calls == 1 else 's'}" if self.calls else ""
         return ", ".join(part for part in (self.remark, observed) if part)
 
@@ -106,7 +106,7 @@ def return_type(
     observed: Observed | None,
     writer: TypeWriter,
 ) -> ReturnType:
-    """The type of the result as programs see it; `name` is what classes are named after."""
+    """The type of the result as programs see it; `name` prefixes the names of classes."""
     has_calls = observed is not None and observed.calls > 0
     found = _return_type(name, definition, parameters, observed if has_calls else None, writer)
     awaits_first_call = observed is not None and not has_calls and is_vague(definition)
@@ -133,8 +133,8 @@ def _return_type(
     writer.read(None)
     for parameter in parameters:
         if cases := _explaining(observed.by_argument.get(parameter.raw_name, {})):
-            told = tuple(_told(name, parameter, value, case, writer) for value, case in cases.items())
-            return ReturnType(union(*(case.type for case in told)), "observed", observed.calls, told)
+            by_value = tuple(_argument_case(name, parameter, value, case, writer) for value, case in cases.items())
+            return ReturnType(union(*(case.type for case in by_value)), "observed", observed.calls, by_value)
     found = _type_of(observed.shape, observed.calls, hint, writer)
     return ReturnType(
         found,
@@ -145,7 +145,7 @@ def _return_type(
     )
 
 
-def _told(name: str, parameter: Parameter, value: str, case: Case, writer: TypeWriter) -> ArgumentCase:
+def _argument_case(name: str, parameter: Parameter, value: str, case: Case, writer: TypeWriter) -> ArgumentCase:
     given = json.loads(value) if value else False
     word = given if isinstance(given, str) else parameter.name if given else ""
     found = _type_of(case.shape, case.calls, f"{name}_{word}_result", writer)
@@ -153,7 +153,7 @@ def _told(name: str, parameter: Parameter, value: str, case: Case, writer: TypeW
 
 
 def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
-    """The argument that decides the keys of a result or of its rows; empty where the keys don't vary."""
+    """The argument that determines the keys of a result or of its rows; empty if the keys are fixed."""
     if not shape.keys_vary and not (shape.items and shape.items.keys_vary):
         return ""
     deciding = [parameter.name for parameter in parameters if parameter.is_required or len(parameters) == 1]
@@ -161,14 +161,13 @@ def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
 
 
 def _text_in_words(text: TextSample) -> str:
-    """The layout, and the sample plainly as something that was seen: it is the upstream's text."""
+    """The layout, and the sample marked as observed, since it is the upstream's text."""
     sample = f"first line seen: {literal(text.first_line)}" if text.first_line else ""
     return ", ".join(part for part in (text.layout, sample) if part)
 
 
 def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
-    """The schema of the result as programs see it, and whether it is that of a lone `{"result": x}`, which reaches
-    them as x."""
+    """The schema of the result as programs see it, and whether it was unwrapped from `{"result": x}`."""
     schema = definition.output_schema
     flat = SchemaReader(schema).flat(schema)
     if list(properties_of(flat)) == ["result"] and required_of(flat) in (["result"], []):
@@ -177,24 +176,23 @@ def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
 
 
 def is_vague(definition: ToolDefinition) -> bool:
-    """Whether the declared result says nothing that a program could use: anything, a dict of anything, or the lone
-    text into which SDKs put whatever a function returns."""
+    """Whether the declared result tells a program nothing: any value, a dict of any values, or the single text in
+    which SDKs wrap the return value of a function."""
     schema, is_lone = declared_result(definition)
     declared = TypeWriter(definition.output_schema).type_of(schema, "result")
     return not declared.literals and all(
-        _SAYS_NOTHING.fullmatch(name) or (is_lone and name == "str") for name in declared.names
+        _UNSPECIFIC.fullmatch(name) or (is_lone and name == "str") for name in declared.names
     )
 
 
 def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:
-    if calls < _MIN_FOR_LITERALS:  # a call that filters gives few of the strings that there are
+    if calls < _MIN_FOR_LITERALS:  # a filtered call returns only some of the possible strings
         shape = without_words(shape)
     return writer.type_of(_schema(settled(shape, _MAX_SHOWN)), hint)
 
 
 def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
-    """A declared schema with what was observed where it says nothing: as deep as the shape goes, and itself where there
-    is nothing to fill in."""
+    """A declared schema whose unspecific parts are replaced by observed shapes; the same object if there are none."""
     flat = reader.flat(schema)
     if branches_of(flat) or enum_of(flat):
         return schema
@@ -226,7 +224,7 @@ def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
 
 
 def _schema(shape: Shape) -> dict[str, Any]:
-    """A JSON Schema of what was seen."""
+    """A JSON Schema of an observed shape."""
     if not shape.kinds:
         return {"description": "None so far"} if shape.nulls and not shape.unread else {}
     found = [_schema_of(kind, shape) for kind in shape.kinds]
@@ -262,7 +260,7 @@ def _schema_of(kind: str, shape: Shape) -> dict[str, Any]:
 
 
 def _schema_of_others(shape: Shape) -> dict[str, Any]:
-    """What is under keys that vary; of several kinds none can be counted on."""
+    """The schema of values under varying keys; unspecific if they have several kinds."""
     return _schema(shape.others) if shape.others and len(shape.others.kinds) == 1 else {}
 
 
@@ -270,18 +268,18 @@ _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 
 
 def _explaining(cases: dict[str, Case]) -> dict[str, Case]:
-    """The cases, if they explain why results differ: each is of one kind, and some two are clearly not the same."""
+    """The cases, if they explain why results differ: each has one kind, and at least two clearly differ."""
     if not 2 <= len(cases) <= _MAX_CASES:
         return {}
-    faces = [_Face.of(case) for case in cases.values()]
+    faces = [_OuterStructure.of(case) for case in cases.values()]
     is_clear = all(len(face.kinds) == 1 for face in faces)
     differ = any(one.differs_from(other) for one, other in combinations(faces, 2))
     return dict(sorted(cases.items())) if is_clear and differ else {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Face:
-    """What is seen first of a result: its kind, that of its items, and its fields or those of its items."""
+class _OuterStructure:
+    """The outermost structure of a result: its kind, the kind of its items, and the fields of either."""
 
     kinds: tuple[str, ...]
     item_kinds: tuple[str, ...]
@@ -289,12 +287,12 @@ class _Face:
     calls: int
 
     @classmethod
-    def of(cls, case: Case) -> _Face:
+    def of(cls, case: Case) -> _OuterStructure:
         shape = case.shape
         record = shape.items if shape.items and not shape.dicts else shape
         return cls(shape.kinds, shape.items.kinds if shape.items else (), frozenset(record.keys), case.calls)
 
-    def differs_from(self, other: _Face) -> bool:
+    def differs_from(self, other: _OuterStructure) -> bool:
         if self.kinds != other.kinds:
             return True
         if self.item_kinds and other.item_kinds and self.item_kinds != other.item_kinds:

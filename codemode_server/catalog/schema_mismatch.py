@@ -1,7 +1,7 @@
-"""Where a result is not what its type had said: compared by kinds and names of fields, told without any value.
+"""Finds where a result contradicts its type, by kinds and field names, and describes it without any value.
 
-A type is an observed shape or a declared schema; the result comes as its shape. What a type does not say is never
-contradicted, nor does a new field contradict it: programs that know it would not miss it.
+The type is an observed shape or a declared schema; the result is given as its shape. Unspecified parts are never
+contradicted, nor is a new field a contradiction, since programs do not depend on it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from codemode_server.catalog.json_schema import (
 from codemode_server.catalog.shapes import Shape
 from codemode_server.field_names import is_field_name
 
-MOST = 5
-"""Contradictions told of one result."""
+MAX_REPORTED = 5
+"""Contradictions reported for one result."""
 _DEEPEST = 12
 _PYTHON = {"object": "dict", "array": "list", "string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 _NUMBERS = frozenset({"int", "float"})
@@ -30,14 +30,14 @@ _NUMBERS = frozenset({"int", "float"})
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """One place at which a result differs from its type."""
+    """One difference between a result and its type."""
 
     path: str
     """`[].labels`: in each item of a list, under the key `labels`; empty for the result itself."""
     expected: str
-    """What the type says: kinds, or `always there`."""
+    """The type: kinds, or `always there`."""
     came: str
-    """What came: a kind, or `missing`."""
+    """The result: a kind, or `missing`."""
 
     @property
     def text(self) -> str:
@@ -46,17 +46,17 @@ class Contradiction:
 
 
 def of_observed(known: Shape, new: Shape) -> tuple[Contradiction, ...]:
-    """Where a new shape is not what was always seen before."""
-    return tuple(islice(_observed(known, new, ""), MOST))
+    """Differences between a new shape and all earlier ones."""
+    return tuple(islice(_observed(known, new, ""), MAX_REPORTED))
 
 
 def of_declared(root: object, schema: object, new: Shape) -> tuple[Contradiction, ...]:
-    """Where a shape is not what a schema within `root` says."""
-    return tuple(islice(_declared(SchemaReader(root), schema, new, "", 0), MOST))
+    """Differences between a shape and a schema within `root`."""
+    return tuple(islice(_declared(SchemaReader(root), schema, new, "", 0), MAX_REPORTED))
 
 
 def _observed(known: Shape, new: Shape, path: str) -> Iterator[Contradiction]:
-    if known.unread or not known.kinds:  # not looked into, or nothing but None so far
+    if known.unread or not known.kinds:  # not read, or only None so far
         return
     expected = (*known.kinds, "None") if known.nulls else known.kinds
     yield from _wrong_kinds(frozenset(expected), " | ".join(expected), new, path)
@@ -81,7 +81,7 @@ def _declared(reader: SchemaReader, schema: object, new: Shape, path: str, depth
         return
     yield from _wrong_kinds(kinds, " | ".join(sorted(kinds, key=lambda kind: (kind == "None", kind))), new, path)
     branches = [reader.flat(branch) for branch in branches_of(flat)]
-    if branches and not properties_of(flat):  # of several records it can't be told which is meant
+    if branches and not properties_of(flat):  # it is unknown which of several records applies
         records = [branch for branch in branches if kinds_of(branch) not in (["null"], [])]
         flat = records[0] if len(records) == 1 else {}
     items = flat.get("items")
@@ -95,7 +95,7 @@ def _declared(reader: SchemaReader, schema: object, new: Shape, path: str, depth
 
 
 def _kinds(reader: SchemaReader, flat: dict[str, object], depth: int) -> frozenset[str] | None:
-    """The kinds that a schema allows, None for any."""
+    """The kinds that a schema allows; None for any."""
     null = {"None"} if flat.get("nullable") is True else set()
     if values := enum_of(flat):
         return frozenset({"None" if value is None else type(value).__name__ for value in values} | null)
@@ -121,7 +121,7 @@ def _wrong_kinds(allowed: frozenset[str], expected: str, new: Shape, path: str) 
 
 def _missing(required: Iterator[str], new: Shape, path: str) -> Iterator[Contradiction]:
     for key in required:
-        # What is no name of a field may be among the keys that were not kept.
+        # A key that does not look like a field name may be among those that were not stored.
         if not new.is_required(key) and (is_field_name(key) or not new.others):
             yield Contradiction(_within(path, key), "always there", "missing")
 

@@ -1,8 +1,7 @@
-"""JSON Schema → Python types as a stub writes them: `Literal`, `list`, `dict`, `TypedDict`, `|`.
+"""Converts JSON Schema to the Python types of stubs: `Literal`, `list`, `dict`, `TypedDict`, `|`.
 
-A type says what may be passed, as narrowly as Python's can; what they can't say stands beside it as a note. Depth and
-size are bounded: beyond the bounds a part is `Any`. Nothing of the schema becomes source text but checked identifiers
-and literals.
+Types are as narrow as Python allows; constraints that they can't express become notes. Depth and size are bounded:
+parts beyond the bounds are `Any`. Only checked identifiers and literals of the schema enter the source.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from codemode_server.catalog.json_schema import (
     tuple_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
-from codemode_server.catalog.untrusted import glimpse, is_small, literal, one_line
+from codemode_server.catalog.untrusted import is_small, literal, one_line, short_repr
 
 MAX_LITERALS = 100
-"""Values of an enum that are spelt out; of a larger one the type is given and the count noted."""
+"""Maximum number of enum values written out; a larger enum is shown as its type with a count."""
 _LITERAL_CHARACTERS = 3_000
 _MAX_NODES = 3_000
-"""Parts of one tool's schemas that are read; the largest real tool has about a thousand."""
+"""Maximum number of nodes read of one tool's schemas; the largest real tool has about a thousand."""
 _DEEPEST = 12
 _COMMENT_CHARACTERS = 300
 FILE = "codemode.File"
-"""A kind beside those of JSON: bytes, which programs get as objects."""
+"""A kind in addition to those of JSON: bytes, which programs receive as `File` objects."""
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", FILE: "File"}
 _TYPE_NAMES = frozenset({"str", "int", "float", "bool", "list", "dict", "File"}) | STUB_NAMES
 
@@ -45,13 +44,13 @@ Scalar = str | int | bool
 
 @dataclass(frozen=True, slots=True)
 class PyType:
-    """A union of types, as its members."""
+    """A union of types."""
 
     names: tuple[str, ...] = ()
     literals: tuple[Scalar, ...] = ()
     is_nullable: bool = False
     classes: frozenset[str] = frozenset()
-    """The TypedDicts that occur in `names`."""
+    """The TypedDicts that `names` contains."""
 
     def __str__(self) -> str:
         parts = list(self.names)
@@ -64,7 +63,7 @@ class PyType:
         return " | ".join(parts) or "Any"
 
     def takes(self, value: object) -> bool:
-        """Whether a type checker takes this scalar for one of the type; the default of a parameter has to be."""
+        """Whether a type checker accepts this scalar, as it must for a parameter's default."""
         if value is None:
             return self.is_nullable or "Any" in self.names
         if not isinstance(value, Scalar | float) or not is_small(value):
@@ -95,7 +94,7 @@ class _Class:
     comment: str
 
     def source(self, known: Set[str], taken: Set[str]) -> str:
-        """Its definition; references to classes that are not `known` yet are quoted."""
+        """The class definition; references to classes that are not `known` yet are quoted."""
         total = "" if any(field.is_required for field in self.fields) else ", total=False"
         rows = [(field, _quoted(field, known, needs_mark=not total)) for field in self.fields]
         head = f"  # {self.comment}" if self.comment else ""
@@ -103,14 +102,14 @@ class _Class:
             lines = [f"class {self.name}(TypedDict{total}):{head}"]
             lines += [f"    {field.key}: {text}{_comment(field)}" for field, text in rows]
             return "\n".join(lines)
-        # Keys that are no identifiers, or that would hide a type from the lines below them.
+        # Keys that are not identifiers, or that would shadow a type in the lines below.
         lines = [f'{self.name} = TypedDict("{self.name}", {{{head}']
         lines += [f"    {literal(field.key)}: {text},{_comment(field)}" for field, text in rows]
         return "\n".join([*lines, f"}}{total})"])
 
 
 class TypeWriter:
-    """Writes the types of one module; the TypedDicts they need gather in it."""
+    """Writes the types of one module and collects the TypedDicts that they need."""
 
     def __init__(self, root: object, reserved: Iterable[str] = ()) -> None:
         self._reader = SchemaReader(root)
@@ -121,7 +120,7 @@ class TypeWriter:
         self._nodes = _MAX_NODES
 
     def read(self, root: object) -> None:
-        """Go on with another root schema, whose references are its own."""
+        """Continues with another root schema, against which references are resolved."""
         self._reader = SchemaReader(root)
         self._by_reference = {}
 
@@ -130,16 +129,16 @@ class TypeWriter:
 
     @property
     def open_classes(self) -> frozenset[str]:
-        """Those of the TypedDicts that are said to have other keys as well."""
+        """The TypedDicts that explicitly allow other keys."""
         return frozenset(found.name for found in self._classes if found.comment)
 
     @property
     def class_count(self) -> int:
-        """How many TypedDicts there are so far."""
+        """The number of TypedDicts so far."""
         return len(self._classes)
 
     def classes_source(self) -> list[str]:
-        """The TypedDicts, each after those it needs wherever that is possible."""
+        """The TypedDicts in order of dependency, except for cycles."""
         taken = _TYPE_NAMES | {found.name for found in self._classes}
         known: set[str] = set()
         sources = []
@@ -149,7 +148,7 @@ class TypeWriter:
         return sources
 
     def type_of(self, schema: object, hint: str, depth: int = 0) -> PyType:
-        """The type of a schema; `hint` is what a TypedDict for it would be named after."""
+        """The type of a schema; a TypedDict for it is named after `hint`."""
         self._nodes -= 1
         if self._nodes < 0 or depth > _DEEPEST or not isinstance(schema, dict):
             return ANY
@@ -162,7 +161,7 @@ class TypeWriter:
         if reference not in self._by_reference:
             hint = reference.rsplit("/", 1)[-1]
             flat = self._reader.flat({"$ref": reference})
-            # What a recursive reference finds while its target is being read: the class to come, or no type at all.
+            # A recursive reference resolves to the class to come, or to no type.
             self._by_reference[reference] = ANY
             if _is_record(flat):
                 name = self._unused_name(hint)
@@ -200,7 +199,7 @@ class TypeWriter:
         return PyType(names=(_SCALARS[kind],)) if kind in _SCALARS else ANY
 
     def _array(self, flat: Flat, hint: str, depth: int) -> PyType:
-        """A list; JSON has no tuples, and a result would not be one, so the members of a tuple are its union."""
+        """A list. JSON has no tuples, so the item type of a tuple is the union of its members."""
         members = [member for member in (tuple_of(flat) or [flat.get("items")]) if member is not False]
         item = union(*(self.type_of(member, _singular(hint), depth + 1) for member in members))
         return PyType(names=(f"list[{item}]",), classes=item.classes)
@@ -216,7 +215,7 @@ class TypeWriter:
         return PyType(names=(f"dict[str, {item}]",), classes=item.classes)
 
     def _record(self, flat: Flat, name: str, depth: int) -> PyType:
-        """A TypedDict, or one that was written before and says the same."""
+        """A TypedDict; reuses an identical one."""
         self._names.add(name)
         required = set(required_of(flat))
         fields = []
@@ -241,7 +240,7 @@ class TypeWriter:
         return self._by_content[content]
 
     def note(self, schema: object, found: PyType, limit: int) -> str:
-        """What a person would say of a value beside its type: description and constraints, on one line."""
+        """Description and constraints of a value, on one line."""
         flat = self._reader.flat(schema)
         said = one_line(flat.get("description"), limit)
         facts = [fact for fact in _facts(_sole_branch(flat, self._reader), found, said) if not _is_said(fact, said)]
@@ -257,7 +256,7 @@ class TypeWriter:
 
 
 def union(*types: PyType) -> PyType:
-    """One of several; `Any` takes all in, `float` takes `int` in."""
+    """The union of types; `Any` absorbs all, `float` absorbs `int`."""
     names = list(dict.fromkeys(name for member in types for name in member.names))
     if "Any" in names or not any(member.names or member.literals or member.is_nullable for member in types):
         return ANY
@@ -273,7 +272,7 @@ def union(*types: PyType) -> PyType:
 
 
 def _literals(values: list[Any]) -> PyType:
-    """The values themselves, or the types of values that are too many or that `Literal` can't hold."""
+    """A `Literal` of the values, or their types if they are too many or not allowed in `Literal`."""
     spelt = [value for value in values if isinstance(value, Scalar) and _is_sendable(value) and is_small(value)]
     is_nullable = None in values
     size = sum(len(value) if isinstance(value, str) else 4 for value in spelt)
@@ -285,12 +284,12 @@ def _literals(values: list[Any]) -> PyType:
 
 
 def _is_record(flat: Flat) -> bool:
-    """Whether it is an object with known keys and nothing else."""
+    """Whether it is only an object with known keys."""
     return bool(properties_of(flat)) and kinds_of(flat) == ["object"] and not enum_of(flat)
 
 
 def _record_properties(flat: Flat, reader: SchemaReader) -> dict[str, Any]:
-    """Its own properties, then those that one of its alternatives adds."""
+    """Its own properties, then those of its alternatives."""
     found = dict(properties_of(flat))
     for branch in branches_of(flat):
         for key, schema in properties_of(reader.flat(branch)).items():
@@ -313,7 +312,7 @@ _TYPING_KEYS = {"$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "ite
 
 
 def _sole_branch(flat: Flat, reader: SchemaReader) -> Flat:
-    """For `X | null`, which is how many generators say "optional": the constraints of X."""
+    """The schema X of `X | null`, which many generators write for optional values."""
     branches = [branch for branch in branches_of(flat) if branch != {"type": "null"}]
     return {**reader.flat(branches[0]), **flat} if len(branches) == 1 else flat
 
@@ -322,7 +321,7 @@ def _facts(flat: Flat, found: PyType, said: str) -> Iterable[str]:
     """Constraints that the type does not express and the description does not repeat."""
     values = enum_of(flat)
     if values and not found.literals and found != PyType(is_nullable=True):
-        yield f"one of {len(values):,} values, such as {glimpse(values[:3], 80)}"
+        yield f"one of {len(values):,} values, such as {short_repr(values[:3], 80)}"
     yield from _bounds(flat)
     for key, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "keys")):
         yield from _sizes(flat.get(f"min{key}"), flat.get(f"max{key}"), unit)
@@ -341,7 +340,7 @@ def _facts(flat: Flat, found: PyType, said: str) -> Iterable[str]:
 
 
 def _is_said(fact: str, said: str) -> bool:
-    """Whether the description has the numbers of a bound already."""
+    """Whether the description already contains the numbers of a bound."""
     numbers = re.findall(r"-?\d+(?:\.\d+)?", fact)
     is_bound = re.match(r"[-\d<>]|at (?:most|least)", fact) is not None
     return is_bound and all(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said) for number in numbers)
@@ -350,7 +349,7 @@ def _is_said(fact: str, said: str) -> bool:
 def _bounds(flat: Flat) -> Iterable[str]:
     low, high = flat.get("minimum"), flat.get("maximum")
     if _is_number(low) and _is_number(high):
-        if abs(high) < 2**53 - 1:  # generators write the largest safe integer where there is no bound
+        if abs(high) < 2**53 - 1:  # generators write the largest safe integer for no bound
             yield f"{low}..{high}"
         elif abs(low) < 2**53 - 1:
             yield f">= {low}"
@@ -381,7 +380,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _is_sendable(value: object) -> bool:
-    """False for text with a lone surrogate, which JSON can escape and UTF-8 can't carry."""
+    """False for text with a lone surrogate, which UTF-8 can't encode."""
     return not isinstance(value, str) or value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

@@ -1,14 +1,14 @@
-"""`servers/__init__.py`: what a tool is, as people and type checkers see it; a sandbox has another in its place.
+"""The source of `servers/__init__.py` for people and type checkers; the sandbox has its own implementation.
 
-Typed so that the call of a tool takes the parameters of its stub and gives the stub's return type. That is the type in
-plain code; in async code the same call gives an awaitable of it, for which Python's types have no word.
+The types are those of synchronous code: a call takes the parameters of the stub and returns its return type. In async
+code the same call returns an awaitable of it, which Python's type system can't express.
 """
 
 from __future__ import annotations
 
 
 def servers_package_source() -> str:
-    """The source of the package's module."""
+    """The source of the module."""
     return _SOURCE
 
 

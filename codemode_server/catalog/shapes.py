@@ -1,13 +1,12 @@
-"""What JSON values look like: kinds, names of fields, and how often each was seen; never a value.
+"""Shapes of JSON values: kinds, field names and how often each occurred; never a value.
 
-A shape is made of one value (`of`), merged with others in any order (`merge`), tidied (`settled`) and compared with
-later ones (by `schema_mismatch`). Keys are data where they do not read like names of fields, are very many, or vary
-from one dict to the next; then the dict is a map and its keys are forgotten. Headings of columns (`Order ID`), which
-names of people look like, are kept where all of several rows have them.
+A shape is read from one value (`of`), merged with others in any order (`merge`), reduced (`settled`) and compared with
+later ones (by `schema_mismatch`). Keys count as data if they do not look like field names, are very many, or vary from
+dict to dict; the dict is then a map and its keys are not stored. Column headings (`Order ID`), which look like names of
+people, are stored if several rows have all of them.
 
-Work and size are bounded: of a long list some items are looked at, always the same ones; what lies deeper than
-`DEEPEST`, or comes when the budget of one value is spent, is seen and not read. A shape is never changed once it was
-given out.
+Work and size are bounded: only some items of a long list are read, always the same ones. Values deeper than `DEEPEST`,
+or beyond the budget of one value, are counted but not read. Shapes are immutable once returned.
 """
 
 from __future__ import annotations
@@ -43,24 +42,24 @@ __all__ = [
 ]
 
 MAX_NODES = 800
-"""Places of a settled shape; the deepest are forgotten first."""
+"""Maximum number of nodes of a settled shape; the deepest are dropped first."""
 
 
-def settled(shape: Shape, most_nodes: int = MAX_NODES) -> Shape:
-    """What is kept and shown of a merged shape: dicts whose keys turned out to be data as maps, and no more than
-    `most_nodes` places."""
+def settled(shape: Shape, max_nodes: int = MAX_NODES) -> Shape:
+    """A merged shape as stored and shown: dicts whose keys are data become maps, and at most `max_nodes` nodes
+    remain."""
     shape = _with_maps(shape)
-    levels = _levels(shape)
+    levels = _nodes_by_depth(shape)
     places = 0
     for depth, count in enumerate(levels):
         places += count
-        if places > most_nodes and depth:
+        if places > max_nodes and depth:
             return _cut(shape, depth - 1)
     return shape
 
 
 def without_words(shape: Shape) -> Shape:
-    """The same without any string of the values."""
+    """A copy without any string of the values."""
     return replace(
         shape,
         items=without_words(shape.items) if shape.items else None,
@@ -71,7 +70,7 @@ def without_words(shape: Shape) -> Shape:
 
 
 def outline(shape: Shape) -> tuple[object, ...]:
-    """What a type tells of a shape, to compare: no counts and no order."""
+    """The parts of a shape that its type shows, without counts and order, for comparison."""
     return (
         shape.kinds,
         bool(shape.nulls),
@@ -87,7 +86,7 @@ def outline(shape: Shape) -> tuple[object, ...]:
 
 
 def to_json(shape: Shape) -> dict[str, Any]:
-    """A shape as plain data; what is 0 or empty is left out."""
+    """A shape as plain data, without zeros and empty parts."""
     data: dict[str, Any] = {short: count for name, short in _COUNTS.items() if (count := getattr(shape, name))}
     if shape.is_map:
         data["m"] = 1
@@ -105,10 +104,10 @@ def to_json(shape: Shape) -> dict[str, Any]:
 
 
 def from_json(data: object, depth: int = 0) -> Shape:
-    """The shape that `to_json` gave.
+    """Reads the output of `to_json`.
 
     Raises:
-        ValueError: it is no such thing.
+        ValueError: the data is not a shape.
     """
     if not isinstance(data, dict) or depth > 2 * DEEPEST:
         raise ValueError("no shape")
@@ -125,7 +124,7 @@ def from_json(data: object, depth: int = 0) -> Shape:
         keys_vary=data.get("v") == 1,
         words=_words_in(data) if counts["strs"] else {},
     )
-    # An earlier version, or another hand, may have written what is data by today's rules.
+    # Keys written by an earlier version, or by a person, may be data by the current rules.
     return with_keys_as_data(shape, [key for key in keys if not (is_field_name(key) or is_label(key))])
 
 
@@ -156,8 +155,8 @@ def _with_maps(shape: Shape) -> Shape:
 
 
 def _has_varying_keys(shape: Shape) -> bool:
-    """Whether the keys look like names of fields one by one, and like data all together: the same kind of value under
-    each, and either none in most of the dicts, or many that hold dicts of the same fields."""
+    """Whether keys that look like field names are data nevertheless: all values have the same kind, and either no key
+    is in most of the dicts, or there are many whose values are dicts with the same fields."""
     inner = list(shape.keys.values())
     kinds = {"number" if kind in ("int", "float") else kind for one in inner for kind in one.kinds}
     if len(inner) < 4 or len(kinds) > 1:
@@ -170,8 +169,8 @@ def _has_varying_keys(shape: Shape) -> bool:
     return len(inner) >= 8 and len(fields) == len(inner) and len(every) >= 2 and are_alike
 
 
-def _levels(shape: Shape) -> list[int]:
-    """How many places there are at each depth."""
+def _nodes_by_depth(shape: Shape) -> list[int]:
+    """The number of nodes at each depth."""
     level, counts = [shape], []
     while level:
         counts.append(len(level))
@@ -182,7 +181,7 @@ def _levels(shape: Shape) -> list[int]:
 
 
 def _cut(shape: Shape, deepest: int) -> Shape:
-    """Without what is below so many levels."""
+    """A copy without nodes below a depth."""
     if deepest == 0:
         unread = shape.unread + shape.lists + shape.dicts
         return replace(

@@ -1,4 +1,4 @@
-"""Results that depend only on one immutable tool or server, computed once and stored in that value."""
+"""Caches results of functions in their only argument, an immutable tool or server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _Result = TypeVar("_Result")
 
 
 def stored_in_value(compute: Callable[[_Value], _Result]) -> Callable[[_Value], _Result]:
-    """What `cached_property` is for a class, for a function of another module whose only argument is immutable.
+    """Decorator: like `cached_property`, for a function of another module.
 
-    The result is freed together with the value; a changed tool is a new value, for which it is computed again. Unlike
-    `cached_property` before Python 3.12 it holds no lock that all values share, so it may be slow in a thread.
+    The result is freed together with the argument. Unlike `cached_property` before Python 3.12 it holds no lock shared
+    by all values, so `compute` may be slow.
     """
     key = f"{compute.__module__}.{compute.__qualname__}"
 

@@ -1,7 +1,7 @@
-"""One line about a tool or a server, for a model that sees nothing else of it.
+"""Extracts one line about a tool or a server from its description.
 
-Descriptions often begin with something else: a heading, a warning that many tools of the server share, an order to an
-agent. The line is the first sentence that says what the tool does; `list_dir`, search results and stubs all show it.
+Descriptions often begin with a heading, a warning that many tools of the server share, or an instruction to the agent.
+The line is the first sentence that says what the tool does. `list_dir`, search results and stubs show it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MAX_SUMMARY_CHARACTERS = 120
 _MAX_OPENING_CHARACTERS = 1_500
 _MAX_INSTRUCTIONS_CHARACTERS = 5_000
 _MAX_OPENING_SENTENCES = 4
-"""How far into a description a sentence counts as part of its opening."""
+"""Number of sentences that count as the opening of a description."""
 _MIN_SHARING_TOOLS = 3
 _FULL_LINE_CHARACTERS = 60
-"""A line of this length was probably wrapped, so the sentence continues on the next line."""
+"""Minimum length of a line that was probably wrapped, so that its sentence continues on the next line."""
 _MAX_LABEL_WORDS = 4
 _MAX_NAMES_CHARACTERS = 110
 _MIN_TOPICS = 3
@@ -38,7 +38,7 @@ _HEADING = re.compile(r"#{1,6}\s|<[^<>]*>$|={3,}$|-{3,}$|\|")
 _LINK = re.compile(r"!?\[([^\[\]]{0,200})\]\((?:[^()\s]|\([^()\s]{0,100}\)){0,500}\)")
 _STRONG_EMPHASIS = re.compile(r"(?<![\w*])\*{3}(?=\w)([^*]*[^\s*])\*{3}(?![\w*])")
 _EMPHASIS = re.compile(r"\*{4,}|(?<!\*)\*\*(?!\*)|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])")
-"""Three stars by themselves stay: they are the mask of a secret."""
+"""Keeps three stars alone, which mask a secret."""
 _SYMBOLS = re.compile(r"^(?!\*{3}(?:[^\w\s*]| [a-z]))[^\w<\[({\"'`/$@.…]+")
 _PURPOSE_LABEL = re.compile(r"^(?:purpose|description|summary|overview|function(?:ality)?)\s*(?::\s*|$)", re.IGNORECASE)
 _RULE = re.compile(
@@ -47,7 +47,7 @@ _RULE = re.compile(
     r"|(?:the|this|all|each|when|before|after|if)\b.{0,150}\b(?:must|is required|are required|is deprecated)\b",
     re.IGNORECASE,
 )
-"""A sentence that says how a tool may be used, not what it does."""
+"""Matches a sentence about how to use a tool, not what it does."""
 _DEPRECATED = re.compile(
     r"[(\[]?deprecated\b(?:\s*[:;,.!—–)\]-]|$|\s+(?:since|in favou?r of|use)\b)"
     r"|(?:this|the) (?:tool|endpoint|function|method|operation|command)?\s*(?:is|has been) (?:now )?deprecated\b",
@@ -68,14 +68,14 @@ _LIST_AHEAD = re.compile(r"\b(?:two|three|four|several|following|these)\b[^:]*:$
 
 @dataclass(frozen=True, eq=False)
 class SharedOpenings:
-    """The sentences with which several of a server's descriptions begin; found when they are first needed."""
+    """Sentences with which several descriptions of a server begin; computed on first use."""
 
     descriptions: tuple[str, ...] = ()
 
     @property
     @stored_in_value
     def counts(self) -> dict[str, int]:
-        """In how many openings each of them is. The sentences are as `_comparable` writes them."""
+        """The number of openings that contain each sentence, normalized by `_comparable`."""
         counts: Counter[str] = Counter()
         for description in self.descriptions:
             counts.update({_comparable(sentence) for sentence in _opening(description)})
@@ -87,9 +87,9 @@ NO_SHARED_OPENINGS = SharedOpenings()
 
 
 def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
-    """What the tool does, in one line; empty where its upstream says nothing about it.
+    """What the tool does, in one line; empty if its description does not say.
 
-    `shared` counts the sentences that other tools of its server begin with as well.
+    `shared` counts the sentences with which other tools of its server begin.
     """
     opening = _opening(definition.description)
     title = one_line(definition.title, MAX_SUMMARY_CHARACTERS)
@@ -103,28 +103,29 @@ def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
 
 
 def deprecation(description: str) -> str:
-    """The sentence with which a tool says that it is deprecated, and the next one, which often names the tool to use
-    instead; empty where it says no such thing. That a parameter is deprecated is another matter."""
+    """The sentence that declares the tool deprecated, and the next one, which often names its successor.
+
+    Empty if the tool is not deprecated. Deprecated parameters do not count."""
     if "deprecated" not in description.lower():
         return ""
     opening = _opening(description)
-    said = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), None)
-    return "" if said is None else " ".join(opening[said : said + 2])
+    number = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), None)
+    return "" if number is None else " ".join(opening[number : number + 2])
 
 
 def server_purpose(instructions: str, limit: int) -> str:
-    """The sentence in which a server says what it is for; empty where its instructions are only rules for an agent."""
-    said = list(_sentences(instructions[:_MAX_INSTRUCTIONS_CHARACTERS]))
-    if not said:
+    """The sentence that states a server's purpose; empty if its instructions are only rules for an agent."""
+    sentences = list(_sentences(instructions[:_MAX_INSTRUCTIONS_CHARACTERS]))
+    if not sentences:
         return one_line(_plain(instructions[:_MAX_INSTRUCTIONS_CHARACTERS].strip("#-> \n")), limit)
-    if not _AGENT_RULE.match(said[0]) and not said[0].endswith(":"):
-        return _cut(said[0], limit)
-    purposes = (it for it in said if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
+    if not _AGENT_RULE.match(sentences[0]) and not sentences[0].endswith(":"):
+        return _cut(sentences[0], limit)
+    purposes = (it for it in sentences if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
     return _cut(next((it for it in purposes if not _LIST_AHEAD.search(it)), "").removesuffix(":"), limit)
 
 
 def summary_from_names(names: Sequence[str]) -> str:
-    """What a server that says nothing about itself deals with, by the names of its tools; else the names."""
+    """The topics of a server without a description, from the names of its tools; else the names."""
     topics = sorted(topics_of({name: name for name in names}), key=lambda topic: -len(topic.tools))
     things = [topic.name for topic in topics if topic.name != "others"]
     if len(things) < _MIN_TOPICS:
@@ -135,7 +136,7 @@ def summary_from_names(names: Sequence[str]) -> str:
 
 
 def contains_summary(text: str, summary: str) -> bool:
-    """Whether the beginning of a text has the summary in it, markup and line breaks aside."""
+    """Whether the beginning of a text contains the summary, ignoring markup and line breaks."""
     beginning = text[:_MAX_INSTRUCTIONS_CHARACTERS]
     return _comparable(summary.removesuffix("…")) in _comparable(_EMPHASIS.sub("", _LINK.sub(r"\1", beginning)))
 
@@ -145,7 +146,7 @@ def _opening(text: str) -> list[str]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a description without markup; headings and labels such as `Returns:` are left out."""
+    """The sentences of a description without markup, headings and labels such as `Returns:`."""
     for paragraph in _paragraphs(clean(text)):
         for part in paragraph.split(" | "):
             for sentence in SENTENCE_END.split(part):
@@ -155,7 +156,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The text line by line, wrapped lines joined, without headings and blocks of code."""
+    """The lines of a text with wrapped lines joined, without headings and code blocks."""
     paragraph = before = ""
     is_code = False
     for raw in text.strip().split("\n"):
@@ -185,8 +186,8 @@ def _comparable(sentence: str) -> str:
 def _cut(sentence: str, limit: int) -> str:
     if len(sentence) <= limit:
         return sentence
-    kept = sentence[:limit].rsplit(" ", 1)[0]
-    before, bracket, inside = kept.rpartition(" (")
+    cut = sentence[:limit].rsplit(" ", 1)[0]
+    before, bracket, inside = cut.rpartition(" (")
     if bracket and ")" not in inside and len(before) > limit // 3:
-        kept = before
-    return f"{kept.rstrip(',;:')}…"
+        cut = before
+    return f"{cut.rstrip(',;:')}…"

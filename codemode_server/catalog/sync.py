@@ -1,7 +1,7 @@
-"""The catalog as files in a folder, for people, editors and type checkers; the only I/O of this stage.
+"""Writes the catalog as files into a folder, for people, editors and type checkers; the only I/O of this stage.
 
-A manifest in the folder says what was written and with which content. Only that is ever replaced or removed, and only
-while it is unchanged: a file that someone wrote or edited stays. Symbolic links below the folder are not followed.
+A manifest in the folder has the digest of each written file. Only unchanged files of the manifest are replaced or
+removed; files that someone wrote or edited stay. Symbolic links below the folder are not followed.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ _MEMBER = re.compile(r"(?:(?!\.\.?/)[^/\\\0]+/)?[^/\\\0]+\.py")
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What one sync did."""
+    """The result of one sync."""
 
     written: int
     unchanged: int
     removed: int
-    kept: tuple[str, ...]
-    """Files in the way that are not ours, or were edited since; relative to the folder."""
+    skipped: tuple[str, ...]
+    """Files that we did not write or that were edited since; relative to the folder."""
 
     @property
     def text(self) -> str:
-        told = f"{self.written} files written, {self.unchanged} unchanged, {self.removed} removed"
-        return escaped(told + (f"; left alone, since they are not ours: {', '.join(self.kept)}" if self.kept else ""))
+        counts = f"{self.written} files written, {self.unchanged} unchanged, {self.removed} removed"
+        skipped = f"; skipped, since they are not ours: {', '.join(self.skipped)}" if self.skipped else ""
+        return escaped(counts + skipped)
 
 
 def sync(catalog: Catalog, folder: Path) -> SyncReport:
-    """Make the folder hold the catalog's tree, one file at a time, each whole or not at all.
+    """Updates the folder to the catalog's tree; each file is replaced atomically.
 
     Raises:
         OSError: the folder can't be written.
@@ -48,37 +49,37 @@ def sync(catalog: Catalog, folder: Path) -> SyncReport:
     folder.mkdir(parents=True, exist_ok=True)
     root = folder.resolve()
     before = _manifest(root)
-    wanted = tree_of(catalog)
-    ours = {path: digest for path, digest in before.items() if path in wanted}
+    tree = tree_of(catalog)
+    ours = {path: digest for path, digest in before.items() if path in tree}
     written = unchanged = removed = 0
-    kept: list[str] = []
-    for path, source in wanted.items():
+    skipped: list[str] = []
+    for path, source in tree.items():
         content = source.encode()
         present = _content(root, path)
         if present == content:
             unchanged += 1
         elif _is_theirs(root, path, present, before):
-            kept.append(path)
+            skipped.append(path)
             ours.pop(path, None)
             continue
         else:
             _write(root / path, content)
             written += 1
         ours[path] = _digest(content)
-    for path in before.keys() - wanted.keys():
+    for path in before.keys() - tree.keys():
         present = _content(root, path)
         if present is not None and _digest(present) == before[path]:
             (root / path).unlink()
             removed += 1
             _remove_if_empty((root / path).parent, root)
         elif present is not None:
-            kept.append(path)
+            skipped.append(path)
     _write(root / MANIFEST, json.dumps(dict(sorted(ours.items())), indent=0).encode())
-    return SyncReport(written, unchanged, removed, tuple(sorted(kept)))
+    return SyncReport(written, unchanged, removed, tuple(sorted(skipped)))
 
 
 def tree_of(catalog: Catalog) -> dict[str, str]:
-    """Every file of the tree: path below `servers/` → source."""
+    """All files of the tree: path below `servers/` → source."""
     files = {"__init__.py": servers_package_source()}
     for server in catalog.servers:
         names = [tool.name for tool in server.tools]
@@ -88,7 +89,7 @@ def tree_of(catalog: Catalog) -> dict[str, str]:
 
 
 def _manifest(root: Path) -> dict[str, str]:
-    """What an earlier sync wrote; nothing if that can't be told."""
+    """The digests of an earlier sync; empty if the manifest is missing or damaged."""
     content = _content(root, MANIFEST)
     try:
         found = json.loads(content or b"{}")
@@ -99,32 +100,32 @@ def _manifest(root: Path) -> dict[str, str]:
 
 
 def _content(root: Path, path: str) -> bytes | None:
-    """What is in a file below the folder; None if there is none, or only behind a symbolic link."""
-    place = root / path
-    if _is_linked(root, place) or not place.is_file():
+    """The content of a file below the folder; None if it is missing or behind a symbolic link."""
+    file = root / path
+    if _is_linked(root, file) or not file.is_file():
         return None
-    return place.read_bytes()
+    return file.read_bytes()
 
 
 def _is_theirs(root: Path, path: str, present: bytes | None, before: dict[str, str]) -> bool:
-    place = root / path
+    file = root / path
     if present is not None:
         return before.get(path) != _digest(present)
-    return _is_linked(root, place) or place.exists() or (place.parent.exists() and not place.parent.is_dir())
+    return _is_linked(root, file) or file.exists() or (file.parent.exists() and not file.parent.is_dir())
 
 
-def _is_linked(root: Path, place: Path) -> bool:
-    return any(part.is_symlink() for part in (place, *place.parents) if part.is_relative_to(root) and part != root)
+def _is_linked(root: Path, file: Path) -> bool:
+    return any(part.is_symlink() for part in (file, *file.parents) if part.is_relative_to(root) and part != root)
 
 
-def _write(place: Path, content: bytes) -> None:
-    place.parent.mkdir(exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".codemode-")
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".codemode-")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with os.fdopen(handle, "wb") as output:
+            output.write(content)
         Path(temporary).chmod(0o644)
-        Path(temporary).replace(place)
+        Path(temporary).replace(file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -1,7 +1,7 @@
-"""What `list_dir` and `read_tool` show: the catalog as folders and files.
+"""Formats the catalog as folders and files for `list_dir` and `read_tool`.
 
-Texts are for the model's context, so one line a thing, bounded, in a fixed order. A path may be written as a path, as
-a module or as `server.tool`, with Python or raw names; a wrong one is answered with the nearest right ones.
+Output is for the model's context: one line for each entry, bounded, in a fixed order. A path may be written as a path,
+as a module or as `server.tool`, with Python or raw names. The error for an unknown path suggests the nearest ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from codemode_server.domain.tools import Effect
 
 PAGE_SIZE = 100
 _PAGE_CHARACTERS = 12_000
-"""Length of a page of topics, about that of a page of tools with a sentence each."""
+"""Length of a page of topics, similar to a page of tools with a sentence each."""
 MAX_FILES = 20
-"""Files that one `read_tool` reads."""
+"""Maximum number of files that one `read_tool` reads."""
 _FOLDERS = ("servers", "skills", "workspace")
 _NO_SKILLS = "saved programs; there are none yet"
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
@@ -31,7 +31,7 @@ _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in a folder."""
+    """One entry of a folder."""
 
     name: str
     note: str = ""
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """Tools of a large server that have to do with the same thing, by name alone."""
+    """Tools of a large server on the same topic, by name only."""
 
     name: str
     tools: tuple[str, ...]
@@ -57,7 +57,7 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What `list_dir` found."""
+    """The answer to one `list_dir`."""
 
     path: str
     summary: str
@@ -80,7 +80,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What `read_tool` read."""
+    """One file, or a part of it, that `read_tool` read."""
 
     path: str
     lines: tuple[str, ...]
@@ -115,9 +115,9 @@ def list_dir(
     skills: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
-    """What is in a folder, or in a topic of a large server.
+    """The content of a folder, or of a topic of a large server.
 
-    `skills` and `workspace` tell what is in those, the latter of one folder in it.
+    `skills` lists the skills, `workspace` one folder of the workspace.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -157,10 +157,10 @@ def read_tool(
     skill: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
-    """The files at one or more paths, each with `:10-40` behind it for some of its lines.
+    """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
 
-    `skill` and `workspace` give the text of a skill by its name, and of a file by its path in the workspace and whether
-    only some of its lines are read.
+    `skill` returns the text of a skill by name. `workspace` returns that of a file, given its path in the workspace and
+    whether only some of its lines are requested.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -176,7 +176,7 @@ def read_tool(
 
 
 def prepare(catalog: Catalog) -> None:
-    """Compute what the folders of a catalog show and is not computed yet: seconds for thousands of tools."""
+    """Computes in advance what the folders of a catalog show; takes seconds for thousands of tools."""
     for server in catalog.servers:
         _topics(server)
         _server_entry(server)
@@ -184,7 +184,7 @@ def prepare(catalog: Catalog) -> None:
 
 
 def tool_line(tool: Tool) -> str:
-    """What is shown of a tool on one line beside its name."""
+    """The text shown after a tool's name on one line."""
     effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
     mark = f"[not callable: needs {tool.definition.needs}]" if tool.definition.needs else ""
     deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
@@ -252,7 +252,7 @@ def _topic(server: Server, key: str) -> Topic | None:
 
 
 def _topic_pages(topics: Iterable[Topic]) -> list[list[TopicEntry]]:
-    """In whole topics, but for those that are more than a page."""
+    """Pages of whole topics; only a topic longer than a page is split."""
     pages: list[list[TopicEntry]] = []
     room = 0
     for topic in topics:
@@ -274,7 +274,7 @@ def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Fold
 
 def _check_page(path: str, page: int, pages: int) -> None:
     if not 1 <= page <= pages:
-        raise MetaToolError(f'"{path}" has {_count(pages, "page")}, not a page {page}')
+        raise MetaToolError(f'"{path}" has {_count(pages, "page")}, no page {page}')
 
 
 def _read(
@@ -283,40 +283,40 @@ def _read(
     skill: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
-    wanted = _PLACE.fullmatch(place)
-    assert wanted is not None  # noqa: S101  (the pattern matches whatever is not empty)
-    parts = _parts(_page(wanted["path"])[0])
+    match = _PLACE.fullmatch(place)
+    assert match is not None  # noqa: S101  (the pattern matches whatever is not empty)
+    parts = _parts(_page(match["path"])[0])
     match parts:
         case [] | ["servers"] | ["skills"]:
-            return list_dir(catalog, wanted["path"])
+            return list_dir(catalog, match["path"])
         case ["servers", "__init__"]:
-            return _file("/servers/__init__.py", servers_package_source(), wanted)
+            return _file("/servers/__init__.py", servers_package_source(), match)
         case ["servers", name] if name in catalog.by_name:
-            return list_dir(catalog, wanted["path"])
+            return list_dir(catalog, match["path"])
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
         ):
-            return list_dir(catalog, wanted["path"])
+            return list_dir(catalog, match["path"])
         case ["skills", name] if skill is not None:
-            return _file(f"/skills/{name}.py", skill(name), wanted)
+            return _file(f"/skills/{name}.py", skill(name), match)
         case ["workspace", *inner] if workspace is not None and inner:
-            # Here a suffix belongs to the name: `.py` is only ours to add and take off where we name the files.
-            inner[-1] = wanted["path"].rsplit("/", 1)[-1]
-            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(wanted["first"])), wanted)
+            # The suffix `.py` is optional only for files that we name; here it belongs to the name.
+            inner[-1] = match["path"].rsplit("/", 1)[-1]
+            return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(match["first"])), match)
     tool = _tool_at(catalog, parts)
     if tool is None:
-        raise MetaToolError(_no_such(catalog, wanted["path"], parts))
+        raise MetaToolError(_no_such(catalog, match["path"], parts))
     note = catalog.server(tool.server).availability
-    return _file(tool.path, tool.stub.source, wanted, f" · {note}" if note else "")
+    return _file(tool.path, tool.stub.source, match, f" · {note}" if note else "")
 
 
-def _file(path: str, text: str, wanted: re.Match[str], note: str = "") -> File:
-    """The lines of a file that were asked for."""
+def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:
+    """The requested lines of a file."""
     lines = text.rstrip("\n").split("\n")
-    first = int(wanted["first"] or 1)
-    last = first if wanted["first"] and not wanted["range"] else min(int(wanted["last"] or len(lines)), len(lines))
+    first = int(match["first"] or 1)
+    last = first if match["first"] and not match["range"] else min(int(match["last"] or len(lines)), len(lines))
     if not 1 <= first <= last <= len(lines):
-        raise MetaToolError(f'"{path}" has the lines 1-{len(lines)}')
+        raise MetaToolError(f'"{path}" has lines 1-{len(lines)}')
     return File(path, tuple(lines[first - 1 : last]), first, len(lines), note)
 
 
@@ -328,7 +328,7 @@ def _page(path: str) -> tuple[str, int]:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path, with `servers` before what is none of the top folders."""
+    """The parts of a path, prefixed with `servers` unless it starts with a top folder."""
     text = path.strip().removesuffix(".py")
     parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
     if len(parts) == 1 and not path.startswith("/"):
@@ -337,7 +337,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _dotted(text: str) -> list[str]:
-    """`servers.github.create_issue`, `github.create_issue`; a tool's raw name may have dots of its own."""
+    """The parts of `servers.github.create_issue` or `github.create_issue`; a tool's raw name may contain dots."""
     found = text.split(".", 2) if text.startswith(tuple(f"{name}." for name in _FOLDERS)) else text.split(".", 1)
     return [part for part in found if part]
 
@@ -350,7 +350,7 @@ def _tool_at(catalog: Catalog, parts: list[str]) -> Tool | None:
 
 
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
-    """What is wrong with a path, and what is nearest to it."""
+    """The error for an unknown path, with the nearest paths."""
     if len(parts) == 2 and parts[0] == "servers":
         same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
         if same:

@@ -1,7 +1,7 @@
-"""Upstream text made safe to show: one line, a docstring, or a Python literal that can't be broken out of.
+"""Makes upstream text safe to show: as one line, as a docstring, or as a Python literal.
 
-Characters that a reader does not see are taken out of prose. Literals keep them, escaped, since an argument must reach
-the upstream exactly as it declared it.
+Invisible characters are removed from prose. Literals keep them, escaped, since an argument must reach the upstream
+exactly as declared.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+|(?<=[�
 
 
 def prose(text: object, limit: int) -> str:
-    """Several lines of visible characters, without common indent or runs of blank lines; says what was cut."""
+    """Several lines of visible characters, without common indent or runs of blank lines; says how much was cut."""
     if not isinstance(text, str):
         return ""
-    cut = text[: 2 * limit]  # enough to fill the limit after cleaning, and no work without bound
+    cut = text[: 2 * limit]  # bounds the work, and usually fills the limit after cleaning
     lines = [line.rstrip().expandtabs(4) for line in clean(cut).split("\n")]
-    # The first line of a Python docstring is not indented, so it does not say what the others have in common.
+    # The first line of a Python docstring has no indent.
     indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line]
     indent = min(indents, default=0)
     lines = [lines[0].lstrip(), *(line[indent:] for line in lines[1:])]
@@ -34,7 +34,7 @@ def prose(text: object, limit: int) -> str:
 
 
 def joined_within(names: Iterable[str], limit: int) -> str:
-    """`a, b, c`, or as many as fit into so many characters and `…`."""
+    """`a, b, c`, or as many as fit into `limit` characters, and `…`."""
     shown: list[str] = []
     for name in names:
         limit -= len(name) + 2
@@ -45,7 +45,7 @@ def joined_within(names: Iterable[str], limit: int) -> str:
 
 
 def one_line(text: object, limit: int) -> str:
-    """One line of visible characters; says what was cut."""
+    """One line of visible characters; says how much was cut."""
     if not isinstance(text, str):
         return ""
     cut = text[: 2 * limit]
@@ -53,13 +53,13 @@ def one_line(text: object, limit: int) -> str:
 
 
 def first_sentence(text: object, limit: int = 120) -> str:
-    """The first sentence, on one line; `…` at its end when it was cut."""
+    """The first sentence on one line; ends with `…` if it was cut."""
     if not isinstance(text, str):
         return ""
     lines = [line.strip() for line in clean(text[:2_000]).strip().split("\n")]
     paragraph = lines[0]
     for before, line in pairwise(lines):
-        # A line that is full, or that goes on in lower case, was wrapped; else its end is a sentence's as well.
+        # A long line, or one that continues in lower case, was wrapped; otherwise the sentence ends with the line.
         if not line or (len(before) < _FULL_LINE and not line[0].islower()):
             break
         paragraph = f"{paragraph} {line}"
@@ -70,10 +70,10 @@ def first_sentence(text: object, limit: int = 120) -> str:
 
 
 def docstring(text: str, indent: str = "") -> str:
-    """A docstring that holds exactly this text, which is clean already."""
+    """A docstring with exactly this text, which is clean already."""
     body = text.replace("\\", "\\\\")
     if "\n" not in text:
-        # A quote at the end would be the first of the closing three.
+        # An unescaped quote at the end would join the closing three.
         last = '\\"' if body.endswith('"') else ""
         body = body.removesuffix('"') if last else body
         return f'{indent}"""{_without_triple_quotes(body)}{last}"""'
@@ -87,22 +87,25 @@ def _without_triple_quotes(text: str) -> str:
 
 
 def literal(value: str | int | float | None) -> str:
-    """The Python literal of a scalar that JSON can hold: printable text on one line."""
+    """The Python literal of a JSON scalar, as printable text on one line."""
     text = escaped(repr(value))
     if isinstance(value, str) and text[0] == "'" and '"' not in text and "\\'" not in text:
         return f'"{text[1:-1]}"'
     return text
 
 
-def glimpse(value: Any, limit: int, depth: int = 0) -> str:
-    """What a value looks like, whatever its size and depth, on one line."""
+def short_repr(value: Any, limit: int, depth: int = 0) -> str:
+    """A bounded representation of a JSON value on one line, for any size and depth."""
     if depth > 4:
         return "..."
     if isinstance(value, dict):
-        few = [f"{glimpse(key, 60, depth + 1)}: {glimpse(value[key], limit, depth + 1)}" for key in islice(value, _FEW)]
+        few = [
+            f"{short_repr(key, 60, depth + 1)}: {short_repr(value[key], limit, depth + 1)}"
+            for key in islice(value, _FEW)
+        ]
         text = "{" + ", ".join(few + ["..."] * (len(value) > _FEW)) + "}"
     elif isinstance(value, list):
-        few = [glimpse(item, limit, depth + 1) for item in value[:_FEW]]
+        few = [short_repr(item, limit, depth + 1) for item in value[:_FEW]]
         text = "[" + ", ".join(few + ["..."] * (len(value) > _FEW)) + "]"
     elif isinstance(value, str):
         text = literal(value[: limit + 1])
@@ -112,7 +115,7 @@ def glimpse(value: Any, limit: int, depth: int = 0) -> str:
 
 
 def is_small(value: object) -> bool:
-    """Whether a scalar is one that programs and servers can be expected to agree on; Python's ints have no end."""
+    """Whether an integer fits into 64 bits, beyond which servers differ; True for other scalars."""
     return not isinstance(value, int) or abs(value) < 2**64
 
 

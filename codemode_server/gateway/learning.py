@@ -96,7 +96,7 @@ class Learning:
 
     def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
         """Take in the reply of a call that succeeded, as the program gets it; gives its shape."""
-        seen = observe(tool.telling, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
+        seen = observe(tool.discriminators, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
         if self._is_on:
             key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
             before = self._of(key)

@@ -1,4 +1,5 @@
-"""Listens, never decides: spans out of the other stages, to an OTLP collector or Langfuse if one is configured.
+"""Exports spans of the other stages to an OTLP collector or Langfuse, if one is configured.
 
-The stages use OpenTelemetry's API only; without an exporter their spans cost next to nothing and go nowhere.
+The stages use only OpenTelemetry's API; without an exporter their spans cost almost nothing. A failure here never
+affects a call.
 """

@@ -1,7 +1,7 @@
-"""Takes the configured secrets out of every span of this process before any exporter sees it.
+"""Removes the configured secrets from every span of this process before it is exported.
 
-Our own spans hold none, but mcp makes spans as well, and puts the errors of upstreams into them as they came. Where
-values are not to be kept, those messages go as a whole: they may hold some.
+Our own spans contain none, but the mcp package creates spans too, with unredacted error messages of upstreams. If
+values must not be recorded, those messages are removed completely, since they may contain some.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from codemode_server.telemetry import spans
 
 
 class Redacting(SpanProcessor):
-    """To be added before the processors that export: all are handed the same span, in order."""
+    """Must be added before the exporting processors: they receive the same span, in order."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
 
     def on_end(self, span: ReadableSpan) -> None:
         text = self._config.redactor.text
-        # A finished span has no public way to change it.
+        # There is no public API to change a finished span.
         span._name = text(span._name)
         span._attributes = _redacted(span._attributes, text)
         is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE

@@ -1,7 +1,7 @@
 """The names and attributes of our spans, in one place.
 
-`gen_ai.*` and `mcp.*` follow OpenTelemetry's semantic conventions for MCP (status: development); `langfuse.*` are what
-Langfuse reads to show a span as the right kind of observation; `codemode.*` are ours.
+`gen_ai.*` and `mcp.*` follow OpenTelemetry's semantic conventions for MCP (status: development); `langfuse.*` tell
+Langfuse the kind of observation; `codemode.*` are our own.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ SCOPE = "codemode-server"
 
 
 def tracer() -> Tracer:
-    """Ours; forwards to whatever provider is set by the time a span starts."""
+    """Our tracer; uses the provider that is set when a span starts."""
     return trace.get_tracer(SCOPE)
 
 
 def describe(span: Span, observation: str, **attributes: str | int | float | bool | None) -> None:
-    """Set attributes (`a__b` for `a.b`); None is left out."""
+    """Sets attributes (`a__b` stands for `a.b`); skips None."""
     if not span.is_recording():
         return
     span.set_attribute("langfuse.observation.type", observation)
@@ -39,7 +39,7 @@ def observe_output(span: Span, text: str | None) -> None:
 
 
 def fail(span: Span, kind: str, message: str) -> None:
-    """Mark a span as failed; `message` must be redacted already."""
+    """Marks a span as failed; `message` must already be redacted."""
     if span.is_recording():
         span.set_status(Status(StatusCode.ERROR, message))
         span.set_attribute("error.type", kind)

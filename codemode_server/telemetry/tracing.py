@@ -1,4 +1,4 @@
-"""Where the spans go: sets up OpenTelemetry's SDK with the exporters that the settings name, and flushes them."""
+"""Sets up OpenTelemetry's SDK with the configured exporters, and flushes them at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 
 
 class Tracing:
-    """The exporters of one product. A failure in here is logged and goes no further."""
+    """The exporters of one product. Failures are logged, never raised."""
 
     def __init__(self, config: LiveConfig | None = None) -> None:
         self._config = config or LiveConfig()
@@ -35,10 +35,10 @@ class Tracing:
         *,
         langfuse_exporter: SpanExporter | None = None,
     ) -> list[str]:
-        """Set up what is configured; gives the names of the exporters in use.
+        """Sets up the configured exporters and returns their names.
 
-        Imports the SDK, so call it off the event loop and after the host's handshake. `langfuse_exporter` takes the
-        place of Langfuse's own connection, for tests.
+        Imports the SDK, so call it off the event loop and after the handshake. `langfuse_exporter` replaces Langfuse's
+        own connection in tests.
         """
         names: list[str] = []
         if settings.otlp_endpoint or any(environment.get(name) for name in _OTLP_VARIABLES):
@@ -53,7 +53,7 @@ class Tracing:
         return names
 
     def shutdown(self) -> None:
-        """Send what is still queued, within a second: a host kills a server that takes longer to end than two."""
+        """Sends queued spans, within a second: hosts kill a server that takes longer than two seconds to end."""
         threads = [threading.Thread(target=_logged, args=(end,), daemon=True) for end in self._shutdowns]
         for thread in threads:
             thread.start()
@@ -86,7 +86,7 @@ class Tracing:
                 "Langfuse keys are set, but the extra is not installed: pip install 'codemode-server[langfuse]'"
             )
             return False
-        # Its default filter drops mcp's own client spans, and with them the parent of what upstreams send.
+        # Its default filter drops the client spans of mcp, which are the parents of spans that upstreams send.
         client = Langfuse(**arguments, span_exporter=exporter, should_export_span=lambda _span: True)
         self._shutdowns.append(client.shutdown)
         return True
@@ -95,12 +95,12 @@ class Tracing:
 def _logged(end: Callable[[], object]) -> None:
     try:
         end()
-    except Exception:  # telemetry never decides
+    except Exception:  # a failure of telemetry must not affect the product
         logger.exception("an exporter of traces did not shut down")
 
 
 def _provider(service_name: str) -> Any:
-    """The process's tracer provider, made if there is none yet (Langfuse adds itself to one that is there)."""
+    """The tracer provider of the process, created if there is none (Langfuse attaches to an existing one)."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

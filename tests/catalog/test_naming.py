@@ -7,7 +7,7 @@ import keyword
 
 import pytest
 
-from codemode_server.catalog.naming import LONGEST, parameter_names, server_names, tool_names, words
+from codemode_server.catalog.naming import MAX_NAME_CHARACTERS, parameter_names, server_names, tool_names, words
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_upstream_that_takes_the_hashed_names_in_advance_still_gets_unique_on
 def test_a_long_name_is_cut_and_two_that_begin_alike_stay_apart() -> None:
     names = tool_names(["x" * 500, "x" * 501, "查" * 500])
     assert len(set(names.values())) == 3
-    assert all(len(name.encode()) <= 2 * LONGEST for name in names.values())
+    assert all(len(name.encode()) <= 2 * MAX_NAME_CHARACTERS for name in names.values())
 
 
 def test_whatever_comes_in_a_legal_name_comes_out() -> None:

@@ -46,7 +46,7 @@ def seen(
 ) -> Observed:
     """What is known after calls that gave these values."""
     tool = next((known or catalog()).tools())
-    calls = [observe(tool.telling, arguments or {}, value, "json", **options) for value in values]
+    calls = [observe(tool.discriminators, arguments or {}, value, "json", **options) for value in values]
     return reduce(Observed.merged, calls)
 
 

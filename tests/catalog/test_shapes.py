@@ -231,7 +231,7 @@ class TestWhatIsBounded:
         value: Any = 1
         for _ in range(50_000):
             value = [{"a": value}]
-        assert sum(shapes._levels(of(value))) < 20
+        assert sum(shapes._nodes_by_depth(of(value))) < 20
 
     def test_a_list_of_ten_thousand_rows_of_which_the_same_few_are_looked_at(self) -> None:
         rows = [{"id": number, "x": None if number else 1} for number in range(10_000)]
@@ -255,13 +255,13 @@ class TestWhatIsBounded:
             return {name: tree(depth - 1) for name in ("left", "right", "other")} if depth else "leaf"
 
         shape = settled(of(tree(7)), 200)
-        assert sum(shapes._levels(shape)) <= 200
+        assert sum(shapes._nodes_by_depth(shape)) <= 200
         assert list(shape.keys) == ["left", "right", "other"]
 
     def test_work_on_random_values_however_they_are_merged(self) -> None:
         chance = Chance(1)
         shape = reduce(lambda known, _: settled(merge(known, of(chance.value(8)))), range(200), of(None))
-        assert sum(shapes._levels(shape)) <= shapes.MAX_NODES
+        assert sum(shapes._nodes_by_depth(shape)) <= shapes.MAX_NODES
 
 
 class TestWords:

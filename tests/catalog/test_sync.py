@@ -30,7 +30,7 @@ def files_in(folder: Path) -> dict[str, str]:
 
 def test_the_folder_holds_the_tree_and_a_second_sync_writes_nothing(tmp_path: Path) -> None:
     both = catalog(github=["create_issue", "get-me"], slack=["post"])
-    assert sync(both, tmp_path / "servers") == SyncReport(written=6, unchanged=0, removed=0, kept=())
+    assert sync(both, tmp_path / "servers") == SyncReport(written=6, unchanged=0, removed=0, skipped=())
     assert files_in(tmp_path / "servers") == tree_of(both)
     assert sorted(tree_of(both)) == [
         "__init__.py",
@@ -41,14 +41,14 @@ def test_the_folder_holds_the_tree_and_a_second_sync_writes_nothing(tmp_path: Pa
         "slack/post.py",
     ]
     stamps = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.py")}
-    assert sync(both, tmp_path / "servers") == SyncReport(written=0, unchanged=6, removed=0, kept=())
+    assert sync(both, tmp_path / "servers") == SyncReport(written=0, unchanged=6, removed=0, skipped=())
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.py")} == stamps
 
 
 def test_a_tool_or_server_that_is_gone_goes_with_its_empty_folder(tmp_path: Path) -> None:
     sync(catalog(github=["a", "b"], slack=["post"]), tmp_path)
     report = sync(catalog(github=["a"]), tmp_path)
-    assert (report.removed, report.kept) == (3, ())
+    assert (report.removed, report.skipped) == (3, ())
     assert not (tmp_path / "slack").exists()
     assert files_in(tmp_path) == tree_of(catalog(github=["a"]))
 
@@ -57,10 +57,10 @@ def test_files_that_someone_wrote_or_edited_stay(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("mine")
     (tmp_path / "github").mkdir()
     (tmp_path / "github" / "a.py").write_text("mine")
-    assert sync(catalog(github=["a", "b", "c"]), tmp_path).kept == ("github/a.py",)
+    assert sync(catalog(github=["a", "b", "c"]), tmp_path).skipped == ("github/a.py",)
     (tmp_path / "github" / "b.py").write_text("edited")
     (tmp_path / "github" / "c.py").write_text("edited")
-    assert sync(catalog(github=["a", "b"]), tmp_path).kept == ("github/a.py", "github/b.py", "github/c.py")
+    assert sync(catalog(github=["a", "b"]), tmp_path).skipped == ("github/a.py", "github/b.py", "github/c.py")
     found = files_in(tmp_path)
     assert [found[name] for name in ("README.md", "github/a.py", "github/b.py", "github/c.py")] == [
         "mine",
@@ -80,7 +80,7 @@ def test_links_are_not_followed_out_of_the_folder(tmp_path: Path) -> None:
     (folder / "slack").mkdir()
     (folder / "slack" / "post.py").symlink_to(outside / "a.py")
     report = sync(catalog(github=["a"], slack=["post"]), folder)
-    assert report.kept == ("github/__init__.py", "github/a.py", "slack/post.py")
+    assert report.skipped == ("github/__init__.py", "github/a.py", "slack/post.py")
     assert files_in(outside) == {"a.py": "precious"}
 
 

@@ -67,7 +67,7 @@ class TestListing:
         assert list_dir(catalog, "/servers/big") == pages[0]
         assert pages[0].text.endswith('\npage 1 of 3; next: list_dir("/servers/big?page=2")')
         assert pages[2].text.endswith("\npage 3 of 3")
-        with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, not a page 4'):
+        with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, no page 4'):
             list_dir(catalog, "/servers/big?page=4")
 
     def test_a_large_server_is_shown_by_topic_and_each_topic_as_a_folder(self) -> None:
@@ -218,8 +218,8 @@ class TestReading:
                 "github.create_isue",
                 'no file "github.create_isue": no tool "create_isue" in servers.github; nearest: create',
             ),
-            ("github.create_issue:40", '"/servers/github/create_issue.py" has the lines 1-10'),
-            ("github.create_issue:6-5", '"/servers/github/create_issue.py" has the lines 1-10'),
+            ("github.create_issue:40", '"/servers/github/create_issue.py" has lines 1-10'),
+            ("github.create_issue:6-5", '"/servers/github/create_issue.py" has lines 1-10'),
             ("/workspace/a.txt", 'no file or folder "/workspace/a.txt"; there are /servers, /servers/<server> and'),
             (" ".join(["a.b"] * 21), "read_tool reads at most 20 files at once, not 21"),
         ],

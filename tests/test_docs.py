@@ -23,6 +23,7 @@ from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats
 from codemode_server.storage import listing_store, reserve, upkeep
 from codemode_server.upstreams import _listing, _messages
+from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 ROOT = Path(__file__).parent.parent
@@ -151,7 +152,7 @@ def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_that_is_named_exists(command: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "codemode_server", *command.split(), "--help"],
+        fork_server.command("-m", "codemode_server", *command.split(), "--help"),
         cwd=ROOT,
         capture_output=True,
         text=True,

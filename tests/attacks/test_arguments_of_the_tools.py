@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import hostile, is_well
 from tests.behaviour.product import configuration, in_memory
 
@@ -203,7 +203,7 @@ def test_odd_lines_on_stdin_are_answered_or_passed_over(tmp_path: Path) -> None:
         request(6, "tools/call", name="execute_code", arguments={"code": "print('a\\ud800b')\n6*7"}),
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "codemode_server", "--config", str(path)],
+        fork_server.command("-m", "codemode_server", "--config", str(path)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -23,6 +23,7 @@ from codemode_server.config.places import Sources, user_file
 from codemode_server.config.trust import record_file
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from tests import fork_server
 from tests.behaviour.product import UPSTREAMS
 from tests.behaviour.test_configuration_mistakes import ROOT, served
 
@@ -246,7 +247,7 @@ async def test_an_edit_while_the_server_runs_counts_only_once_it_is_trusted(proj
 
 def _command(project: Path, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "codemode_server", *arguments],
+        fork_server.command("-m", "codemode_server", *arguments),
         cwd=project,
         env={
             "PATH": os.environ["PATH"],

@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import arrived, children, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
 
@@ -218,7 +218,7 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
     assert leaks(spans) == []
     for command in (["config", "check"], ["status", "--wait", "5"], ["sync", str(tmp_path / "tree"), "--wait", "5"]):
         done = subprocess.run(  # noqa: ASYNC221 - nothing else runs meanwhile
-            [sys.executable, "-m", "codemode_server", *command, "--config", str(path)],
+            fork_server.command("-m", "codemode_server", *command, "--config", str(path)),
             env=environment,
             capture_output=True,
             check=False,
@@ -233,7 +233,8 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
 async def test_our_own_processes_know_no_secret(path: Path) -> None:
     """Sandboxes and the reaper: neither environment nor command line. The upstream's own has it, which shows that
     this looks in the right place."""
-    async with over_stdio(path, env={"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"]}) as host:
+    env = {"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"]}
+    async with over_stdio(path, env=env, is_forked=False) as host:
         await is_well(host)
         ours, its = {}, []
         for pid, command in children(os.getpid()).items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 from codemode_server.sandbox.contract import Limits, Program
 from codemode_server.storage.reserve import SIZE_BYTES
+from tests import fork_server
 from tests.attacks.kit import arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
 from tests.sandbox.lab import Tools
@@ -31,7 +31,7 @@ CALL = "from servers.plain import act\nact(how='ping')"
 def served(path: Path) -> subprocess.CompletedProcess[bytes]:
     """`serve`, with a host that is gone at once."""
     return subprocess.run(
-        [sys.executable, "-m", "codemode_server", "--config", str(path)],
+        fork_server.command("-m", "codemode_server", "--config", str(path)),
         input=b"",
         capture_output=True,
         timeout=60,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import hostile
 from tests.behaviour.product import configuration
 
@@ -27,7 +27,7 @@ KINDS = ("terminal", "painted exit", "painted error")
 def command(path: Path, *words: str) -> str:
     """What both streams show, as UTF-8 whatever bytes they are."""
     done = subprocess.run(
-        [sys.executable, "-m", "codemode_server", *words, "--config", str(path)],
+        fork_server.command("-m", "codemode_server", *words, "--config", str(path)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

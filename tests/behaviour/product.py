@@ -16,6 +16,7 @@ from mcp.types import CallToolResult
 
 from codemode_server.app import App
 from codemode_server.config import load
+from tests import fork_server
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"
 PLAIN = f"""\
@@ -138,12 +139,13 @@ async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto") -> A
 
 
 @asynccontextmanager
-async def over_stdio(path: Path, *, mode: str = "auto", env: dict[str, str] | None = None) -> AsyncIterator[Host]:
-    """The product as a child process, as a host's configuration starts it."""
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "codemode_server", "--config", str(path)], env=env or {}
-    )
-    async with Client(command, mode=mode) as client:
+async def over_stdio(
+    path: Path, *, mode: str = "auto", env: dict[str, str] | None = None, is_forked: bool = True
+) -> AsyncIterator[Host]:
+    """The product as a child process, as a host's configuration starts it; a fork starts in a tenth of the time."""
+    arguments = ("-m", "codemode_server", "--config", str(path))
+    command, *args = fork_server.command(*arguments) if is_forked else [sys.executable, *arguments]
+    async with Client(StdioServerParameters(command=command, args=args, env=env or {}), mode=mode) as client:
         host = Host(client, path.parent)
         await host.settled()
         yield host

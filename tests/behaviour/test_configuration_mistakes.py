@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import platformdirs
 from mcp import Client, StdioServerParameters
 
 from codemode_server.cli.status import report
 from codemode_server.config import load
+from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
 
@@ -54,14 +55,11 @@ async def test_a_server_that_is_off_from_the_start_does_not_stop_later_edits(tmp
 
 @asynccontextmanager
 async def served(folder: Path, *arguments: str) -> AsyncIterator[Host]:
-    """The product as a host starts it in `folder`, by a person whose home is there too."""
-    command = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "codemode_server", *arguments],
-        cwd=folder,
-        env={"HOME": str(folder / "home"), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "PYTHONPATH": str(ROOT)},
-    )
-    async with Client(command) as client:
+    """The product as a host starts it in `folder`, by a person whose home is there too, but the compiled sandbox."""
+    command, *args = fork_server.command("-m", "codemode_server", *arguments)
+    env = {"HOME": str(folder / "home"), "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "PYTHONPATH": str(ROOT)}
+    env["XDG_CACHE_HOME"] = str(Path(platformdirs.user_cache_dir("x")).parent)
+    async with Client(StdioServerParameters(command=command, args=args, cwd=folder, env=env)) as client:
         yield Host(client, folder)
 
 

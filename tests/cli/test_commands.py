@@ -21,6 +21,7 @@ import pytest
 
 from codemode_server import __version__
 from codemode_server.settings import json_schema
+from tests import fork_server
 from tests.behaviour.product import configuration, office, over_stdio
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ class Run:
 def command(folder: Path, line: str, *, environment: dict[str, str] | None = None, stdin: str | None = None) -> Run:
     """Run `codemode-server LINE` in `folder` as a user who has no configuration but what is there."""
     done = subprocess.run(
-        [sys.executable, "-m", "codemode_server", *shlex.split(line)],
+        fork_server.command("-m", "codemode_server", *shlex.split(line)),
         cwd=folder,
         env={
             "PATH": os.environ["PATH"],

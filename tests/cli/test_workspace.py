@@ -14,6 +14,7 @@ import pytest
 from codemode_server.cli.workspace import clean, examine, status_line
 from codemode_server.config import load
 from codemode_server.untrusted_files import Entry, walk
+from tests import fork_server
 from tests.behaviour.product import configuration, in_memory
 from tests.cli.test_commands import ROOT, command
 
@@ -76,7 +77,7 @@ def test_a_person_is_asked(tmp_path: Path, config: Path, workspace: Path, answer
     ours, theirs = os.openpty()
     os.write(ours, f"{answer}\n".encode())
     done = subprocess.run(
-        [sys.executable, "-m", "codemode_server", "workspace", "clean", "--config", str(config)],
+        fork_server.command("-m", "codemode_server", "workspace", "clean", "--config", str(config)),
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=theirs,

@@ -1,0 +1,186 @@
+"""Starts Python programs of the tests by fork from a process that has imported what they need: 0.1 s in place of 1.3.
+
+`command("-m", "codemode_server", "status")` is a command line that does the same as one that starts with
+`sys.executable`: it has the caller's environment, folder and streams, passes SIGTERM and SIGINT on, dies together with
+the program, and ends with its exit code. What it can't show is how a process starts: what the product imports before
+the handshake, its orphans and its process group. Tests of those start a real one.
+
+There is one server for each test process. It ends when its stdin closes, hence with the test process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).parents[1]
+RELAY = ROOT / "tests" / "fork_relay.py"
+MODULES = (
+    "anyio._backends._asyncio",
+    "codemode_server.app",
+    "codemode_server.cli",
+    "codemode_server.doctor",
+    "codemode_server.front.http",
+    "codemode_server.serve",
+    "codemode_server.setup",
+    "codemode_server.status",
+    "mcp.server.mcpserver",
+)
+MAX_REQUEST_BYTES = 4 << 20
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line that runs Python with these arguments: `-m MODULE …` or `SCRIPT …`."""
+    return [sys.executable, "-I", "-S", str(RELAY), _server(), *arguments]
+
+
+@functools.cache
+def _server() -> str:
+    """Starts the server of this process; gives the path of its socket."""
+    folder = tempfile.TemporaryDirectory(prefix="fork-server-")
+    path = f"{folder.name}/socket"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n", "the fork server did not start"
+
+    def end() -> None:
+        with process:
+            pass
+        folder.cleanup()
+
+    atexit.register(end)
+    return path
+
+
+def _serve(path: str) -> None:
+    for module in MODULES:
+        importlib.import_module(module)
+    threads = [path.name for path in Path("/proc/self/task").glob("*")]
+    assert len(threads) <= 1, "threads do not survive a fork"
+    gc.freeze()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    wakeup, woken = socket.socketpair()
+    wakeup.setblocking(False)
+    signal.set_wakeup_fd(wakeup.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    events = selectors.DefaultSelector()
+    for source in (sys.stdin, listener, woken):
+        events.register(source, selectors.EVENT_READ)
+    running: dict[int, socket.socket] = {}
+    print("ready", flush=True)
+    while True:
+        for key, _ in events.select():
+            if key.fileobj is sys.stdin:
+                for pid in running:
+                    os.kill(pid, signal.SIGKILL)
+                return
+            if key.fileobj is listener:
+                connection, _ = listener.accept()
+                with contextlib.suppress(OSError, ValueError):  # It may be killed before it has said all.
+                    _start(connection, running)
+                    events.register(connection, selectors.EVENT_READ)
+            elif key.fileobj is woken:
+                woken.recv(4096)
+                _reap(running, events)
+            else:  # The command was killed.
+                for pid in [pid for pid, connection in running.items() if connection is key.fileobj]:
+                    os.kill(pid, signal.SIGKILL)
+                events.unregister(key.fileobj)
+
+
+def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None:
+    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    request = json.loads(connection.makefile("rb").readline(MAX_REQUEST_BYTES))
+    pid = os.fork()
+    if not pid:
+        _run(request, streams)
+    for stream in streams:
+        os.close(stream)
+    running[pid] = connection
+    connection.sendall(b"%d\n" % pid)
+
+
+def _reap(running: dict[int, socket.socket], events: Any) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        connection = running.pop(pid)
+        if connection in events.get_map():
+            events.unregister(connection)
+            with contextlib.suppress(OSError):
+                connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+        connection.close()
+
+
+def _run(request: dict[str, Any], streams: list[int]) -> NoReturn:
+    """In the fork: becomes the program."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        for target, stream in enumerate(streams):
+            os.dup2(stream, target)
+        os.closerange(3, 256)
+        os.umask(request["umask"])
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+        first, *rest = request["arguments"]
+        if first == "-m":
+            module, *rest = rest
+            sys.path[0] = request["folder"]
+            sys.argv = [module, *rest]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(first).parent)
+            sys.argv = [first, *rest]
+            runpy.run_path(first, run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            code = end.code or 0
+        else:
+            print(end.code, file=sys.stderr)
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        traceback.print_exc()
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

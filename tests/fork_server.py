@@ -40,6 +40,8 @@ MODULES = (
     "codemode_server.setup",
     "codemode_server.status",
     "mcp.server.mcpserver",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.sdk.trace.export",
 )
 MAX_REQUEST_BYTES = 4 << 20
 
@@ -47,6 +49,12 @@ MAX_REQUEST_BYTES = 4 << 20
 def command(*arguments: str) -> list[str]:
     """The command line that runs Python with these arguments: `-m MODULE …` or `SCRIPT …`."""
     return [sys.executable, "-I", "-S", str(RELAY), _server(), *arguments]
+
+
+def upstream(*arguments: str) -> dict[str, Any]:
+    """That command line as an upstream of a configuration."""
+    command_name, *args = command(*arguments)
+    return {"command": command_name, "args": args}
 
 
 @functools.cache

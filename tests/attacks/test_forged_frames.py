@@ -6,7 +6,6 @@ what is refused never reaches an upstream, whose own log is the proof, and the r
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
 
@@ -102,7 +102,7 @@ URIS = {
 
 def archive(folder: Path) -> dict[str, Any]:
     log = str(folder / "archive.log")
-    return {"archive": {"command": sys.executable, "args": [str(ARCHIVE), log]}, **two_servers(folder)}
+    return {"archive": fork_server.upstream(str(ARCHIVE), log), **two_servers(folder)}
 
 
 def read(folder: Path) -> list[str]:

@@ -4,11 +4,12 @@ upstream.yaml, an upstream that changes its tools, one that dies and comes back,
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
+
+from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
 
@@ -45,7 +46,7 @@ server.run("stdio")
 def changing(folder: Path) -> dict[str, Any]:
     script = folder / "changing.py"
     script.write_text(CHANGING)
-    return {"changing": {"command": sys.executable, "args": [str(script)]}}
+    return {"changing": fork_server.upstream(str(script))}
 
 
 async def found(host: Host, query: str) -> list[str]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import recorded
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 
 def archive(folder: Path, **settings: Any) -> dict[str, Any]:
-    args = [str(UPSTREAMS / "archive.py"), str(folder / "archive.log")]
-    return {"archive": {"command": sys.executable, "args": args, **settings}}
+    return {"archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")) | settings}
 
 
 def read(folder: Path) -> list[str]:

@@ -29,6 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
 from tests.hosts.kit import http_host, recorded_sessions, serving
 
@@ -140,8 +141,7 @@ def traced(folder: Path, *, otlp: str = "", **sections: Any) -> Path:
     """A configuration with the upstream that takes part, and one rule that refuses."""
     servers = office(folder, "github")
     servers["traced"] = {
-        "command": sys.executable,
-        "args": [str(UPSTREAMS / "traced.py")],
+        **fork_server.upstream(str(UPSTREAMS / "traced.py")),
         "env": {"TRACED_LOG": str(folder / "traceparents"), "TRACED_OTLP": otlp, "API_TOKEN": SECRET},
     }
     rules = [{"deny": "github/create_issue", "reason": "By hand."}]

@@ -20,6 +20,7 @@ from codemode_server.upstreams._connection_deps import Timings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
 from codemode_server.upstreams.cache import CachedListing
 from codemode_server.upstreams.pool import UpstreamPool
+from tests import fork_server
 
 SERVERS = Path(__file__).parent / "servers"
 QUICK = Timings(
@@ -62,8 +63,8 @@ class Kit:
 
     def modern(self, log: Path | None = None, **settings: Any) -> ServerSettings:
         """The server of `servers/modern.py`, over stdio."""
-        args = (str(SERVERS / "modern.py"), "stdio", "-", *([str(log)] if log else []))
-        return ServerSettings(command=sys.executable, args=args, **settings)
+        arguments = (str(SERVERS / "modern.py"), "stdio", "-", *([str(log)] if log else []))
+        return ServerSettings(**fork_server.upstream(*arguments), **settings)
 
     @asynccontextmanager
     async def pool(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +16,7 @@ import pytest
 from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
+from tests import fork_server
 from tests.upstreams.kit import SERVERS, Kit
 
 KINDS: tuple[tuple[Literal["http", "sse"], Literal["auto", "legacy"]], ...] = (
@@ -38,19 +38,25 @@ def free_port() -> int:
 async def serving(
     kit: Kit, transport: str, port: int, log: Path | None = None
 ) -> AsyncGenerator[subprocess.Popen[bytes]]:
-    arguments = [sys.executable, str(SERVERS / "modern.py"), transport, str(port), *([str(log)] if log else [])]
+    arguments = fork_server.command(str(SERVERS / "modern.py"), transport, str(port), *([str(log)] if log else []))
     server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def answers() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
-
     try:
-        await kit.until(answers)
+        await kit.until(lambda: _answers(port))
         yield server
     finally:
-        server.kill()
-        server.wait()
+        await killed(kit, server, port)
+
+
+async def killed(kit: Kit, server: subprocess.Popen[bytes], port: int) -> None:
+    """Kill the server, and wait until its port is free."""
+    server.kill()
+    server.wait()
+    await kit.until(lambda: not _answers(port))
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def address(transport: str, port: int) -> str:
@@ -98,8 +104,7 @@ async def test_a_server_that_comes_back_is_used_again(
     settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol)
     async with serving(kit, transport, port) as first, kit.pool({"s": settings}) as pool:
         assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
-        first.kill()
-        first.wait()
+        await killed(kit, first, port)
         async with serving(kit, transport, port):
             if transport == "sse":
                 await kit.until(lambda: kit.is_ready(pool, "s"))

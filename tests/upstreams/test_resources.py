@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from codemode_server.domain.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
+from tests import fork_server
 from tests.upstreams.kit import Kit
 
 ARCHIVE = Path(__file__).parent.parent / "example_servers" / "archive.py"
@@ -18,7 +18,7 @@ BOTH_ERAS = pytest.mark.parametrize("protocol", ["auto", "legacy"])
 
 
 def archive(log: Path, **settings: Any) -> dict[str, ServerSettings]:
-    return {"a": ServerSettings(command=sys.executable, args=(str(ARCHIVE), str(log)), **settings)}
+    return {"a": ServerSettings(**fork_server.upstream(str(ARCHIVE), str(log)), **settings)}
 
 
 @BOTH_ERAS

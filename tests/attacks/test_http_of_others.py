@@ -78,7 +78,7 @@ def test_sessions_beyond_the_bound_are_refused(tmp_path: Path) -> None:
 
 @needs_proc
 async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(tmp_path: Path) -> None:
-    with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:
+    with serving(configuration(tmp_path, {}), is_forked=False) as served, ExitStack() as opened:
         for number in range(700):
             stream = opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
             if number % 2:
@@ -93,7 +93,7 @@ async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(
 async def test_where_few_files_may_be_open_the_service_recovers_and_the_log_stays_small(tmp_path: Path) -> None:
     """asyncio reports one failed accept as often as it may accept at once, and each second again."""
     resource = pytest.importorskip("resource")
-    with serving(configuration(tmp_path, {})) as served, ExitStack() as opened:
+    with serving(configuration(tmp_path, {}), is_forked=False) as served, ExitStack() as opened:
         async with http_host(served, tmp_path, "legacy") as person:
             assert (await person.run("1 + 1")).value == 2, "all that is opened late is open"
         log, (_, hard) = tmp_path / "stderr.log", resource.getrlimit(resource.RLIMIT_NOFILE)

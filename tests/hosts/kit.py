@@ -22,6 +22,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from codemode_server.storage.database import FILE_NAME
+from tests import fork_server
 from tests.behaviour.product import Host, configuration, office
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,11 @@ PRODUCT = (sys.executable, "-m", "codemode_server")
 PATIENCE_S = 20.0
 SESSION_HEADER = "mcp-session-id"
 Mode = Literal["auto", "legacy"]
+
+
+def forked_product() -> tuple[str, ...]:
+    """The product's command, for tests that are not about how it starts."""
+    return tuple(fork_server.command("-m", "codemode_server"))
 
 
 def configured(folder: Path, *names: str, **sections: Any) -> Path:
@@ -67,7 +73,7 @@ class NodeTools:
         return subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+            env={**os.environ, "PATH": path, "NO_COLOR": "1", "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node")},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -100,13 +106,17 @@ class Served:
 
 
 @contextmanager
-def serving(config: Path, *more: str) -> Iterator[Served]:
-    """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind."""
+def serving(config: Path, *more: str, is_forked: bool = True) -> Iterator[Served]:
+    """The product over HTTP, until the block is left; a second look says that nothing of it stayed behind.
+
+    The process id of a fork is the one of its relay.
+    """
+    product = forked_product() if is_forked else PRODUCT
     port, data = free_port(), config.parent / "data"
     errors = config.parent / "stderr.log"
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
-            (*PRODUCT, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config), *more),
+            (*product, "serve", "--http", f"127.0.0.1:{port}", "--config", str(config), *more),
             cwd=ROOT,
             env={**os.environ, "XDG_DATA_HOME": str(data)},
             stdin=subprocess.DEVNULL,

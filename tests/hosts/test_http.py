@@ -20,7 +20,7 @@ import anyio
 import pytest
 
 from tests.behaviour.product import Host
-from tests.hosts.kit import PRODUCT, ROOT, Served, configured, descendants, http_host, processes, serving, until
+from tests.hosts.kit import ROOT, Served, configured, descendants, forked_product, http_host, processes, serving, until
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
 def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:
     """The product, asked to serve where it can't."""
     return subprocess.run(
-        (*PRODUCT, "serve", "--http", address, "--config", str(config)),
+        (*forked_product(), "serve", "--http", address, "--config", str(config)),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -145,7 +145,7 @@ def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number: signal.Signals) -> None:
     """In the middle of a program, whose host is told."""
-    with serving(configured(tmp_path, "github", "slack")) as served:
+    with serving(configured(tmp_path, "github", "slack"), is_forked=False) as served:
         async with host(served, tmp_path, "legacy") as connected, anyio.create_task_group() as tasks:
             answers: list[str] = []
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.kit import PRODUCT, ROOT, NodeTools, configured, installed_command, reached
+from tests.hosts.kit import ROOT, NodeTools, configured, forked_product, installed_command, reached
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 
@@ -41,7 +41,7 @@ class Inspector:
         return self.config.parent
 
     def ask(self, era: str, method: str, *options: str) -> subprocess.CompletedProcess[str]:
-        product = (*PRODUCT, "--config", str(self.config))
+        product = (*forked_product(), "--config", str(self.config))
         return self.run("--protocol-era", era, "--method", method, *options, "--cwd", str(ROOT), "--", *product)
 
     def call(self, era: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -64,7 +64,8 @@ def inspector(node_tools: NodeTools, tmp_path: Path) -> Inspector:
 @pytest.fixture
 def acquainted(inspector: Inspector) -> Inspector:
     """With a product that has seen its upstreams before, so that the first answer knows their tools."""
-    subprocess.run((*PRODUCT, "status", "--config", str(inspector.config)), cwd=ROOT, check=True, capture_output=True)
+    product = forked_product()
+    subprocess.run((*product, "status", "--config", str(inspector.config)), cwd=ROOT, check=True, capture_output=True)
     return inspector
 
 

@@ -32,7 +32,7 @@ NEUTRAL = {
     "tokens",
 }
 NEUTRAL |= {"processes", "temporary", "untrusted_files"}
-NEUTRAL |= {"field_names", "secret_spellings", "private_files"}
+NEUTRAL |= {"field_names", "secret_spellings", "private_files", "background_tasks"}
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 from opentelemetry.trace import Span
 
+from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
@@ -69,7 +68,7 @@ _STATUS = {
 }
 
 
-class ExecutionService:
+class ExecutionService(OwnsTasks):
     """Runs `limits.programs` at once; use as an async context manager, which ends those still running."""
 
     def __init__(
@@ -99,17 +98,6 @@ class ExecutionService:
         self._turns = Turns()
         self._live: dict[ExecutionId, Execution] = {}
         self._subscriptions = Subscriptions()
-        self._tasks: TaskGroup | None = None
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[ExecutionService]:
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            try:
-                yield self
-            finally:
-                self._tasks = None
-                tasks.cancel_scope.cancel()
 
     def start(self, code: str, context: RequestContext, *, timeout_s: float | None = None) -> Execution:
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`."""

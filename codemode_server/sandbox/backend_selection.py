@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
+from codemode_server.background_tasks import OwnsTasks
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.contract import SandboxBackend
@@ -30,7 +29,7 @@ class Choice:
     """Why a backend with stronger isolation can't be had; empty if none was tried."""
 
 
-class Sandbox:
+class Sandbox(OwnsTasks):
     """A backend that is made ready in the background; a program that comes earlier waits for it.
 
     After a failure the next program tries again, so a mended machine needs no restart.
@@ -40,23 +39,10 @@ class Sandbox:
         self._choose = choose
         self._choice: Choice | None = None
         self._starting = anyio.Lock()
-        self._tasks: TaskGroup | None = None
 
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Sandbox]:
-        """Own the backend while this is entered; on leaving, no sandbox of it is left."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                try:
-                    yield self
-                finally:
-                    self._tasks = None
-                    tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                if self._choice is not None:
-                    await self._choice.backend.aclose()
+    async def _release(self) -> None:
+        if self._choice is not None:
+            await self._choice.backend.aclose()
 
     def start_soon(self) -> None:
         """Make the backend ready in the background."""

@@ -48,6 +48,8 @@ _PAUSE_PER_LISTING = 20
 _LONGEST_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
 T = TypeVar("T")
+Read = Callable[[dict[str, Any]], T]
+"""What makes a value of a result as the upstream sent it."""
 
 
 class Connection:
@@ -135,14 +137,7 @@ class Connection:
             self._set_state(UpstreamState.WAITING)
 
     async def call_tool(
-        self,
-        tool: str,
-        arguments: dict[str, Any],
-        read: Callable[[dict[str, Any]], T],
-        *,
-        timeout_s: float | None = None,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
+        self, tool: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
     ) -> T:
         """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
         Cancelling this cancels it at the server.
@@ -153,40 +148,30 @@ class Connection:
         Raises:
             DecisionOutdated: the configuration has another revision now; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
-            CallTimedOut: neither an answer nor a progress report for `timeout_s` (default: the server's `timeout`);
-                waiting for its start is not counted.
+            CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
+                not counted.
             ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
                 `results` to see.)
             ResultTooLarge: the answer has too many bytes or values.
             ResultTooDeep: the answer is nested too deep.
         """
         params = {"name": tool, "arguments": arguments}
-        answer = await self._ask("tools/call", params, f"tool {tool!r}", timeout_s, progress, revision)
-        return await answer.read(read)
+        return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision)
 
-    async def read_resource(
-        self,
-        uri: str,
-        read: Callable[[dict[str, Any]], T],
-        *,
-        timeout_s: float | None = None,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-    ) -> T:
+    async def read_resource(self, uri: str, read: Read[T], progress: CallProgress | None, revision: int | None) -> T:
         """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
         what = f"the resource {self._redactor.head(uri, 200)!r}"
-        answer = await self._ask("resources/read", {"uri": uri}, what, timeout_s, progress, revision)
-        return await answer.read(read)
+        return await self._ask("resources/read", {"uri": uri}, what, read, progress, revision)
 
     async def _ask(
         self,
         method: str,
         params: dict[str, Any],
         what: str,
-        timeout_s: float | None = None,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-    ) -> Answer:
+        read: Read[T],
+        progress: CallProgress | None,
+        revision: int | None,
+    ) -> T:
         progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link(revision)
@@ -194,22 +179,17 @@ class Connection:
                 progress.restart = "restarted" if self._spec.starts_process else "reconnected"
             self._last_link = link
             try:
-                return await self._send(link, method, params, what, timeout_s or self._settings.timeout, progress)
+                answer = await self._send(link, method, params, what, progress)
             except SessionExpired:
                 link.lost.set()
+            else:
+                return await answer.read(read)
         raise UpstreamUnavailable(f"server {self.name!r} keeps forgetting its sessions; nothing was called")
 
-    async def _send(
-        self,
-        link: Link,
-        method: str,
-        params: dict[str, Any],
-        what: str,
-        timeout_s: float,
-        reported: CallProgress,
-    ) -> Answer:
+    async def _send(self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress) -> Answer:
         from mcp.shared.exceptions import MCPError
 
+        timeout_s = self._settings.timeout
         refused: list[str] = []
         token = refusals.set(refused)
         try:

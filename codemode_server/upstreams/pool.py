@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
+from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
@@ -32,7 +31,7 @@ class _Owner:
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
-class UpstreamPool:
+class UpstreamPool(OwnsTasks):
     """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
@@ -56,24 +55,12 @@ class UpstreamPool:
         self._connections = {name: Connection(name, settings, self._deps) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
-        self._tasks: TaskGroup | None = None
         self._is_connecting = False
         self._any_change = anyio.Event()
         self._reconfiguring = anyio.Lock()
 
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[UpstreamPool]:
-        """Runs the connections until this is left; then ends all of them at the same time."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                try:
-                    yield self
-                finally:
-                    self._tasks = None
-                    tasks.cancel_scope.cancel()
-        finally:
-            await self._reaper.aclose()
+    async def _release(self) -> None:
+        await self._reaper.aclose()
 
     def connect(self) -> None:
         """Start to connect every upstream, in the background. Called once the host has its handshake."""
@@ -94,7 +81,6 @@ class UpstreamPool:
         tool: str,
         arguments: dict[str, Any],
         *,
-        timeout_s: float | None = None,
         progress: CallProgress | None = None,
         revision: int | None = None,
     ) -> Reply:
@@ -111,9 +97,7 @@ class UpstreamPool:
         connection = self._connection(server)
         declares = connection.declares_output(tool)
         read = partial(to_reply, declares_output=declares, redactor=self._deps.redactor())
-        return await connection.call_tool(
-            tool, arguments, read, timeout_s=timeout_s, progress=progress, revision=revision
-        )
+        return await connection.call_tool(tool, arguments, read, progress, revision)
 
     async def call_raw(
         self,
@@ -121,30 +105,18 @@ class UpstreamPool:
         tool: str,
         arguments: dict[str, Any],
         *,
-        timeout_s: float | None = None,
         progress: CallProgress | None = None,
         revision: int | None = None,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
-        connection = self._connection(server)
-        return await connection.call_tool(
-            tool, arguments, checked, timeout_s=timeout_s, progress=progress, revision=revision
-        )
+        return await self._connection(server).call_tool(tool, arguments, checked, progress, revision)
 
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        timeout_s: float | None = None,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
+        self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None
     ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
         read = partial(resource_reply, uri, redactor=self._deps.redactor())
-        return await self._connection(server).read_resource(
-            uri, read, timeout_s=timeout_s, progress=progress, revision=revision
-        )
+        return await self._connection(server).read_resource(uri, read, progress, revision)
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)

@@ -68,12 +68,12 @@ async def test_tools_are_listed_called_and_cancelled(
     kit: Kit, tmp_path: Path, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
 ) -> None:
     log, port = tmp_path / "log", free_port()
-    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol)
+    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol, timeout=2.0)
     async with serving(kit, transport, port, log), kit.pool({"s": settings}) as pool:
         assert kit.listing(pool, "s").protocol == ("2026-07-28" if protocol == "auto" else "2025-11-25")
         assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
         with pytest.raises(CallTimedOut):
-            await pool.call_tool("s", "hang", {}, timeout_s=0.3)
+            await pool.call_tool("s", "hang", {})
         await kit.until(lambda: "hang cancelled" in log.read_text())
 
 

@@ -40,9 +40,9 @@ async def test_one_that_can_not_be_read_is_the_upstreams_error(kit: Kit, tmp_pat
 @BOTH_ERAS
 async def test_one_that_takes_too_long_ends_here_and_there(kit: Kit, tmp_path: Path, protocol: str) -> None:
     log = tmp_path / "log"
-    async with kit.pool(archive(log, protocol=protocol)) as pool:
+    async with kit.pool(archive(log, protocol=protocol, timeout=2.0)) as pool:
         with pytest.raises(CallTimedOut, match="whether the resource 'archive://slow' was read is not known"):
-            await pool.read_resource("a", "archive://slow", timeout_s=0.5)
+            await pool.read_resource("a", "archive://slow")
         await kit.until(lambda: log.exists() and "slow ended" in log.read_text())
 
 

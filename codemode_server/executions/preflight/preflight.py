@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Set
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
+from codemode_server.background_tasks import OwnsTasks
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.received_keys import ResultKey
@@ -64,7 +63,7 @@ class Checked:
         return _lines(tuple(finding for finding in self.warnings if finding.doubted_key not in received))
 
 
-class Preflight:
+class Preflight(OwnsTasks):
     """Checks programs against the catalog as of now."""
 
     def __init__(
@@ -82,23 +81,13 @@ class Preflight:
         self._config = config
         self._checker = checker
         self._why_no_skill = why_no_skill
-        self._tasks: TaskGroup | None = None
         self._turn = anyio.Lock()
         """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
         tree the garbage collector."""
 
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Preflight]:
-        """Ends the type checker's process at the end."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            try:
-                yield self
-            finally:
-                self._tasks = None
-                tasks.cancel_scope.cancel()
-                if self._checker is not None:
-                    await self._checker.aclose()
+    async def _release(self) -> None:
+        if self._checker is not None:
+            await self._checker.aclose()
 
     @property
     def resident_bytes(self) -> int:

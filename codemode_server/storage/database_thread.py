@@ -24,8 +24,10 @@ from codemode_server.storage.database import Database, OnDamage, transaction
 
 logger = logging.getLogger(__name__)
 
-_MAX_STEPS = 256
-"""Steps in one transaction."""
+_MAX_QUEUED = 256
+"""Steps that somebody waits for in one transaction."""
+_COLLECT_S = 0.05
+"""How long a step that nobody waits for stays back, so that it is done with the next one that somebody waits for."""
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection], T]
@@ -49,7 +51,10 @@ class DatabaseThread:
     def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
         self._folder = folder
         self._on_damage: OnDamage = on_damage
-        self._requests: queue.SimpleQueue[_Request[Any] | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[list[_Request[Any]] | None] = queue.SimpleQueue()
+        self._posted: list[_Request[Any]] = []
+        self._guard = threading.Lock()
+        """Held while what was posted is queued."""
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
         self._is_closed = False
@@ -69,21 +74,33 @@ class DatabaseThread:
         return await future
 
     def post(self, step: Step[object]) -> None:
-        """Queue a step and return at once; an error is logged."""
+        """Have a step done soon, before all later ones, and return at once; an error is logged."""
         if self._is_closed:
             logger.warning("codemode-server is ending, so nothing is recorded any more")
-        else:
-            self._put(_Request(step, is_durable=False))
+            return
+        with self._guard:
+            self._posted.append(_Request(step, is_durable=False))
+            is_first = len(self._posted) == 1
+        if is_first:
+            try:
+                asyncio.get_running_loop().call_later(_COLLECT_S, self._put)
+            except RuntimeError:  # no event loop runs
+                self._put()
 
-    def _put(self, request: _Request[Any]) -> None:
-        self._requests.put(request)
-        if self._thread is None:
+    def _put(self, *requests: _Request[Any]) -> None:
+        """Queue what was posted and these."""
+        with self._guard:
+            if together := [*self._posted, *requests]:
+                self._requests.put(together)
+            self._posted = []
+        if self._thread is None and together:
             self._thread = threading.Thread(target=self._serve, name="codemode-journal", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
         """Do what was asked for and end the thread. Blocks."""
         self._is_closed = True
+        self._put()
         self._requests.put(None)
         if self._thread is not None:
             self._thread.join()
@@ -93,10 +110,10 @@ class DatabaseThread:
         while not is_ending:
             waiting = [self._requests.get()]
             with suppress(queue.Empty):
-                while len(waiting) < _MAX_STEPS:
+                while len(waiting) < _MAX_QUEUED:
                     waiting.append(self._requests.get_nowait())
-            requests = [request for request in waiting if request is not None]
-            is_ending = len(requests) < len(waiting)
+            is_ending = None in waiting
+            requests = [request for queued in waiting for request in queued or ()]
             if requests:
                 self._do(requests)
                 _answer(requests)

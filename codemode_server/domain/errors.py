@@ -55,16 +55,16 @@ class SettingsError(CodemodeError):
 class SandboxUnavailable(CodemodeError):
     """Raised when no sandbox that the configuration allows can run on this machine.
 
-    `remedy` is what mends it; `passing` says that it is a matter of the moment (no network, disk full).
+    `remedy` says what to do. `is_temporary`: another try may succeed (no network, disk full).
     """
 
     code = "sandbox_unavailable"
 
-    def __init__(self, reason: str, remedy: str = "", *, passing: bool = False) -> None:
+    def __init__(self, reason: str, remedy: str = "", *, is_temporary: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
         self.reason = reason
         self.remedy = remedy
-        self.passing = passing
+        self.is_temporary = is_temporary
 
 
 class JournalUnavailable(CodemodeError):

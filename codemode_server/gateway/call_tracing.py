@@ -41,8 +41,8 @@ class CallTracing:
             codemode__execution_id=call.execution_id,
             codemode__seq=call.seq,
             codemode__effect=target.effect.value,
-            codemode__verdict=event.decision.kind,
-            codemode__verdict_reason=event.decision.reason,
+            codemode__decision=event.decision.kind,
+            codemode__decision_reason=event.decision.reason,
         )
         spans.observe_input(span, event.arguments)
 

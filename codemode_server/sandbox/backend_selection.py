@@ -100,5 +100,7 @@ async def choose(
         return Choice(backend, "; ".join(why.reason for _, why in failures))
     _, last = failures[-1]
     if demanded := demand(settings):
-        raise SandboxUnavailable(f"`{demanded}` can't be met: {last.reason}", last.remedy, passing=last.passing)
+        raise SandboxUnavailable(
+            f"`{demanded}` can't be met: {last.reason}", last.remedy, is_temporary=last.is_temporary
+        )
     raise last

@@ -23,10 +23,10 @@ class CachedListing:
     """The sentence in which the server says what it is for."""
     protocol: str | None = None
     """The protocol version that was negotiated."""
-    verdict: Literal["auto", "legacy"] = "auto"
+    protocol_mode: Literal["auto", "legacy"] = "auto"
     """`legacy`: the newer protocol's probe killed the server or was never answered; go straight to the handshake."""
     server_version: str | None = None
-    """The server's own version string. When it changes, the verdict is discarded."""
+    """The server's own version string. When it changes, `protocol_mode` is discarded."""
     problems: tuple[str, ...] = ()
     hidden: tuple[ToolDefinition, ...] | None = None
     """Tools that it lists only to clients with features that we lack; None if not known yet."""
@@ -79,7 +79,7 @@ def _is_sound(listing: CachedListing) -> bool:
     return (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(text, str | None) for text in optional)
-        and listing.verdict in ("auto", "legacy")
+        and listing.protocol_mode in ("auto", "legacy")
     )
 
 

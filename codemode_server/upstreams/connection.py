@@ -63,7 +63,7 @@ class Connection:
         self._timings = deps.timings
         self._fingerprint = fingerprint(settings)
         self._found = deps.cache.get(name, self._fingerprint) or CachedListing()
-        self._verdict: Literal["auto", "legacy"] = self._found.verdict
+        self._protocol_mode: Literal["auto", "legacy"] = self._found.protocol_mode
         self._state = UpstreamState.WAITING if settings.enabled else UpstreamState.DISABLED
         self._error: str | None = None
         self._protocol: str | None = None
@@ -234,7 +234,7 @@ class Connection:
 
     async def _connect_and_serve(self) -> None:
         """One connection, or two when the newer protocol's probe ended the first. Returns when it is lost."""
-        is_legacy = self._settings.protocol == "legacy" or self._verdict == "legacy"
+        is_legacy = self._settings.protocol == "legacy" or self._protocol_mode == "legacy"
         try:
             await self._serve_once(legacy=is_legacy)
         except Exception as error:
@@ -244,7 +244,7 @@ class Connection:
             if self._connected_at is math.inf:
                 # What was remembered, or assumed, did not work: the other way the next time.
                 is_unanswered = isinstance(first_cause(error), TimeoutError) and self._spec.starts_process
-                self._verdict = "legacy" if is_unanswered and not is_legacy else "auto"
+                self._protocol_mode = "legacy" if is_unanswered and not is_legacy else "auto"
             raise
 
     async def _serve_once(self, *, legacy: bool) -> None:
@@ -324,21 +324,21 @@ class Connection:
         link.remember(found.tools)
         return found
 
-    async def _take(self, found: ToolsFound, link: Link, verdict: Literal["auto", "legacy"]) -> None:
+    async def _take(self, found: ToolsFound, link: Link, protocol_mode: Literal["auto", "legacy"]) -> None:
         """Take over a new listing, and store it for the next run."""
         server = link.session.server_info
         redactor = self._redactor
         version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
-        if self._found.verdict == "legacy" and self._found.server_version != version:
-            verdict = "auto"  # another version may have learnt the newer protocol
+        if self._found.protocol_mode == "legacy" and self._found.server_version != version:
+            protocol_mode = "auto"  # another version may have learnt the newer protocol
         if self._settings.protocol == "legacy":
-            verdict = "auto"  # a setting, nothing that was found out
-        self._verdict = verdict
+            protocol_mode = "auto"  # a setting, nothing that was found out
+        self._protocol_mode = protocol_mode
         self._found = CachedListing(
             tools=found.tools,
             description=describe_server(getattr(server, "description", None), link.session.instructions, redactor),
             protocol=link.session.protocol_version,
-            verdict=verdict,
+            protocol_mode=protocol_mode,
             server_version=version,
             problems=found.problems,
             hidden=self._found.hidden if self._found.server_version == version else None,
@@ -373,7 +373,7 @@ class Connection:
                 continue
             before = self._found
             if (found.tools, found.problems) != (before.tools, before.problems):
-                await self._take(found, link, self._verdict)
+                await self._take(found, link, self._protocol_mode)
                 self._publish()
             ended = anyio.current_time()
             not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))

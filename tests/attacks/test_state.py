@@ -216,7 +216,7 @@ told
         '{"format":1,"tools":[{"name":"a","input_schema":"x","effect":"reads"}],"problems":[]}',
         '{"format":1,"tools":[{"name":"a","effect":"eats"}],"problems":[]}',
         '{"format":1,"tools":[],"problems":7}',
-        '{"format":1,"tools":[],"problems":[],"verdict":"guilty"}',
+        '{"format":1,"tools":[],"problems":[],"protocol_mode":"guilty"}',
         '{"format":1,"tools":[],"problems":[],"description":{"a":1}}',
     ],
 )

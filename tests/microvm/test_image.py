@@ -22,7 +22,7 @@ async def refusal(registry: Registry) -> SandboxUnavailable:
     """Why an image can't be pulled; what failed is always a matter of the moment."""
     with serving(registry), pytest.raises(SandboxUnavailable) as caught:
         await image.pull(registry.reference, lambda line: None)
-    assert caught.value.passing
+    assert caught.value.is_temporary
     assert not await image.is_present(registry.reference)
     return caught.value
 
@@ -185,7 +185,7 @@ async def test_a_registry_that_is_not_there_is_told_with_both_ways_out(msb_home:
         await image.pull("127.0.0.1:1/team/image:1", print)
     assert caught.value.reason == "the registry 127.0.0.1:1 can't be reached"
     assert "codemode-server setup --archive FILE" in caught.value.remedy
-    assert caught.value.passing
+    assert caught.value.is_temporary
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_full_disk_is_told_with_what_is_free_and_never_remembered(msb_home: Pa
     error = image._pull_failure(DEFAULT_IMAGE, text)
     assert error.reason.startswith(f"the disk that holds {msb_home} is full: ")
     assert "MSB_HOME" in error.remedy
-    assert error.passing
+    assert error.is_temporary
 
 
 BAR = "  ⠙ Pulling             x (3 layers)           "

@@ -82,7 +82,7 @@ def test_a_known_lack_is_told_with_the_command_that_mends_it(report: str, reason
     problem = read_doctor(report)
     assert problem.reason == reason
     assert problem.remedy.startswith(remedy)
-    assert not problem.passing
+    assert not problem.is_temporary
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there the advice is about the Mac")
@@ -114,7 +114,7 @@ async def test_a_command_that_takes_too_long_is_given_up_for_now(msb_home: Path,
     os.mkfifo(tmp_path / "never")
     with pytest.raises(SandboxUnavailable, match="`msb load` has not ended within 0") as caught:
         await runtime.msb("load", "--input", str(tmp_path / "never"), seconds=0.5)
-    assert caught.value.passing
+    assert caught.value.is_temporary
 
 
 async def test_a_profile_of_a_cloud_changes_nothing_here(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ def test_a_disk_that_is_too_full_is_a_matter_of_the_moment(msb_home: Path, monke
     problem = runtime.home_problem()
     assert problem is not None
     assert problem.reason.startswith(f"{runtime.free_mb(msb_home)} MB are free where {msb_home} ")
-    assert problem.passing
+    assert problem.is_temporary
 
 
 def test_nothing_of_the_sdk_is_imported_before_it_is_needed() -> None:

@@ -66,7 +66,7 @@ def test_a_new_verdict_removes_those_of_half_a_year_ago(cache: Path) -> None:
 
 
 def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
-    remember("a", Verdict(works=False, reason="the disk is full", passing=True))
+    remember("a", Verdict(works=False, reason="the disk is full", is_temporary=True))
     assert recall("a") is None
     assert not cache.exists()
 
@@ -137,7 +137,7 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
         raise SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
 
     async def fail_for_now(settings: MicrovmSettings) -> float:
-        raise SandboxUnavailable("no network", passing=True)
+        raise SandboxUnavailable("no network", is_temporary=True)
 
     settings, other = MicrovmSettings(), MicrovmSettings(image="other")
     assert await probe_cache.try_boot(settings, fail) == FAILS
@@ -160,5 +160,5 @@ def test_a_verdict_is_one_line_of_json(cache: Path) -> None:
     remember("a", WORKS, now=lambda: 5.0)
     assert json.loads((cache / "a.json").read_text()) == {
         "at": 5.0,
-        "verdict": {"works": True, "reason": "", "remedy": "", "boot_seconds": 0.25, "passing": False},
+        "verdict": {"works": True, "reason": "", "remedy": "", "boot_seconds": 0.25, "is_temporary": False},
     }

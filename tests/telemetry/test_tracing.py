@@ -1,5 +1,5 @@
 """What a person sees of a program in a tracing tool: one tree from the host's call to the upstream's own span, with
-verdicts, sizes and states; payloads only as `state.payloads` says, secrets never; and nothing of it can hold a call up.
+decisions, sizes and states; payloads only as `state.payloads` says, secrets never; and tracing never delays a call.
 
 A real collector on loopback and the product as a child process. Langfuse runs with its exporter replaced by one in
 memory; both set what is global in a process, so each run has a process of its own.
@@ -226,16 +226,16 @@ async def test_each_span_says_what_was_decided_and_how_it_ended(tmp_path: Path) 
         "call github.boom": ("allow", "failed", 1, True),
         "call github.create_issue": ("deny", "refused", 2, True),
     }
-    for name, (verdict, status, seq, is_error) in expected.items():
+    for name, (decision, status, seq, is_error) in expected.items():
         span = calls[name]
         told = span.attributes
-        assert (told["codemode.verdict"], told["codemode.status"], told["codemode.seq"]) == (verdict, status, seq)
+        assert (told["codemode.decision"], told["codemode.status"], told["codemode.seq"]) == (decision, status, seq)
         assert told["codemode.execution_id"] == answer.content["execution_id"]
         assert told["gen_ai.operation.name"] == "execute_tool"
         assert span.is_error == is_error
         assert told.get("error.type") == (status if is_error else None)
     assert calls["call github.boom"].message == "failed", "a message may hold values, and only shapes are kept here"
-    assert "rule 1" in calls["call github.create_issue"].attributes["codemode.verdict_reason"]
+    assert "rule 1" in calls["call github.create_issue"].attributes["codemode.decision_reason"]
     assert calls["call traced.echo"].attributes["codemode.result_bytes"] > 5_000
 
 

@@ -12,7 +12,7 @@ LISTING = CachedListing(
     tools=(ToolDefinition("a", "does a", "A", {"type": "object"}, {"type": "array"}, Effect.READS),),
     description="A server.",
     protocol="2026-07-28",
-    verdict="legacy",
+    protocol_mode="legacy",
     server_version="2",
     problems=("tool 'b': …",),
     hidden=(ToolDefinition("c", needs="elicitation"),),

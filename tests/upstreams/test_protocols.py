@@ -73,7 +73,7 @@ async def test_what_is_remembered_is_forgotten_with_another_version_of_the_serve
     assert probed == [True, False, True]
 
 
-async def test_a_remembered_verdict_that_no_longer_works_is_dropped(kit: Kit) -> None:
+async def test_a_remembered_protocol_mode_that_no_longer_works_is_dropped(kit: Kit) -> None:
     server = kit.modern()
     async with kit.pool({"s": kit.raw("dies_at_probe")}):
         pass
@@ -92,7 +92,7 @@ async def test_a_modern_server_that_is_slow_to_start_is_still_found_to_be_modern
     async with kit.pool({"s": kit.modern()}, timings=replace(QUICK, probe_s=0.01)) as pool:
         assert kit.listing(pool, "s").protocol == "2026-07-28"
         assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
-    assert kit.cache.kept["s"][1].verdict == "auto"
+    assert kit.cache.kept["s"][1].protocol_mode == "auto"
 
 
 async def test_a_server_slow_to_start_is_waited_for_by_its_calls(kit: Kit, tmp_path: Path) -> None:

@@ -156,7 +156,9 @@ class MicrovmBackend:
                 with anyio.CancelScope(shield=True):
                     await self.pool.give_back(machine, None if program.is_last else program.session_id)
         raise SandboxUnavailable(
-            "microVMs end before a program has begun", "`codemode-server doctor` looks for the reason", passing=True
+            "microVMs end before a program has begun",
+            "`codemode-server doctor` looks for the reason",
+            is_temporary=True,
         )
 
     async def _run_in(self, machine: Machine, program: Program, host_api: HostApi, quota: Quota) -> Outcome:

@@ -101,7 +101,9 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
         code, text = await output([str(found.msb), "pull", *insecure, reference], runtime.environment(), pulling.feed)
     except TimeoutError:
         raise SandboxUnavailable(
-            f"the registry {_registry(reference)} has sent nothing for some minutes", "try again later", passing=True
+            f"the registry {_registry(reference)} has sent nothing for some minutes",
+            "try again later",
+            is_temporary=True,
         ) from None
     if code != 0:
         raise _pull_failure(reference, text)
@@ -120,9 +122,9 @@ async def load_archive(path: Path, reference: str) -> Stored:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
     except OSError as error:
-        raise SandboxUnavailable(f"the archive {path} can't be read: {error.strerror}", passing=True) from error
+        raise SandboxUnavailable(f"the archive {path} can't be read: {error.strerror}", is_temporary=True) from error
     if is_compressed:
-        raise SandboxUnavailable(f"the archive {path} is compressed", f"run: gunzip {path}", passing=True)
+        raise SandboxUnavailable(f"the archive {path} is compressed", f"run: gunzip {path}", is_temporary=True)
     done = await runtime.msb("load", "--quiet", "--input", str(path), "--tag", reference, seconds=_LOAD_SECONDS)
     if done.code != 0:
         if (failure := _full_disk(done.stderr)) is not None:
@@ -130,7 +132,7 @@ async def load_archive(path: Path, reference: str) -> Stored:
         raise SandboxUnavailable(
             f"{path} is no archive of an image: {_error_in(done.stderr)}",
             f"make one with: docker save --output {path.name} {reference.partition('@')[0]}",
-            passing=True,
+            is_temporary=True,
         )
     return await _checked(reference, str(path))
 
@@ -139,7 +141,7 @@ async def _checked(reference: str, source: str) -> Stored:
     stored = await find(reference)
     if stored is None:
         raise SandboxUnavailable(
-            f"the image {reference} is not there after all", "run: codemode-server setup", passing=True
+            f"the image {reference} is not there after all", "run: codemode-server setup", is_temporary=True
         )
     machine = _MACHINES.get(platform.machine().lower(), platform.machine())
     if stored.architecture and stored.architecture != machine:
@@ -147,7 +149,7 @@ async def _checked(reference: str, source: str) -> Stored:
         raise SandboxUnavailable(
             f"{source} is an image for {stored.architecture}, and this machine is {machine}",
             f"take one for {machine}",
-            passing=True,
+            is_temporary=True,
         )
     return stored
 
@@ -196,7 +198,7 @@ def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
         )
     else:
         reason, remedy = f"the image {reference} can't be pulled: {error}", "run again: codemode-server setup"
-    return SandboxUnavailable(reason, remedy, passing=True)
+    return SandboxUnavailable(reason, remedy, is_temporary=True)
 
 
 def _full_disk(text: str) -> SandboxUnavailable | None:
@@ -206,12 +208,12 @@ def _full_disk(text: str) -> SandboxUnavailable | None:
     return SandboxUnavailable(
         f"the disk that holds {folder} is full: {runtime.free_mb(folder)} MB are free",
         "free some, or set MSB_HOME in the environment to a folder on another disk",
-        passing=True,
+        is_temporary=True,
     )
 
 
 def _failure(what: str, text: str) -> SandboxUnavailable:
-    return _full_disk(text) or SandboxUnavailable(f"{what}: {_error_in(text)}", passing=True)
+    return _full_disk(text) or SandboxUnavailable(f"{what}: {_error_in(text)}", is_temporary=True)
 
 
 def _error_in(text: str) -> str:

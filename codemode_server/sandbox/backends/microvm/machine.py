@@ -275,7 +275,9 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         )
     except ImageNotFoundError as error:
         remedy = "`codemode-server setup` gets it"
-        raise SandboxUnavailable(f"the image {build.image!r} is not on this machine", remedy, passing=True) from error
+        raise SandboxUnavailable(
+            f"the image {build.image!r} is not on this machine", remedy, is_temporary=True
+        ) from error
     except MicrosandboxError as error:
         reason = f"a microVM of {build.image!r} can't be booted: {_reason(error)}"
         raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error

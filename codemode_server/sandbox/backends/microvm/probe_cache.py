@@ -42,17 +42,17 @@ class Verdict:
     remedy: str = ""
     boot_seconds: float | None = None
     """How long the boot took that proved it."""
-    passing: bool = False
+    is_temporary: bool = False
     """A matter of the moment (no network, disk full): never remembered."""
 
     @classmethod
     def of(cls, problem: runtime.Problem | SandboxUnavailable) -> Verdict:
-        return cls(works=False, reason=problem.reason, remedy=problem.remedy, passing=problem.passing)
+        return cls(works=False, reason=problem.reason, remedy=problem.remedy, is_temporary=problem.is_temporary)
 
     @property
     def error(self) -> SandboxUnavailable:
         """A bad verdict as what to raise."""
-        return SandboxUnavailable(self.reason, self.remedy, passing=self.passing)
+        return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
 
 
 async def examine(settings: MicrovmSettings) -> Verdict | None:
@@ -113,7 +113,7 @@ def recall(name: str, now: Callable[[], float] = time.time) -> Verdict | None:
 
 def remember(name: str, verdict: Verdict, now: Callable[[], float] = time.time) -> None:
     """Keep a verdict for the next time, unless it is a matter of the moment; a cache that can't be written is none."""
-    if verdict.passing:
+    if verdict.is_temporary:
         return
     text = json.dumps({"at": now(), "verdict": asdict(verdict)})
     try:

@@ -39,18 +39,18 @@ class Problem:
     reason: str
     remedy: str = ""
     """What to do or to run."""
-    passing: bool = False
+    is_temporary: bool = False
     """A matter of the moment (no network, disk full): never remembered."""
     part: Literal["runtime", "processor", "device"] = "runtime"
     """What it is about; `device` is the way to the processor's virtualization."""
 
     @classmethod
     def of(cls, error: SandboxUnavailable) -> Problem:
-        return cls(error.reason, error.remedy, error.passing)
+        return cls(error.reason, error.remedy, error.is_temporary)
 
     @property
     def error(self) -> SandboxUnavailable:
-        return SandboxUnavailable(self.reason, self.remedy, passing=self.passing)
+        return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ async def msb(*arguments: str, seconds: float) -> Finished:
         return await run([str(found.msb), *arguments], env=environment(), seconds=seconds)
     except TimeoutError:
         raise SandboxUnavailable(
-            f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", passing=True
+            f"`msb {arguments[0]}` has not ended within {seconds:g} seconds", "try again", is_temporary=True
         ) from None
     except OSError as error:
         raise SandboxUnavailable(
@@ -210,7 +210,7 @@ def home_problem() -> Problem | None:
         return Problem(
             f"{free} MB are free where {folder} (MSB_HOME) is, and microVMs need {_FREE_MB}",
             "free some, or set MSB_HOME in the environment to a folder on another disk",
-            passing=True,
+            is_temporary=True,
         )
     return None
 

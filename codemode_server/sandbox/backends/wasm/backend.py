@@ -255,7 +255,7 @@ def _make_instance(program: Program) -> Instance:
             temporary.remove(scratch)
         reason = f"no folder for a program's /tmp can be made in {tempfile.gettempdir()}: {error.strerror}"
         remedy = "where the disk is full, `codemode-server workspace clean` removes the programs' files"
-        raise SandboxUnavailable(reason, remedy, passing=True) from error
+        raise SandboxUnavailable(reason, remedy, is_temporary=True) from error
 
 
 async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:

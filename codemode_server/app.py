@@ -207,7 +207,9 @@ class App:
             app.kept.close()
             temporary.close()
             app.tracing.shutdown()
-            app.stores.close()
+            with anyio.CancelScope(shield=True):
+                # It waits for the disk, and up to five seconds for another product's lock.
+                await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
     @cached_property
     def front(self) -> FrontServer:

@@ -116,10 +116,10 @@ class CallPipeline:
             await self._end(attempt, _status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
-            await self._end(attempt, CallStatus.REFUSED, error=str(error))
+            await self._end(attempt, CallStatus.INVALID, error=str(error))
             raise
         except JournalUnavailable as error:
-            self._publish_end(attempt, CallOutcome(CallStatus.REFUSED, attempt.milliseconds, error=str(error)))
+            self._publish_end(attempt, CallOutcome(CallStatus.INVALID, attempt.milliseconds, error=str(error)))
             raise
         except BaseException:
             await self._end(attempt, CallStatus.CANCELLED, error="the program ended before the answer")

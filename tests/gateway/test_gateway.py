@@ -262,6 +262,9 @@ class TestTheRecord:
         with pytest.raises(JournalUnavailable, match=r"can't be used: .*journal_calls"):
             await it.call("create_issue", {"title": "Bug"})
         assert len(it.upstreams.reached) == 1
+        ended = "SELECT status FROM audit WHERE kind = 'call_ended' ORDER BY number"
+        statuses = await it.thread.run(lambda connection: connection.execute(ended).fetchall())
+        assert statuses == [("succeeded",), ("invalid",)], "the permissions did not refuse it"
 
     async def test_can_be_read_by_another_process_meanwhile(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer=1)

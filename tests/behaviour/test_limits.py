@@ -167,15 +167,19 @@ async def test_calls_past_those_in_flight_wait_for_their_turn(tmp_path: Path) ->
 async def test_programs_past_those_at_once_wait_and_then_are_refused(tmp_path: Path) -> None:
     servers = office(tmp_path, "slow")
     wait = "from servers.slow import wait\nwait(seconds={seconds})"
-    limits = {"programs": 1, "queue_seconds": 1}
+    limits = {"programs": 1, "queue_seconds": 60.0}
     async with in_memory(configuration(tmp_path, servers, limits=limits)) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(host.run, wait.format(seconds=0.3))
+        await host.until(lambda: len(host.reached("wait")) == 1)
         assert (await host.run("1 + 1")).value == 2, "control: one that ends in time lets the next one in"
-        tasks.start_soon(host.run, wait.format(seconds=3))
+    limits["queue_seconds"] = 0.5
+    async with in_memory(configuration(tmp_path, servers, limits=limits)) as host, anyio.create_task_group() as tasks:
+        tasks.start_soon(host.run, wait.format(seconds=60))
         await host.until(lambda: len(host.reached("wait")) == 2)
         answer = await host.run("1 + 1")
         assert answer.error["setting"] == "limits.programs"
         assert "limits.queue_seconds" in answer.error["message"]
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_timeout_given_with_the_call_lowers_the_limit_and_cannot_raise_it(tmp_path: Path) -> None:

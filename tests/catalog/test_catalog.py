@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from tests.work import lines_run
 
 
 def listing(name: str, *tools: str, state: UpstreamState = UpstreamState.READY, **more: Any) -> UpstreamListing:
@@ -154,10 +154,12 @@ def test_suggestions_among_names_made_to_be_compared_long_take_little_time() -> 
     shuffle = random.Random(1).sample
     names = ["_".join("".join(shuffle("abcdefghijkl", 12)) for _ in range(5)) for _ in range(1_001)]
     server = Catalog.build([listing("hostile", *names[1:])]).servers[0]
-    started = time.process_time()
-    with pytest.raises(UnknownTool):
-        server.tool(names[0])
-    assert time.process_time() - started < 0.4
+
+    def suggested() -> None:
+        with pytest.raises(UnknownTool):
+            server.tool(names[0])
+
+    assert lines_run(suggested) < 1_000_000, "comparing it with each of 100 such names takes 790,000"
 
 
 def test_three_thousand_tools_are_a_catalog() -> None:

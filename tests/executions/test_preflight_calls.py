@@ -282,12 +282,15 @@ def test_few_of_very_many_unknown_tools_are_compared_with_those_that_there_are()
     """A hostile program of 7,400 characters is looked at on the event loop."""
     tools = (tool(f"get_{number}_of_request_{number}", {}) for number in range(1_000))
     many = Catalog.build([listing("many", *tools)])
-    reading = read(f"from servers.many import {', '.join(f'get_issue_x{number}' for number in range(500))}")
-    assert reading is not None
-    started = time.process_time()
-    found = Findings(reading, many).all()
-    assert time.process_time() - started < 2
-    assert len(found) == 50
+
+    def seconds(unknown: int) -> float:
+        reading = read(f"from servers.many import {', '.join(f'get_issue_x{number}' for number in range(unknown))}")
+        assert reading is not None
+        started = time.process_time()
+        assert len(Findings(reading, many).all()) == 50
+        return time.process_time() - started
+
+    assert min(seconds(500) for _ in range(2)) < 4 * min(seconds(50) for _ in range(2)), "ten times the tools"
 
 
 async def test_errors_are_warnings_where_that_is_asked_for_and_nothing_where_that_is() -> None:

@@ -189,15 +189,19 @@ def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
 
 def test_the_example_of_a_tool_with_very_many_keys_is_made_at_once() -> None:
     """An upstream declares them, and the host waits for its first list."""
-    schema = {
-        "type": "object",
-        "properties": {f"a{number}": {} for number in range(16_000)},
-        "required": [f"b{number}" for number in range(16_000)],
-    }
-    (server,) = catalog(hotel=(replace(tool("rooms"), output_schema=schema),)).servers
-    started = time.process_time()
-    assert example_of(server.tools).program.endswith("found = rooms()\nstr(found)[:500]")
-    assert time.process_time() - started < 1
+
+    def seconds(keys: int) -> float:
+        schema = {
+            "type": "object",
+            "properties": {f"a{number}": {} for number in range(keys)},
+            "required": [f"b{number}" for number in range(keys)],
+        }
+        (server,) = catalog(hotel=(replace(tool("rooms"), output_schema=schema),)).servers
+        started = time.process_time()
+        assert example_of(server.tools).program.endswith("found = rooms()\nstr(found)[:500]")
+        return time.process_time() - started
+
+    assert min(seconds(16_000) for _ in range(3)) < 40 * min(seconds(2_000) for _ in range(3)), "eight times the keys"
 
 
 def test_without_a_tool_that_reads_the_example_is_an_invented_one() -> None:

@@ -142,31 +142,53 @@ time.sleep({0.2 * SLOWNESS})
     [
         pytest.param("send(op='nothing', id=1)", id="unknown op"),
         pytest.param("raw.send('no json')", id="no JSON"),
-        pytest.param("raw.send('[1]')", id="no object"),
-        pytest.param("send(op='call', id='1', server='github', tool='echo', arguments={})", id="id of a wrong type"),
-        pytest.param("send(op='call', id=True, server='github', tool='echo', arguments={})", id="id that is a bool"),
-        pytest.param("send(op='call', id=1, server=None, tool='echo', arguments={})", id="no server"),
+        pytest.param("raw.send('[1]')", id="no object", marks=pytest.mark.portable),
         pytest.param(
-            "send(op='call', id=1, server='github', tool='echo', arguments=[])", id="arguments of a wrong type"
+            "send(op='call', id='1', server='github', tool='echo', arguments={})",
+            id="id of a wrong type",
+            marks=pytest.mark.portable,
         ),
-        pytest.param("[send(op='load', id=1, module='servers') for _ in 'ab']", id="id used twice"),
-        pytest.param("send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')", id="id that goes back"),
+        pytest.param(
+            "send(op='call', id=True, server='github', tool='echo', arguments={})",
+            id="id that is a bool",
+            marks=pytest.mark.portable,
+        ),
+        pytest.param(
+            "send(op='call', id=1, server=None, tool='echo', arguments={})", id="no server", marks=pytest.mark.portable
+        ),
+        pytest.param(
+            "send(op='call', id=1, server='github', tool='echo', arguments=[])",
+            id="arguments of a wrong type",
+            marks=pytest.mark.portable,
+        ),
+        pytest.param(
+            "[send(op='load', id=1, module='servers') for _ in 'ab']", id="id used twice", marks=pytest.mark.portable
+        ),
+        pytest.param(
+            "send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')",
+            id="id that goes back",
+            marks=pytest.mark.portable,
+        ),
         pytest.param("send(op='done', id='x', value=1, value_form='json', error=None)", id="done with a guessed id"),
-        pytest.param("send(op='output', stream='protocol', text='x')", id="unknown stream"),
+        pytest.param("send(op='output', stream='protocol', text='x')", id="unknown stream", marks=pytest.mark.portable),
         pytest.param("send(op='exceeded', setting='limits.wall_seconds')", id="a limit that only the host sees"),
-        pytest.param('raw.send(\'{"op": "load", "id": 1, "module": NaN}\')', id="no JSON number"),
+        pytest.param(
+            'raw.send(\'{"op": "load", "id": 1, "module": NaN}\')', id="no JSON number", marks=pytest.mark.portable
+        ),
         pytest.param(
             "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')", id="deep"
         ),
         pytest.param(
             'raw.send(\'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"x":\' + \'[\' * 300 + \']\' * 300 + \'}}\')',
             id="deeper than allowed",
+            marks=pytest.mark.portable,
         ),
         pytest.param("raw.send('x' * (20 * 2**20))", id="longer than any frame"),
-        pytest.param("send(op='load', id=1, module='x' * 100_000)", id="long name"),
+        pytest.param("send(op='load', id=1, module='x' * 100_000)", id="long name", marks=pytest.mark.portable),
     ],
 )
 async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
+    """The host reads the frames of every backend alike; how a sandbox ends is its backend's."""
     tools = Tools()
     outcome = await lab.run(f"{lab.raw}{attack}\nimport time\ntime.sleep({10 * SLOWNESS})", tools)
     assert outcome.ending is Ending.DIED, outcome

@@ -202,6 +202,20 @@ told
 """
 
 
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration whose state folder has the listing that an earlier product stored."""
+    folder = tmp_path_factory.mktemp("listed")
+    path = configuration(folder, hostile(folder, "plain"))
+
+    async def list_once() -> None:
+        async with in_memory(path) as host:
+            await is_well(host)
+
+    anyio.run(list_once)
+    return path
+
+
 @pytest.mark.parametrize(
     "listing",
     [
@@ -220,14 +234,11 @@ told
         '{"format":1,"tools":[],"problems":[],"description":{"a":1}}',
     ],
 )
-async def test_a_damaged_listing_is_listed_anew(tmp_path: Path, listing: str) -> None:
-    path = configuration(tmp_path, hostile(tmp_path, "plain"))
-    async with in_memory(path) as host:
-        await is_well(host)
-    with sqlite3.connect(tmp_path / "state" / "codemode.db") as connection:
+async def test_a_damaged_listing_is_listed_anew(listed: Path, listing: str) -> None:
+    with sqlite3.connect(listed.parent / "state" / "codemode.db") as connection:
         assert connection.execute("UPDATE listings SET listing = ?", (listing,)).rowcount == 1
     connection.close()
-    async with in_memory(path) as host:
+    async with in_memory(listed) as host:
         assert (await host.run(CALL)).value == "pong"
 
 

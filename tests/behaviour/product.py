@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -136,6 +137,26 @@ async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto") -> A
         host = Host(client, path.parent)
         await host.settled()
         yield host
+
+
+@asynccontextmanager
+async def in_memory_for_all(path: Path) -> AsyncIterator[Host]:
+    """The same for a fixture that several tests share: a task of its own opens and closes it, as anyio wants it."""
+    opened: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
+    ended = asyncio.Event()
+
+    async def run() -> None:
+        async with in_memory(path) as host:
+            opened.set_result(host)
+            await ended.wait()
+
+    running = asyncio.create_task(run())
+    either: list[asyncio.Future[Any]] = [running, opened]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if opened.done():
+        yield opened.result()
+    ended.set()
+    await running
 
 
 @asynccontextmanager

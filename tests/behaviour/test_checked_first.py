@@ -4,13 +4,15 @@ so, and the model learns what is right."""
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+import pytest_asyncio
 
-from .product import configuration, in_memory, over_stdio
+from .product import Host, configuration, in_memory, in_memory_for_all, over_stdio
 
 FIRST = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='first')\n"
 """A call that would have happened."""
@@ -37,22 +39,33 @@ MISTAKES = {
 
 def recorded(folder: Path) -> list[tuple[Any, ...]]:
     with sqlite3.connect(next((folder / "state").glob("*.db*"))) as database:
-        return database.execute("select status, error, calls from executions order by rowid").fetchall()
+        return database.execute(
+            "SELECT journal_executions.status, audit.error, calls FROM journal_executions "
+            "JOIN audit USING (execution_id) WHERE kind = 'execution_ended' ORDER BY number"
+        ).fetchall()
 
 
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
+    """One product for all mistakes."""
+    async with in_memory_for_all(configuration(tmp_path_factory.mktemp("shared"))) as host:
+        yield host
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("mistake", "told"), MISTAKES.values(), ids=MISTAKES)
 async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
-    tmp_path: Path, mistake: str, told: str
+    shared: Host, mistake: str, told: str
 ) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
-        answer = await host.run(FIRST + mistake)
-        assert answer.error["type"] == "CheckFailed"
-        assert answer.error["message"].startswith("not run:\nline ")
-        assert told in answer.error["message"]
-        assert answer.content["calls"] == []
-        assert host.reached() == []
-        assert (await host.run(FIRST)).content["status"] == "succeeded", "the positive control"
-        assert len(host.reached("create_issue")) == 1
+    before = len(shared.reached())
+    answer = await shared.run(FIRST + mistake)
+    assert answer.error["type"] == "CheckFailed"
+    assert answer.error["message"].startswith("not run:\nline ")
+    assert told in answer.error["message"]
+    assert answer.content["calls"] == []
+    assert len(shared.reached()) == before
+    assert (await shared.run(FIRST)).content["status"] == "succeeded", "the positive control"
+    assert len(shared.reached("create_issue")) == before + 1
 
 
 async def test_the_record_says_that_it_was_refused_before_it_ran(tmp_path: Path) -> None:

@@ -1,10 +1,24 @@
-"""After the tests: how many were skipped, and why."""
+"""The order of the tests, and after them how many were skipped, and why."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
+
+LONGEST = (
+    "tests/proof/",
+    "tests/hosts/",
+    "tests/test_soak.py",
+    "tests/microvm/test_pull.py",
+    "tests/search/test_figures",
+)
+"""Tests that take ten seconds or more at a time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no process is left with one of them when the others have nothing more to do."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

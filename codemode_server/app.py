@@ -294,6 +294,7 @@ class App:
         self.config.replace(settings, self._redactor(), news.messages_for_model)
         self.learning.follow_config()
         self.habits.follow_config()
+        self.stores.follow(settings.state)
         await self.pool.reconfigure(settings.servers, reasons(news))
         self.tools.listings_changed()
 

@@ -22,26 +22,36 @@ class Stores:
         """Takes over the open database."""
         self.database = database
         self.ownership = Ownership(folder)
-        journal_bytes = settings.journal_mb * 2**20
-        self.upkeep = Upkeep(
-            folder,
-            self.ownership,
-            audit=Retention(settings.record_days, settings.record_mb * 2**20),
-            journal=Retention(settings.journal_hours / 24, journal_bytes),
-        )
+        self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
         self._thread = DatabaseThread(folder, on_damage=settings.on_damage)
         self.journal = SqliteJournal(
             self._thread,
             JournalCipher(folder),
             self.ownership,
-            execution_bytes=journal_bytes // 4,
+            execution_bytes=_execution_bytes(settings),
             on_written=self.upkeep.note_written,
         )
         self.audit = SqliteAudit(self._thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
+
+    def follow(self, settings: StateSettings) -> None:
+        """Put the retention of edited settings in force."""
+        self.journal.execution_bytes = _execution_bytes(settings)
+        self.upkeep.set_retention(*_retention(settings))
 
     def close(self) -> None:
         self.ownership.close()
         self.vectors.close()
         self._thread.close()
         self.database.close()
+
+
+def _retention(settings: StateSettings) -> tuple[Retention, Retention]:
+    """The retention of the audit, and that of the journal."""
+    audit = Retention(settings.record_days, settings.record_mb * 2**20)
+    return audit, Retention(settings.journal_hours / 24, settings.journal_mb * 2**20)
+
+
+def _execution_bytes(settings: StateSettings) -> int:
+    """What the journal holds of the values of one execution."""
+    return settings.journal_mb * 2**20 // 4

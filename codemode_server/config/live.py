@@ -53,7 +53,7 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "sandbox": None,
     "tracing": None,
     "results": None,
-    "state": {"dir", "customer", "skills", "on_damage", "record_days", "record_mb", "journal_hours", "journal_mb"},
+    "state": {"dir", "customer", "skills", "on_damage"},
 }
 """Sections that are read once, or the fields of them that are; all else follows an edited file."""
 

@@ -68,7 +68,7 @@ class SqliteJournal:
         self._thread = thread
         self._cipher = cipher
         self._ownership = ownership
-        self._execution_bytes = execution_bytes
+        self.execution_bytes = execution_bytes
         self._on_written = on_written
         self._clock = clock
         self._bytes: dict[ExecutionId, int] = {}
@@ -230,7 +230,7 @@ class SqliteJournal:
 
     def _bounded(self, execution_id: ExecutionId, data: bytes, place: str) -> bytes:
         size = self._bytes.get(execution_id, 0) + _ROW_BYTES
-        if self._execution_bytes and size + len(data) > self._execution_bytes:
+        if self.execution_bytes and size + len(data) > self.execution_bytes:
             data = b""
         if execution_id in self._bytes:  # else it has ended, and what ends now is small
             self._bytes[execution_id] = size + len(data)

@@ -106,6 +106,11 @@ class Upkeep:
         self._woken = anyio.Event()
         self._is_ending = threading.Event()
 
+    def set_retention(self, audit: Retention, journal: Retention) -> None:
+        """Put other bounds in force and begin a pass. On the event loop."""
+        self._audit, self._journal = audit, journal
+        self._woken.set()
+
     def note_written(self, count: int) -> None:
         """So many bytes were added; after a sixteenth of the smaller bound there is a pass. On the event loop."""
         self._written += count

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from mcp import Client
 
@@ -149,6 +150,22 @@ async def test_usage_is_forgotten_once_search_habits_is_off(tmp_path: Path) -> N
         await taken_over(app)
         await host.run(TWO_CALLS.format("r"))
         assert stored() == 0
+
+
+async def test_a_shorter_retention_of_the_journal_deletes_what_is_older_now(tmp_path: Path) -> None:
+    def stored() -> int:
+        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+            return int(database.execute("SELECT count(*) FROM journal_executions").fetchone()[0])
+
+    async with product(file_of(tmp_path)) as (host, app):
+        await host.run("1")
+        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+            database.execute("UPDATE journal_executions SET ended_at = ended_at - 7200")
+            database.commit()
+        await anyio.to_thread.run_sync(app.stores.upkeep.pass_once)
+        assert stored() == 1, "the control: it is younger than the default"
+        file_of(tmp_path, state={"dir": str(tmp_path / "state"), "journal_hours": 1})
+        await host.until(lambda: stored() == 0)
 
 
 async def test_the_log_names_the_edited_settings_that_need_a_restart(

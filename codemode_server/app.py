@@ -1,4 +1,4 @@
-"""Wiring: builds every object of a product once, starts and stops them; holds no rule of its own."""
+"""Builds every object of a product once, starts and stops them; has no rules of its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from codemode_server.upstream_catalog import UpstreamCatalog
 logger = logging.getLogger(__name__)
 
 _AFTER_HANDSHAKE_SECONDS = 0.05
-"""Between the first answer to the host and our own start of processes, so that the answer is out first."""
+"""Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
 _WATCH_SECONDS = 1.0
 _UPKEEP_AFTER_SECONDS = 0.5
 REPLACED_SECRETS_SECONDS = 600.0
@@ -59,10 +59,10 @@ REPLACED_SECRETS_SECONDS = 600.0
 
 
 class App:
-    """One product: everything between a host and its upstreams. Made by `open`."""
+    """One product: everything between a host and its upstreams. Created by `open`."""
 
     def __init__(self, loaded: LoadedSettings, last_run: LastRun | None = None) -> None:
-        """Reads the database, so this is called in a thread; `last_run` is what was read of it already.
+        """Reads the database, so call it in a thread; `last_run` is what was read from it before.
 
         Raises:
             JournalUnavailable: the database can't be used.
@@ -80,7 +80,7 @@ class App:
         self._connected = anyio.Event()
         self._traced = anyio.Event()
         self._is_ending = threading.Event()
-        """For what works in threads, which the end of the process waits for."""
+        """Tells work in threads to stop; the process can't end before it."""
         self.stores = Stores(self.state_folder, self.database, settings.state)
         self.learning = learned_types(self.config, self.database)
         self.learning.load()
@@ -94,25 +94,11 @@ class App:
         _check_usable(self._workspaces(self.principal))
         self._skills = Skills(loaded.base_dir / settings.state.skills)
         self.search = LiveSearch(self.config, self.tools, self._skills, self.habits, self.stores.vectors)
-        self.kept = ArtifactStore(
-            self.state_folder / "kept",
-            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
-            all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
-        )
+        self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
-        self.gateway = Gateway(
-            catalog=self.catalog,
-            upstreams=self.pool,
-            journal=self.stores.journal,
-            config=self.config,
-            learning=self.learning,
-            subscribers=[
-                CallAudit(self.stores.audit, self.config),
-                lambda event: self.executions.take_call_event(event),
-            ],
-        )
+        self.gateway = self._new_gateway()
         self._preflight = Preflight(
             catalog=self.catalog,
             listed=self.tools.wait_for_first_listing,
@@ -123,13 +109,31 @@ class App:
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
 
+    def _new_artifacts(self) -> ArtifactStore:
+        return ArtifactStore(
+            self.state_folder / "kept",
+            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
+            all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
+        )
+
+    def _new_gateway(self) -> Gateway:
+        audit = CallAudit(self.stores.audit, self.config)
+        return Gateway(
+            catalog=self.catalog,
+            upstreams=self.pool,
+            journal=self.stores.journal,
+            config=self.config,
+            learning=self.learning,
+            subscribers=[audit, lambda event: self.executions.take_call_event(event)],
+        )
+
     def _new_executions(self) -> ExecutionService:
         return ExecutionService(
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
             sandbox=self.sandbox,
             host_api=self._host_api,
-            artifacts=self.kept,
+            artifacts=self.artifacts,
             usage=self.habits,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             journal=self.stores.journal,
@@ -145,7 +149,7 @@ class App:
             workspaces=self._workspaces,
             skills=self._skills,
             executions=self.executions,
-            artifacts=self.kept,
+            artifacts=self.artifacts,
             activity=lambda: self.activity,
         )
         return ConfiguredMetaTools(services, self.config, lambda: stored_uses(self.config.settings, self.database))
@@ -156,7 +160,7 @@ class App:
             execution.owner,
             execution.shown,
             limits=self.config.settings.limits,
-            kept=self.kept,
+            kept=self.artifacts,
             redactor=self.config.redactor,
         )
         return ProgramHostApi(
@@ -167,7 +171,7 @@ class App:
             skills=self._skills,
             search=partial(self.search.search, execution.session),
             showing=showing,
-            kept=self.kept,
+            kept=self.artifacts,
             owner=execution.owner,
         )
 
@@ -176,8 +180,8 @@ class App:
     async def open(
         cls, loaded: LoadedSettings, *, last_run: LastRun | None = None, watch: bool = False
     ) -> AsyncIterator[App]:
-        """A running product. It connects and starts processes once the host has had its first answer (or `connect` is
-        called), and ends all of them on leaving."""
+        """A running product. It starts its upstreams and sandboxes once the host has its first answer or `connect` is
+        called, and ends all of them on exit."""
         return_large_blocks()
         switch_threads_often()
         app = await anyio.to_thread.run_sync(cls, loaded, last_run)
@@ -204,7 +208,7 @@ class App:
                     tasks.cancel_scope.cancel()
         finally:
             app.learning.save()
-            app.kept.close()
+            app.artifacts.close()
             temporary.close()
             app.tracing.shutdown()
             with anyio.CancelScope(shield=True):
@@ -213,12 +217,12 @@ class App:
 
     @cached_property
     def front(self) -> FrontServer:
-        """A server of its own for this product, for clients in the same process."""
+        """An MCP server for this product, for clients in the same process."""
         names = self.meta_tools.servers().names
         return FrontServer(self.meta_tools, version=__version__, on_connected=self.connect, server_names=names)
 
     def connect(self) -> None:
-        """Start the upstreams and the sandbox now: the host has its handshake. Later calls do nothing."""
+        """Start the upstreams and the sandbox. Further calls do nothing."""
         self._connected.set()
 
     def _redactor(self) -> Redactor:
@@ -235,7 +239,7 @@ class App:
             self.activity = ""
 
     def _announce(self, line: str) -> None:
-        """A line for the person; programs that wait for the sandbox show it to the host as progress."""
+        """Print a line for the person; programs that wait for the sandbox report it to the host as progress."""
         self.activity = line
         print(f"codemode-server: {escaped(line)}", file=sys.stderr)
 
@@ -253,9 +257,9 @@ class App:
         await self.search.keep_encoders()
 
     def _clean_leftovers(self) -> None:
-        """Remove what products that were killed have left of files."""
+        """Remove files of products that were killed."""
         is_ending = self._is_ending.is_set
-        if count := self.kept.clean_leftovers(is_ending) + temporary.sweep(is_ending):
+        if count := self.artifacts.clean_leftovers(is_ending) + temporary.sweep(is_ending):
             logger.info("removed %d folders of earlier runs that were killed", count)
 
     async def _keep_bounded(self) -> None:
@@ -264,7 +268,7 @@ class App:
         await self.stores.upkeep.run()
 
     async def _watch(self, place: ConfigFile) -> None:
-        """Take over an edited configuration; one that can't be used is reported and leaves the old one in force."""
+        """Put an edited configuration in force; an invalid one is logged and ignored."""
         async with anyio.create_task_group() as tasks:
             async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
                 if isinstance(news, SettingsError):
@@ -310,7 +314,7 @@ def _check_usable(workspace: Workspace) -> None:
 
 @asynccontextmanager
 async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterator[App]:
-    """A product that serves nobody: connected to its upstreams, each of which is ready or has failed by now."""
+    """A product without a host, whose upstreams are ready or have failed."""
     async with App.open(loaded) as app:
         logs.start(None, app.config)
         for line in loaded.all_messages:

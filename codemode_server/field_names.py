@@ -1,4 +1,4 @@
-"""Which keys of others' data read like names of fields, so that they may be shown, stored and traced. Pure.
+"""Decides which keys of foreign data are names of fields, so that they may be shown, stored and traced. Pure.
 
 A key in a result can be anything that somebody wrote: an address, an id, a credential, an instruction to whoever reads
 it. A name that is a value (`{"alice": 3}`) can't be told by its looks, nor can an instruction in two words; so a key is

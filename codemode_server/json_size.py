@@ -1,4 +1,4 @@
-"""How many values a JSON text holds, counted before it is parsed.
+"""Counts the values of a JSON text before it is parsed.
 
 16 MB of `[]` are a short text and 500 MB of Python objects, so who parses text from others counts bytes and values
 first. Counting is a few passes in C, about 1 ms per MB; it makes no object for each value.

@@ -87,7 +87,7 @@ class LiveSearch:
         return stack
 
     async def keep_indexed(self) -> None:
-        """Index in the background, off the event loop, what would otherwise hold up the first search."""
+        """Index changed listings in the background, so that the next search does not wait for it."""
         while True:
             await self._tools.wait_changed()
             await anyio.sleep(_INDEX_AFTER_SECONDS)
@@ -95,7 +95,7 @@ class LiveSearch:
             await self._ready()
 
     async def keep_encoders(self) -> None:
-        """Run the encoders until this is cancelled; others after an edit that asks for others."""
+        """Run the encoders until cancelled; replace them after an edit that asks for others."""
         while True:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.stack.keep)

@@ -1,4 +1,4 @@
-"""Where the product's own log goes: stderr for what a person should act on, a file for the rest; stdout never.
+"""The product's own log: warnings go to stderr, everything to a file, nothing to stdout.
 
 Each record passes the redactor, so a secret that some library puts into a message does not get out that way, and is
 then written on one line, so that a text of an upstream can't forge another. The lines of an exception are indented.

@@ -1,4 +1,4 @@
-"""What large messages, and floods of small ones, may take of the event loop: neither holds up what else it has to do.
+"""Keeps large messages, and floods of small ones, from blocking the event loop.
 
 Large messages are parsed and written in a thread, one at a time in the whole process. Python's JSON functions hold the
 interpreter's lock, so two at once would take as long and twice the memory; `json_size` bounds how long one takes. After
@@ -27,10 +27,10 @@ _LARGE_VALUES = 2_000
 _MAX_PAUSE_SECONDS = 0.1
 """A pause takes as long as the work before it, but at most so long: a small program ends in that time."""
 _MIN_PAUSE_SECONDS = 0.01
-"""Shorter ones are left out; so much work holds up nobody."""
+"""Shorter pauses are skipped; so little work blocks nobody."""
 _SWITCH_SECONDS = 0.001
 _WORK_SECONDS = 0.005
-"""Work on small pieces after which others have their turns."""
+"""Time that one stream works on small pieces before others get their turn."""
 _MAX_REST_SECONDS = 0.02
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _LargeWork:
         self._lock = anyio.Lock()
         self._reading = anyio.Lock()
         self._waiting = 0
-        """How many wait that are no reading of a new message."""
+        """Number of waiting tasks that do not read a new message."""
         self._thread = anyio.CapacityLimiter(1)
         self._pause_ends = 0.0
 
@@ -86,7 +86,7 @@ _large_work: RunVar[_LargeWork] = RunVar("codemode_server.off_loop")
 
 
 class _Share:
-    """What all streams of small pieces have taken of the event loop since their last rest."""
+    """Time that all streams of small pieces used of the event loop since their last rest."""
 
     def __init__(self) -> None:
         self.worked = 0.0
@@ -138,7 +138,7 @@ async def run_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Like `run_large`, for what reads a new message: after all other large work that waits, whenever it came."""
+    """Like `run_large`, for reading a new message: runs after all other large work."""
     return await _of_loop(_large_work, _LargeWork).read(function, *args)
 
 

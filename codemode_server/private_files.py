@@ -29,7 +29,7 @@ _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 
 
 class NotPrivate(CodemodeError):
-    """Raised when a path belongs to somebody else, or somebody else may write to it; the message says what mends it."""
+    """Raised when a path belongs to somebody else, or somebody else may write to it; the message names the remedy."""
 
     code = "not_private"
 
@@ -114,7 +114,7 @@ def is_own(status: os.stat_result) -> bool:
 
 
 def others_may_read(path: Path) -> bool:
-    """Whether another user of the machine may read the file, as far as modes tell."""
+    """Whether the file's mode lets another user of the machine read it."""
     if sys.platform == "win32":
         return False
     try:
@@ -161,7 +161,7 @@ def _make(folder: Path) -> None:
 
 
 def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: bool = True) -> None:
-    """Only this user and root can put another thing in the place of what is in the folder."""
+    """Check that only this user and root can replace entries of the folder."""
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(20, "Not a directory", str(folder))
     if not _is_trusted(status.st_uid):

@@ -1,4 +1,4 @@
-"""What may be stored, traced or handed on: text without the configured secrets, and shapes in place of values.
+"""Masks configured secrets in what is stored, traced or returned, and replaces values by their shapes.
 
 Keys can be values too (addresses, ids, dates, paths), so a shape shows those only that read like names of fields.
 """

@@ -1,7 +1,7 @@
-"""Serving a host: the handshake first, all else after it; and an end that leaves nothing behind.
+"""Serves a host: answers the handshake first, then builds the product, and ends every process on exit.
 
-A host waits for the handshake and the list of tools, Codex for a second in all. Over stdio both are answered while the
-MCP library is still being imported (`front/opening.py`). The product is built after that; an earlier call waits for it.
+Hosts wait for the handshake and the list of tools, Codex for one second. Over stdio both are answered while the MCP
+library is still being imported (`front/opening.py`). The product is built after that; earlier calls wait for it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 0.5
-"""How long the product waits for a handshake before it is built anyway."""
+"""Maximum wait for a handshake before the product is built."""
 _STDERR = "stderr of codemode-server"
 _AFTER_HANDSHAKE_SECONDS = 0.02
-"""Between the first answer and what takes the processor from sending it."""
+"""Delay between the first answer and further work, so that the answer is sent first."""
 
 
 def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> NoReturn:
-    """Serve until the host is gone or a signal comes; ends the process with its exit code."""
+    """Serve until the host disconnects or a signal arrives, then end the process with its exit code."""
     start = _Start(config)
     if http is not None:
         opening, listener = None, _HttpListener.open(*_address(http), new_token=new_token)
@@ -55,16 +55,16 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> 
 
 
 class _Start:
-    """What is read when the process starts: once, in a thread, for the first `tools/list` and for the product."""
+    """Reads configuration and database once, in a thread, for the first `tools/list` and for the product."""
 
     def __init__(self, config: Path | None) -> None:
         self.config = config
         self.last_run: LastRun | None = None
-        """What the database has of the last run; None if it was not read or can't be."""
+        """Data of the last run; None if the database was not read or can't be read."""
         self._configuration: LoadedSettings | SettingsError | None = None
 
     def configuration(self) -> LoadedSettings | SettingsError:
-        """The configuration as it was at the first call, or why it can't be used."""
+        """The configuration at the first call, or why it can't be used."""
         from codemode_server.config import load
 
         if self._configuration is None:
@@ -93,7 +93,7 @@ class _Start:
 
 
 def _import_server() -> None:
-    """Import what takes long: over stdio in a thread while the first requests are answered, never on the event loop."""
+    """Do the slow imports. Over stdio this runs in a thread while the first requests are answered."""
     import_module("codemode_server.front.server")
     import_module("codemode_server.app")
 
@@ -106,7 +106,7 @@ def _definitions_without_servers() -> list[dict[str, Any]]:
 
 
 class _Service:
-    """One front, the product behind it, and what ends them."""
+    """One MCP server, the product behind it, and their end."""
 
     def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
         """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
@@ -119,7 +119,7 @@ class _Service:
         self._stop = anyio.Event()
         self._code = 0
         self._log = ""
-        """Where the log is, for a person; empty until it is started."""
+        """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
         self._tools = DeferredMetaTools(opening.definitions if opening is not None else None)
         self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
@@ -162,7 +162,7 @@ class _Service:
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
 
     async def _serve_product(self) -> None:
-        """Build the product once the host is served, and keep it until the end."""
+        """Build the product after the handshake and run it until the end."""
         with anyio.move_on_after(_HANDSHAKE_SECONDS):
             await self._connected.wait()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
@@ -189,7 +189,7 @@ class _Service:
         await self._stop.wait()
 
     async def _configuration(self) -> LoadedSettings | None:
-        """The configuration, waited for while the file can't be used; None if the host is gone before it can."""
+        """The configuration, once it can be used; None if the host disconnects before that."""
         loaded = await anyio.to_thread.run_sync(self._start.configuration)
         if not isinstance(loaded, SettingsError):
             return loaded
@@ -213,7 +213,7 @@ class _Service:
         scope.cancel()
 
     def _refuse(self, error: CodemodeError) -> None:
-        """Serve no tools, and say why to the model and the person: a host hides what a process says at its end."""
+        """Serve only the reason, to the model and on stderr: hosts hide the output of a process that ends."""
         from codemode_server.front.unconfigured import Unconfigured
         from codemode_server.text import escaped_lines
 
@@ -222,7 +222,7 @@ class _Service:
         self._tools.set_target(Unconfigured(error))
 
     def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
-        """Serve no tools after an error that nothing foresaw, as after a refusal."""
+        """Serve only an error message after an unexpected error."""
         from codemode_server.config.live import LiveConfig
         from codemode_server.first_listing import state_folder
         from codemode_server.front.unconfigured import Unconfigured
@@ -234,8 +234,8 @@ class _Service:
             self._start_log(state_folder(loaded.settings), LiveConfig(loaded.settings, redactor))
         logger.error("internal error", exc_info=error)
         self._code = 1
-        told = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
-        self._tools.set_target(Unconfigured(told))
+        shown = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
+        self._tools.set_target(Unconfigured(shown))
 
     def _start_log(self, state_folder: Path, config: LiveConfig) -> None:
         from codemode_server import logs
@@ -264,7 +264,7 @@ def _first(error: BaseException) -> CodemodeError:
 
 @dataclass(frozen=True, slots=True)
 class _HttpListener:
-    """Where HTTP is served, and the token that it is served to."""
+    """The socket for HTTP, and the token that requests must have."""
 
     socket: socket.socket
     token: str = field(repr=False)
@@ -272,7 +272,7 @@ class _HttpListener:
 
     @classmethod
     def open(cls, host: str, port: int, *, new_token: bool) -> _HttpListener:
-        """Opened before anything else, so that a port that is taken ends the command with a message."""
+        """Open the port first, so that a port in use ends the command with a message."""
         from codemode_server.front import http_token
 
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -296,7 +296,7 @@ class _HttpListener:
         return str(self.socket.getsockname()[0])
 
     def announce(self) -> None:
-        """The address and what a host's entry needs. The token is shown to a terminal only: a log has other readers."""
+        """Print the address and the header that hosts need, the token only to a terminal: others may read a log."""
         host, port = self.host, self.socket.getsockname()[1]
         token = self.token if sys.stderr.isatty() else "TOKEN"
         print(

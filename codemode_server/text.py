@@ -1,4 +1,4 @@
-"""Text from outside made fit to show: without what a reader does not see, and no longer than a budget.
+"""Prepares untrusted text for display: removes invisible characters and cuts it to a budget.
 
 Invisible characters could reorder what a person reviews, or carry instructions that only a model reads.
 """
@@ -30,7 +30,7 @@ _PLAIN = bytes(range(32, 127)) + b"\t\n"
 _CHUNK_CHARACTERS = 2**16
 """Other threads have their turn after so much of a long text: a regular expression lets nothing else run."""
 MAX_LINE_CHARACTERS = 4_000
-"""Of a line in the log or a report."""
+"""Maximum length of a line in the log or a report."""
 _UNICODE_LINE_ENDS = ("\x85", "\u2028", "\u2029")
 _LINE_ENDS = ("\r\n", "\r", *_UNICODE_LINE_ENDS)
 
@@ -57,7 +57,7 @@ def _without_unseen(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it is ASCII that is all seen, tabs and newlines included; far quicker than to clean it."""
+    """Whether `text` is visible ASCII, tabs and newlines included; much faster than cleaning it."""
     return text.isascii() and not text.encode().translate(None, _PLAIN)
 
 

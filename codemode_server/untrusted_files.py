@@ -1,4 +1,4 @@
-"""Folders that a program writes: walking, measuring and emptying them, whatever is in them and whoever changes them.
+"""Walks, measures and empties folders that programs write, whatever is in them and whoever changes them meanwhile.
 
 A program can nest folders deeper than any path or Python's recursion reaches, leave links that point anywhere, and
 replace a folder by a link while the host is in it. So nothing is found by a path: each folder is opened from the one it
@@ -217,7 +217,7 @@ def _give_access(here: int, name: str) -> None:
 
 
 def _back(here: int, folder: Path, levels: list[_Level]) -> int:
-    """The descriptor of the folder of the last level, one above `here`, which is closed.
+    """The descriptor of the parent of `here`, which is closed.
 
     If `here` was moved meanwhile, it is looked for from the top; levels that are no longer there are dropped, all if
     the folder itself is gone.

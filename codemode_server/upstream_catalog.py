@@ -1,4 +1,4 @@
-"""The upstreams of one product, and the catalog of their tools as it is now."""
+"""The upstreams of one product and the current catalog of their tools."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from codemode_server.first_listing import LastRun, upstream_pool
 from codemode_server.gateway.learning import Learning
 
 _LARGE_LISTING = 1_000
-"""Tools; to build the folders of more takes the event loop too long."""
+"""Number of tools; building the folders of more would block the event loop for too long."""
 _FIRST_LISTING_SECONDS = 10.0
-"""How long after the handshake a model that looks for tools waits for upstreams that were never listed before."""
+"""Time after the handshake in which requests for tools wait for upstreams that were never listed before."""
 
 
 class UpstreamCatalog:
@@ -48,15 +48,15 @@ class UpstreamCatalog:
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
 
     async def wait_for_first_listing(self) -> None:
-        """Wait, a bounded time after the handshake, for upstreams of which nothing is known from last time."""
+        """Wait, a bounded time after the handshake, for upstreams without a stored listing."""
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
             self._connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
             await self.prepare()
 
     def current(self) -> Catalog:
-        """The tools as of now; built anew only after a listing changed or something new was learned. While a large
-        listing that has changed is prepared in the background, the tools as of before."""
+        """The current tools; rebuilt only after a listing or an observed type changed. While a large listing is being
+        prepared in the background, the previous tools."""
         if self._is_old and not self._is_large_change():
             self._catalog = self._newest()
             self._is_old = False
@@ -65,7 +65,7 @@ class UpstreamCatalog:
         return self._catalog
 
     async def prepare(self) -> None:
-        """Take over large listings that have changed, once their folders were built in a thread."""
+        """Build the folders of large changed listings in a thread, then make them current."""
         async with self._preparing:
             while self._is_old and self._is_large_change():
                 newest = self._newest()

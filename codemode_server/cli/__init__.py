@@ -20,9 +20,9 @@ from codemode_server.domain.errors import CodemodeError
 _COMMANDS = {
     "serve": "serve over stdio, or over HTTP on this machine",
     "config": "check upstream.yaml, or print its JSON Schema",
-    "status": "connect to every upstream and tell how each is",
+    "status": "connect to every upstream and show its state",
     "sync": "write the tree of stubs for people and editors",
-    "doctor": "tell where programs will run, and what mends the rest",
+    "doctor": "check where programs will run, and how to fix what is missing",
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
     "workspace": "show the programs' files, or remove them",

@@ -43,13 +43,13 @@ def run(parsed: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found."""
+    """The checks, and where programs will run."""
 
     checks: tuple[Check, ...]
     destination: str
     """Where programs will run."""
     is_met: bool
-    """Whether what the settings ask for can be had, as far as was looked."""
+    """Whether this machine meets the settings, as far as it was checked."""
 
     @property
     def text(self) -> str:
@@ -58,14 +58,14 @@ class Report:
         lines += ["", f"programs will run in: {self.destination}"]
         if remedies := [f"  {check.name}: {check.remedy}" for check in self.checks if check.remedy]:
             order = ", in this order" if len(remedies) > 1 else ""
-            lines += ["", f"to mend{order}:", *remedies]
+            lines += ["", f"to fix{order}:", *remedies]
         return "\n".join(map(escaped, lines))
 
 
 async def examine(
     settings: SandboxSettings, search: SearchSettings, *, boot: bool, announce: Callable[[str], None]
 ) -> Report:
-    """Look at everything; with `boot`, boot a microVM where nothing speaks against it. Downloads and mends nothing."""
+    """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     allowed = candidates(settings)
     found: list[tuple[BackendSpec[Any], Diagnosis]] = []
     checks: list[Check] = []

@@ -1,4 +1,4 @@
-"""The `setup` command: fetches and compiles ahead what the first program would otherwise have to wait for."""
+"""The `setup` command: downloads and compiles what the first program would otherwise wait for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> list[Step]:
-    """Make ready what each backend needs, if programs may run in it here.
+    """Prepare each backend that may run programs here.
 
     `archive`: take the microVMs' image from this file, without a network.
     """

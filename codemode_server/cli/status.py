@@ -1,5 +1,5 @@
-"""The `status` command: every upstream, connected to for this; the sandbox that programs will run in; the search;
-how full the workspace is."""
+"""The `status` command: connects to every upstream, and shows their states, the sandbox, the search and the size of
+the workspace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
-    """The page of text, and whether all is as the configuration wants it."""
+    """The page of text, and whether everything is as configured."""
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
         sandbox, is_met = await _sandbox(loaded.settings.sandbox)
@@ -49,12 +49,12 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
 
 
 def is_well(server: Server) -> bool:
-    """Whether a server is as the configuration wants it."""
+    """Whether a server is as configured."""
     return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
 
 
 async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
-    """A line on the sandbox, known without booting anything, and whether it is what the settings ask for."""
+    """A line about the sandbox, without booting one, and whether it meets the settings."""
     more = "`codemode-server doctor` tells more"
     missing: list[str] = []
     for spec in candidates(settings):
@@ -86,5 +86,5 @@ def _table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
 
 
 def _indented(note: str) -> str:
-    """A note whose further lines can't be taken for lines of the page."""
+    """A note whose continuation lines can't be mistaken for lines of the page."""
     return "\n    ".join(map(one_line, note.split("\n")))

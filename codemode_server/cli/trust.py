@@ -1,4 +1,4 @@
-"""The `trust` command: the person reviews a folder's configuration file and trusts it, or stops trusting it."""
+"""The `trust` command: shows the configuration file of a folder and records or withdraws trust in it."""
 
 from __future__ import annotations
 

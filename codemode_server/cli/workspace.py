@@ -1,6 +1,6 @@
-"""The `workspace` command: the person sees how large the programs' files are, and removes them.
+"""The `workspace` command: shows the size of the files that programs wrote, and removes them.
 
-It needs neither the record nor room on the disk, and may be used while a product and its programs run.
+It needs neither the database nor free disk space, and may be used while a product and its programs run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Found:
     size: int = 0
     """Bytes, counted as for the quota."""
     largest: list[tuple[int, int, Entry]] = field(default_factory=list)
-    """The largest files: bytes, a number that tells those of the same size apart, and the file."""
+    """The largest files: bytes, a number that orders files of the same size, and the file."""
 
     @property
     def text(self) -> str:
@@ -96,7 +96,7 @@ def folder(loaded: LoadedSettings) -> Path | None:
 
 
 def examine(workspace: Path, older_than_days: float = 0) -> Found:
-    """What is in the workspace that was not changed for so many days."""
+    """Count the files that were not changed for so many days."""
     found = Found()
     names: Counter[int] = Counter()
     for entry in _old(workspace, older_than_days):
@@ -131,7 +131,7 @@ def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
 
 
 def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
-    """Remove what was not changed for so many days; gives a line on it, and whether all of it is gone."""
+    """Remove files that were not changed for so many days; gives a line about it, and whether all were removed."""
     removed, left = Found(), 0
     names: Counter[int] = Counter()
     for entry in _old(workspace, older_than_days):
@@ -146,7 +146,7 @@ def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
 
 
 def status_line(loaded: LoadedSettings) -> str:
-    """How full the workspace is; what mends it where that is much."""
+    """How full the workspace is, with the command that empties it if it is nearly full."""
     workspace = folder(loaded)
     used = used_bytes(workspace) if workspace is not None else 0
     most = loaded.settings.limits.workspace_mb

@@ -1,4 +1,4 @@
-"""`doctor` tells where programs will run, and mends nothing. What this machine has differs from machine to machine, so
+"""`doctor` says where programs run, and changes nothing. What this machine has differs from machine to machine, so
 a machine that lacks something is made by a bad MSB_HOME, and one that has everything by answers put in its place."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def test_each_check_has_a_line_and_what_falls_short_a_remedy(tmp_path: Pat
     else:
         assert problem.reason in (found["virtualization"][1], found["access"][1])
         assert problem.remedy in done.stdout
-        assert "\nto mend, in this order:\n" in done.stdout, "`setup` fetches an image only where one can boot"
+        assert "\nto fix, in this order:\n" in done.stdout, "`setup` fetches an image only where one can boot"
         assert destination(done) == f"wasm, since no microVM can be had: {problem.reason}"
     assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
 
@@ -142,7 +142,7 @@ async def test_a_machine_that_boots_one_runs_programs_there(
     assert (booted.state, booted.message) == ("ok", "booted in 0.3 s")
     assert (report.is_met, report.destination) == (True, "microVMs of microsandbox, one to a session")
     assert [check.state for check in report.checks] == ["ok"] * len(CHECKS)
-    assert "to mend" not in report.text
+    assert "to fix" not in report.text
 
     report, booted = await examine(settings, boot=False)
     assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
@@ -178,7 +178,7 @@ async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
         assert (booted.state, booted.message, booted.remedy) == ("failed", told, "update the kernel")
         assert report.is_met is is_met
         assert report.destination.startswith(where)
-        assert report.text.endswith("\n\nto mend:\n  boot: update the kernel")
+        assert report.text.endswith("\n\nto fix:\n  boot: update the kernel")
         assert len(attempts) == number
 
 

@@ -1,4 +1,4 @@
-"""A call to a tool as a value: what is asked, what was decided, and how it ended. No I/O."""
+"""A call to a tool as a value, with its decision and its outcome. No I/O."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Simulate:
 
 
 Decision = Allow | Deny | Ask | Replay | Simulate
-"""What becomes of a call, always with a reason; `kind` is its name in records, traces and permission rules."""
+"""The decision on a call, always with a reason; `kind` is its name in records, traces and permission rules."""
 
 
 @dataclass(frozen=True, slots=True)

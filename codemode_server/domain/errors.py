@@ -7,10 +7,10 @@
     │   ├── JournalDamaged     its file is not a sound database
     │   └── JournalFull        the disk is full
     ├── AuditUnavailable       the person: the audit can't be read
-    ├── NotPrivate             the person: somebody else could write where the product keeps files (`private_files`)
-    ├── EncoderFailed          nobody, since search ranks without it; the person, who would have it
-    │   └── EncoderMissing     nobody asked for one
-    ├── DecisionOutdated       nobody: the pipeline decides on the call again
+    ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
+    ├── EncoderFailed          the person: search ranks without the model
+    │   └── EncoderMissing     nobody has to act: no model is configured
+    ├── DecisionOutdated       nobody has to act: the pipeline decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
@@ -23,8 +23,8 @@
         ├── UpstreamUnavailable  the server is not connected
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
-        ├── ResultTooLarge     answered with more than may be taken
-        └── ResultTooDeep      answered with what is nested deeper than may be taken
+        ├── ResultTooLarge     the answer exceeds the size limit
+        └── ResultTooDeep      the answer exceeds the nesting limit
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
 become text there once. `docs/errors.md` says what programs and hosts see of them. Messages say what, where, and what to
@@ -108,25 +108,25 @@ class EncoderFailed(CodemodeError):
 
 
 class EncoderMissing(EncoderFailed):
-    """Raised when there is no model on this machine and nobody asked for one; nothing is wrong then."""
+    """Raised when there is no model on this machine and none is configured; this is not a failure."""
 
     code = "encoder_missing"
 
 
 class MetaToolError(CodemodeError):
-    """Raised for a bad argument to one of the four tools; the message says what is right."""
+    """Raised for a bad argument to one of the four tools; the message says what is valid."""
 
     code = "bad_argument"
 
 
 class ExecutionError(CodemodeError):
-    """Raised when a program can't go on, whatever its code does about it."""
+    """Raised when a program has to be ended."""
 
     code = "execution"
 
 
 class LimitExceeded(ExecutionError):
-    """Raised when a program passes one of the limits of `upstream.yaml`.
+    """Raised when a program exceeds a limit of `upstream.yaml`.
 
     `setting` is the limit's full name there, for instance `limits.calls`.
     """
@@ -202,12 +202,12 @@ class ToolFailed(CallError):
 
 
 class ResultTooLarge(CallError):
-    """Raised for a result that is too large to be taken; the upstream did answer, so the tool may have acted."""
+    """Raised for a result over the size limit; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_large"
 
 
 class ResultTooDeep(CallError):
-    """Raised for a result that is nested too deep to be taken; the upstream did answer, so the tool may have acted."""
+    """Raised for a result over the nesting limit; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_deep"

@@ -1,4 +1,4 @@
-"""An execution as a value: its status, and what is recorded of it and of its calls. No I/O."""
+"""An execution as a value: its status, its record and the records of its calls. No I/O."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ExecutionRecord:
     status: ExecutionStatus
     started_at: float
     code: str | None = None
-    """The program, or what the configuration lets a record keep of it."""
+    """The program, as far as the configuration allows in records."""
     ended_at: float | None = None
     error: str | None = None
     calls: int | None = None
@@ -66,4 +66,5 @@ class CallRecord:
     started_at: float
     outcome: CallOutcome | None = None
     unreadable: str | None = None
-    """Why arguments or result can't be given, if so: the call has none then, and the outcome a result of None."""
+    """Why arguments and result are missing (the call has no arguments then, the outcome no result); None if they
+    are complete."""

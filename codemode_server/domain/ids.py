@@ -8,7 +8,7 @@ ExecutionId = NewType("ExecutionId", str)
 """One `execute_code`, for instance `x7f3a9c21b04`."""
 
 PrincipalId = NewType("PrincipalId", str)
-"""Whoever a workspace, permissions and records belong to; `default` unless configured."""
+"""Owner of workspaces, permissions and records; `default` unless configured."""
 
 JsonValue = Any
 """Anything `json.loads` gives."""

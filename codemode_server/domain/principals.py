@@ -21,7 +21,7 @@ class Session:
 
     session_id: str
     is_ephemeral: bool = False
-    """Whether it ends with this one request, so that nothing need be kept for it."""
+    """Whether it ends with this one request, so that nothing is stored for later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Owner:
     session: Session
 
     def may_read(self, other: Owner) -> bool:
-        """Whether this owner reads artifacts of another. Sessions that end with one request can't be told apart, so
-        they share what the exact name of an artifact leads to."""
+        """Whether this owner may read artifacts of `other`. Ephemeral sessions can't be distinguished, so any of
+        them may read an artifact by its exact name."""
         is_same_session = self.session.session_id == other.session.session_id
         are_ephemeral = self.session.is_ephemeral and other.session.is_ephemeral
         return self.principal == other.principal and (is_same_session or are_ephemeral)

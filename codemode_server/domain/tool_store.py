@@ -1,4 +1,4 @@
-"""The contract of stores with one small value for each tool, kept between runs."""
+"""The contract of stores that hold one small value for each tool between runs."""
 
 from __future__ import annotations
 

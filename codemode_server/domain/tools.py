@@ -65,7 +65,7 @@ class UpstreamListing:
     state: UpstreamState
     tools: tuple[ToolDefinition, ...] = ()
     description: str = ""
-    """From `upstream.yaml`, else the sentence in which the server says what it is for."""
+    """From `upstream.yaml`, else the server's purpose in its own words."""
     protocol: str | None = None
     """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
     error: str | None = None

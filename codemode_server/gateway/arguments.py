@@ -1,9 +1,8 @@
-"""Whether a call's arguments fit the tool's schema, and if not, what is right; pure.
+"""Checks a call's arguments against the tool's schema; the error says what the tool expects. Pure.
 
 The schema is the upstream's, so it is not trusted either: no regular expression in it is run (one can take for ever),
-no reference outside it is followed, the work for one call is bounded in time, and a schema that can't be used lets the
-call through for the upstream to judge. Validation is by `jsonschema` (2020-12, what MCP has as its default dialect),
-whatever a `$schema` in it says.
+no reference outside it is followed, and the time for one call is bounded. With a schema that can't be used the call is
+sent unchecked. `jsonschema` validates by dialect 2020-12, MCP's default, and any `$schema` is ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 _MAX_CHECKED_BYTES = 256 * 1024
 """Larger arguments are checked by name only: checking 16 MiB item by item would hold up every other call."""
 _MAX_CHECKING_SECONDS = 0.2
-_MAX_TOLD = 3
+_MAX_PROBLEMS = 3
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
@@ -32,7 +31,7 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
 
     Raises:
         ToolNotCallable: the tool needs a feature that is not supported.
-        InvalidArguments: saying what is wrong and what the tool takes.
+        InvalidArguments: the message says what is wrong and what the tool takes.
     """
     if tool.refusal:
         raise ToolNotCallable(tool.refusal)
@@ -40,17 +39,17 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
     if not problems and not _is_longer(arguments, _MAX_CHECKED_BYTES):
         problems = _schema_problems(tool, arguments)
     if problems:
-        told = "; ".join(problems[:_MAX_TOLD])
-        more = " (and more)" if len(problems) > _MAX_TOLD else ""
-        raise InvalidArguments(f"{tool.server}.{tool.name}: {told}{more}. {_takes(tool)}")
+        shown = "; ".join(problems[:_MAX_PROBLEMS])
+        more = " (and more)" if len(problems) > _MAX_PROBLEMS else ""
+        raise InvalidArguments(f"{tool.server}.{tool.name}: {shown}{more}. {_takes(tool)}")
 
 
 def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[str]:
-    """What `check_arguments` would surely find wrong with these values, whatever the other arguments will be.
+    """Problems that `check_arguments` would certainly find in these values, for any values of the other arguments.
 
-    `is_all`: there are no others, so what the schema says of arguments together is asked as well.
+    `is_all`: there are no other arguments, so rules about several arguments together are checked as well.
     """
-    return _schema_problems(tool, known, beside_others=not is_all)[:_MAX_TOLD]
+    return _schema_problems(tool, known, beside_others=not is_all)[:_MAX_PROBLEMS]
 
 
 def _is_longer(value: Any, most: int) -> bool:
@@ -80,7 +79,7 @@ def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
         )
         free = [parameter for parameter in tool.parameters if parameter.raw_name not in arguments]
         for name in () if open_ended else arguments:
-            if len(problems) > _MAX_TOLD:  # a million wrong names are not worth a million hints
+            if len(problems) > _MAX_PROBLEMS:  # a million wrong names are not worth a million hints
                 break
             if name not in known:
                 required = [parameter.raw_name for parameter in free if parameter.is_required]
@@ -106,13 +105,13 @@ def _schema_problems(tool: Tool, arguments: dict[str, Any], *, beside_others: bo
         if beside_others:
             errors = (error for error in errors if list(error.absolute_schema_path)[:1] == ["properties"])
         reader = SchemaReader(tool.definition.input_schema)
-        return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_TOLD + 1)))
-    except Exception:  # noqa: BLE001 - whatever a hostile schema makes the validator do, the upstream will judge
+        return list(dict.fromkeys(in_words(error, reader) for error in _first(errors, _MAX_PROBLEMS + 1)))
+    except Exception:  # noqa: BLE001 - a hostile schema can break the validator; the call is sent unchecked then
         return []
 
 
 class _Deadline:
-    """When a check has to stop. A validator gets it as its format checker, which it hands on to those of subschemas."""
+    """The time at which a check stops; passed as format checker, since validators pass that on to subschemas."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds

@@ -16,9 +16,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 
 MAX_CODE_CHARACTERS = 64 * 1024
-"""What is recorded of a program."""
+"""Longer programs are cut in records."""
 MAX_ERROR_CHARACTERS = 4 * 1024
-"""What is recorded of the error of an execution or a call."""
+"""Longer errors of executions and calls are cut in records."""
 
 
 class AuditEventKind(StrEnum):

@@ -1,4 +1,4 @@
-"""Executions and calls as the audit tells them, for when the journal has deleted them. Pure functions of its rows."""
+"""Executions and calls rebuilt from the audit, for when the journal has deleted them. Pure functions of its rows."""
 
 from __future__ import annotations
 

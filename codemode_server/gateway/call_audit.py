@@ -12,7 +12,7 @@ from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, Call
 from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _MAX_NAME_CHARACTERS = 1_000
-"""What is stored of the name of a server or tool, and of a reason."""
+"""Longer names of servers and tools, and longer reasons, are cut."""
 MAX_UNRESOLVED_CALLS = 20
 """Calls of unknown tools that are recorded of one execution; a program that guesses names must not fill the audit."""
 

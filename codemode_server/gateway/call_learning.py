@@ -1,4 +1,4 @@
-"""Learns result types from calls that succeeded, and reports results that are not what a stub said.
+"""Learns result types from calls that succeeded, and reports results that contradict a stub.
 
 Subscribes to the pipeline's events.
 """
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class CallLearning:
-    """Hands results to `Learning`; a raw result or an error in place of a result teaches nothing."""
+    """Passes results to `Learning`, except raw results and errors that came as normal results."""
 
     def __init__(self, learning: Learning, config: LiveConfig) -> None:
         self._learning = learning

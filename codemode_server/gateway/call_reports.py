@@ -1,4 +1,4 @@
-"""What the model is told of each call, beside the result of its program. Subscribes to the pipeline's events."""
+"""Reports each call to the model, beside the result of the program. Subscribes to the pipeline's events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The events of the call pipeline, for whatever follows a call and must not stop it.
+"""The events of the call pipeline, for work that follows a call and must not stop it.
 
-Tracing, reports for the model, learning and the audit subscribe. Each event is handed to the subscribers at once, in
-the order in which they were given, in the task of the call. An exception of a subscriber is logged; the call goes on.
+Tracing, reports for the model, learning and the audit subscribe. Subscribers get each event at once, in the task of the
+call and in the order in which they were passed in. An exception of a subscriber is logged; the call goes on.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class CallUnresolved:
 
 @dataclass(frozen=True, slots=True)
 class CallBegan:
-    """A call has its number and its decision; nothing is sent yet. A `CallEnded` follows in any case."""
+    """A call has its number and its decision; nothing is sent yet. A `CallEnded` always follows."""
 
     calls: ExecutionCalls
     call: ToolCall
     target: CallTarget
     decision: Decision
     arguments: str | None
-    """What `state.payloads` lets records and traces hold of the arguments."""
+    """The arguments as `state.payloads` allows in records and traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class CallSent:
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """The call has its outcome, which is the last event of it."""
+    """The call has its outcome. This is its last event."""
 
     calls: ExecutionCalls
     call: ToolCall
@@ -64,7 +64,7 @@ class CallEnded:
     decision: Decision
     outcome: CallOutcome
     recorded_error: str | None
-    """The error as `state.payloads` lets records and traces hold it."""
+    """The error as `state.payloads` allows in records and traces."""
     reply: Reply | None = None
     """What the program receives; None if it is an error."""
     result: ResultSummary = NO_RESULT
@@ -84,5 +84,5 @@ class CallEvents:
         for subscriber in self._subscribers:
             try:
                 subscriber(event)
-            except Exception:  # whatever fails in one, the call and the other subscribers go on
+            except Exception:  # the call and the other subscribers go on
                 logger.exception("a subscriber failed on %s", type(event).__name__)

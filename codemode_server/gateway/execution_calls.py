@@ -1,4 +1,4 @@
-"""The calls of one execution: whose they are, what the pipeline counts of them, and what the model is told of them."""
+"""State of the calls of one execution: its owner, counters of the pipeline, and reports for the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CallReport:
     milliseconds: float
     result_bytes: int = 0
     result_tokens: int = 0
-    """What the result would have cost the model, estimated."""
+    """Estimated tokens that the result would have cost the model."""
     error: str | None = None
     arguments: dict[str, str] = field(default_factory=dict)
     """A summary of each argument, without secrets; for the model, in case the program fails."""
@@ -65,27 +65,27 @@ class ExecutionCalls:
     links: dict[tuple[str, str], str] = field(default_factory=dict)
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     guesses: set[str] = field(default_factory=set)
-    """Digests of arguments that held a secret of the configuration, which no program is told."""
+    """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 
     in_flight: dict[int, CallInFlight] = field(default_factory=dict)
     """By their number (`seq`), the oldest first."""
     reports: list[CallReport] = field(default_factory=list)
     """The calls that ended, in the order in which they ended."""
     messages: list[str] = field(default_factory=list)
-    """What the model is told beside the result, a line each; cleaned and redacted when it is shown."""
+    """Lines for the model beside the result; cleaned and redacted when they are shown."""
     unmarked_errors: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Raw names of tools that answered with an error as a normal result → a line that says so, of the first one."""
+    """Raw names of tools that answered with an error as a normal result → a line about the first such answer."""
     has_workspace_message: bool = False
-    """Whether a message says already that servers do not see /workspace."""
+    """Whether a message already says that servers can't read /workspace."""
 
     doubted_keys: frozenset[ResultKey] = frozenset()
-    """Keys that no known result has, as the check before the run reported."""
+    """Keys that the program uses and no known result has, as reported by the check before the run."""
     received_keys: set[ResultKey] = field(default_factory=set)
-    """Those of them that a result had after all."""
+    """Doubted keys that a result had after all."""
     called_tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
-    """Raw names → the tool as it was when it first answered, and so what its stub said."""
+    """Raw names → the tool when it first answered in this execution, as its stub described it."""
     mismatched_tools: set[tuple[str, str]] = field(default_factory=set)
-    """Raw names of tools of which a message says already that a result differs from its type."""
+    """Raw names of tools with a message that a result differs from its type."""
 
     def next_seq(self) -> int:
         self.started += 1

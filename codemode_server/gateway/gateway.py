@@ -37,9 +37,9 @@ class Gateway:
         learning: Learning | None = None,
         subscribers: Sequence[Subscriber] = (),
     ) -> None:
-        """Without `learning`, what tools give is learned for as long as the gateway lives.
+        """Without `learning`, observed result types are lost with the gateway.
 
-        `subscribers` receive the events of all calls, after the gateway's own.
+        `subscribers` receive the events of all calls, after the gateway's own subscribers.
         """
         self._catalog = catalog
         self._config = config
@@ -53,7 +53,7 @@ class Gateway:
     ) -> Reply:
         """Call a tool for an execution, named as in `servers.<server>.<tool>`, with raw argument names.
 
-        `raw` gives the whole result as the upstream sent it, and raises nothing if that says that it is an error.
+        `raw` returns the whole result as the upstream sent it, also if it is marked as an error.
 
         Raises:
             CallError: the call did not succeed; the message is for the program.

@@ -1,8 +1,7 @@
-"""What tools give, learned from their calls: kept in memory and, a little later, on disk; and where a result is not
-what its type had said.
+"""Observes the result types of tools from their calls, stores them, and finds results that contradict their type.
 
-A call costs a look at its result, no more: what is on disk is brought up to date by `keep`, some calls at once. What
-the stubs show changes only if their types would, or the count of calls has passed the next round number.
+A call only updates memory; `keep` writes the changes of several calls to disk together. Stubs change only if a type
+changes or the number of calls reaches the next round number.
 """
 
 from __future__ import annotations
@@ -28,35 +27,35 @@ from codemode_server.text import clean_line
 logger = logging.getLogger(__name__)
 
 MIN_CALLS = 3
-"""Calls before which an observed type is no claim that a result could contradict."""
+"""With fewer calls, an observed type is too uncertain for a result to contradict it."""
 MAX_TOOLS = 1_000
-"""Tools known at once; of more, those that were not called for the longest are forgotten."""
+"""Tools in memory; beyond that, the least recently called are forgotten."""
 _MAX_APART = 64
-"""Calls to one tool that are kept apart until they are written; mostly nobody else wrote, and they need not be merged
-a second time."""
+"""Unwritten observations of one tool that are held separately. Usually no other process wrote, so they need no second
+merge."""
 _SAVE_AFTER_SECONDS = 1.0
 _RETRY_AFTER_SECONDS = 30.0
 
 
 class Learning:
-    """Knows what the tools of all upstreams gave."""
+    """The observed result types of all tools."""
 
     def __init__(
         self,
         store: ToolStore[ToolKey, str] | None = None,
         config: LiveConfig | None = None,
     ) -> None:
-        """Without a store, what was learned ends with the process; so does what is learned with `payloads: none`."""
+        """Without a store, or with `payloads: none`, observations are lost with the process."""
         self._all_stored = store
         self._config = config or LiveConfig()
         self._stored: dict[tuple[str, str], dict[str, str]] | None = None
-        """What is on disk and was not asked for yet: upstream and tool → digest → text."""
+        """Observations on disk that were not read yet: upstream and tool → digest → JSON."""
         self._known: dict[ToolKey, Observed] = {}
         self._learned: set[tuple[str, str]] = set()
         self._outlines: dict[ToolKey, tuple[object, ...]] = {}
         self._unsaved: dict[ToolKey, list[Observed]] = {}
         self._saved: dict[ToolKey, int] = {}
-        """Hash of the text that was written last: while it is that, nobody else wrote."""
+        """Hash of the JSON that was written last; while it matches, no other process wrote."""
         self._news: dict[ToolKey, Observed] = {}
         self._is_unsaved = anyio.Event()
 
@@ -70,11 +69,11 @@ class Learning:
 
     @property
     def _keep_words(self) -> bool:
-        """Whether short strings that recur are kept, to be shown as literals."""
+        """Whether short strings that recur are stored, to be shown as literals."""
         return self._config.payloads == "all"
 
     def follow_config(self) -> None:
-        """Forget what an edited `state.payloads` no longer lets us keep."""
+        """Forget what an edited `state.payloads` no longer allows."""
         if not self._keep_words:
             self._known = {key: observed.without_words() for key, observed in self._known.items()}
             self._unsaved = {key: [one.without_words() for one in all_] for key, all_ in self._unsaved.items()}
@@ -83,19 +82,19 @@ class Learning:
             self._unsaved = {}
 
     def load(self) -> None:
-        """Read what is on disk. Later calls do nothing."""
+        """Read the stored observations. Later calls do nothing."""
         self._on_disk()
 
     def known(self, upstream: str, definition: ToolDefinition) -> Observed | None:
-        """What is known of a tool, by the raw name of its upstream; None where learning is turned off."""
+        """The observed types of a tool of an upstream (raw name); None if learning is turned off."""
         if not self._is_on:
             return None
         if (upstream, definition.name) not in self._on_disk() and (upstream, definition.name) not in self._learned:
-            return NOTHING_YET  # as of nearly all tools; not worth a digest
+            return NOTHING_YET  # true of most tools, so this saves a digest
         return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
     def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
-        """Take in the reply of a call that succeeded, as the program gets it; gives its shape."""
+        """Learn from the reply of a successful call; returns the reply's shape."""
         seen = observe(tool.discriminators, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
         if self._is_on:
             key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
@@ -110,12 +109,12 @@ class Learning:
         return seen.shape
 
     def take_news(self) -> dict[ToolKey, Observed]:
-        """What changed for the stubs since this was asked last."""
+        """Observations that change stubs, since the last call of this method."""
         news, self._news = self._news, {}
         return news
 
     async def keep(self) -> None:
-        """Bring what is on disk up to date whenever something was learned; never ends."""
+        """Write observations to disk after each change; never ends."""
         while True:
             await self._is_unsaved.wait()
             await anyio.sleep(_SAVE_AFTER_SECONDS)
@@ -123,7 +122,7 @@ class Learning:
                 await anyio.sleep(_RETRY_AFTER_SECONDS)
 
     def save(self) -> bool:
-        """Write what was learned since the last time; False if that was not possible."""
+        """Write what was learned since the last time; False if that failed."""
         if self._store is None or not self._unsaved:
             return True
         totals = dict[ToolKey, Observed]()
@@ -177,7 +176,7 @@ class Learning:
         return self._stored
 
     def _read(self, text: str) -> Observed | None:
-        """What is on disk; anew where it is damaged, and without words that were kept under other settings."""
+        """The stored observation without words that the settings no longer allow; None if it is damaged."""
         found = Observed.from_json(text)
         return found if found is None or self._keep_words else found.without_words()
 
@@ -202,9 +201,9 @@ def contradiction(tool: Tool, shape: Shape) -> str | None:
             return None
     if not found:
         return None
-    told = "; ".join(clean_line(one.text, 100) for one in found[:3])
+    shown = "; ".join(clean_line(one.text, 100) for one in found[:3])
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"{tool.server}.{tool.name}: result differs from its type: {told}{more} ({source})"
+    return f"{tool.server}.{tool.name}: result differs from its type: {shown}{more} ({source})"
 
 
 def _is_round_between(before: int, now: int) -> bool:

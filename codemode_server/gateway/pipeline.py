@@ -65,9 +65,9 @@ class CallAttempt:
     target: CallTarget
     decision: Decision
     revision: int
-    """That of the configuration under which it was decided."""
+    """Revision of the configuration under which it was decided."""
     began_at: float
-    """Of `time.perf_counter`."""
+    """Value of `time.perf_counter`."""
     is_large: bool
     """Whether work on the arguments is done in a thread."""
     is_recorded: bool = False

@@ -17,18 +17,18 @@ from codemode_server.tokens import estimate_tokens
 
 @dataclass(frozen=True, slots=True)
 class ResultSummary:
-    """What is reported and recorded of a result."""
+    """A result as it is reported and recorded."""
 
     bytes: int = 0
     """As JSON."""
     memory_bytes: int = 0
     """Estimated memory of the value as Python objects, rather too much than too little."""
     tokens: int = 0
-    """What it would have cost the model, estimated."""
+    """Estimated tokens that it would have cost the model."""
     text: str = ""
-    """In a few words, for the model."""
+    """A short description for the model."""
     payload: str | None = None
-    """What `state.payloads` lets records and traces hold of it."""
+    """The value as `state.payloads` allows in records and traces."""
     marked_error: str | None = None
     """See `ToolTarget.marked_error`, and `ToolTarget.unmarked_error`."""
     unmarked_error: str | None = None

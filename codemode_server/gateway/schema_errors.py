@@ -1,4 +1,4 @@
-"""What a schema check found wrong with a call's arguments, in words: where, what was expected, what was given.
+"""Describes the errors of a schema check: where, what was expected, what was given.
 
 For `oneOf`/`anyOf`, the intended alternative is the one whose JSON type matches, then the one whose properties with a
 single value (`type: {const: "page_id"}`) match, then the one with the fewest errors.
@@ -99,8 +99,8 @@ def _place(error: Any) -> str:
 
 
 def _wrong_tag(instance: Any, alternatives: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """What is wrong with the property that tells the alternatives apart; empty where it has one of the values, or where
-    there is no such property. Each alternative comes with its `_tags`."""
+    """The problem with the property that distinguishes the alternatives; empty if it has one of their values or does
+    not exist. Each alternative comes with its `_tags`."""
     tags = [found for _, found in alternatives]
     common = [name for name in tags[0] if len(tags) > 1 and all(name in other for other in tags)]
     if not isinstance(instance, dict) or not common:
@@ -115,7 +115,7 @@ def _wrong_tag(instance: Any, alternatives: list[tuple[dict[str, Any], dict[str,
 
 
 def _tags(option: dict[str, Any], reader: SchemaReader) -> dict[str, Any]:
-    """Its properties that have a single value, which tells it from the others."""
+    """The properties of an alternative that have a single value, which distinguishes it from the others."""
     values = {name: enum_of(reader.flat(schema)) for name, schema in list(properties_of(option).items())[:100]}
     return {name: found[0] for name, found in values.items() if len(found) == 1}
 

@@ -1,7 +1,7 @@
-"""A call in a few words for the model whose program failed: what it was given, and what came of it.
+"""Summarizes the arguments and the result of a call for the model whose program failed.
 
-Enough to know whether it has to be done again, and with which id to go on. It goes to the model only, is kept nowhere,
-and every text in it is masked before it is cut.
+A summary is enough to decide whether to repeat the call, and with which id to continue. It goes to the model only, is
+stored nowhere, and every text in it is masked before it is cut.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def of_result(value: JsonValue, redactor: Redactor) -> str:
 
 
 def of_reply(reply: Reply, redactor: Redactor) -> str:
-    """The same of what a program gets, which may be files."""
+    """As `of_result`, for the reply that a program gets, which may have files."""
     if reply.encoding == "json":
         return of_result(reply.value, redactor)
     blocks = reply.value
@@ -86,7 +86,7 @@ def _names(value: dict[str, Any], redactor: Redactor) -> str:
 
 
 def _argument(value: Any, redactor: Redactor) -> str:
-    """As `_value`, with what tells two lists, or two paths in one folder, apart."""
+    """As `_value`, with enough to distinguish two lists, or two paths in one folder."""
     if isinstance(value, list) and value and (first := _telling(value[0])) is not None:
         return f"[{_count(value)}: {_value(first, redactor)}{', …' if len(value) > 1 else ''}]"
     if isinstance(value, str) and _is_path(value):
@@ -101,7 +101,7 @@ def _is_path(value: str) -> bool:
 
 
 def _telling(item: Any) -> Any:
-    """What names an item of a list best: itself, or of an object its name or its first short text."""
+    """The best name for an item of a list: itself, or an object's name or first short text."""
     if not isinstance(item, dict):
         return None if isinstance(item, list) else item
     known = {key: item[key] for key in islice(item, _SCANNED_KEYS) if not isinstance(item[key], dict | list | None)}

@@ -1,4 +1,4 @@
-"""Paths of programs' files that were given to a tool: /workspace is a folder of the sandbox, which no server sees."""
+"""Recognizes calls that failed on a path in /workspace, a folder of the sandbox that servers can't read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = re.compile(r"(?<![\w/.~-])/workspace(?![\w-])(?:/[^\s'\"`<>|;:,]*)?")
 
 
 def message_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
-    """What to tell the model if a call of the tool `title` failed with a message that names such a path.
+    """The message for the model if a call of the tool `title` failed with an error that names such a path.
 
     The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.
     """

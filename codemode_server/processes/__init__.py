@@ -1,0 +1,1 @@
+"""Infrastructure between processes: child processes, framing over pipes, and locks on files."""

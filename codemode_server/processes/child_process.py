@@ -1,4 +1,4 @@
-"""Starts child processes, and ends them; a cancellation at any moment leaves none behind that nobody waits for."""
+"""Starts and ends child processes; a cancellation at any moment leaves no unattended process."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from codemode_server.processes.framing import FrameBuffer, FramingError
 _CHUNK_BYTES = 2**18
 _MAX_HEADER_BYTES = 4_096
 _END_BYTES = 4 * 2**10
-"""How much of both ends is kept of a message that is too long."""
+"""Bytes held of each end of a message that is too long."""
 
 
 class ByteSource(Protocol):
@@ -80,7 +80,7 @@ class ContentLengthReader:
 
 
 class BoundedBytes:
-    """Bytes as they come, up to `most`; of more, only both ends are kept."""
+    """Collects up to `most` bytes; beyond that, holds only the beginning and the end."""
 
     def __init__(self, most: int) -> None:
         self.most = most

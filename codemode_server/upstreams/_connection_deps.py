@@ -34,7 +34,7 @@ class Timings:
     healthy_s: float = 30.0
     """A connection that lasted this long resets the pause before the next attempt to `backoff_first_s`."""
     slot_s: float = 1.5
-    """How long a starting server keeps others from starting."""
+    """How long a starting server delays the start of others."""
     subscribe_s: float = 1.0
     """How long the first listing waits for the stream of changes to open, so that no change falls between the two."""
     debounce_s: float = 0.1

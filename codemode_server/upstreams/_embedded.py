@@ -117,7 +117,7 @@ def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
 
 
 def _signature(text: str) -> str:
-    """The media type that the first bytes tell, or nothing."""
+    """The media type by the first bytes, or nothing."""
     try:
         head = binascii.a2b_base64(_standard(text[:32]))
     except (binascii.Error, ValueError):

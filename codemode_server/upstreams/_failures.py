@@ -1,4 +1,4 @@
-"""Errors of a connection → one text that says what happened, with no secret of the configuration in it."""
+"""Turns the errors of a connection into one text without secrets of the configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionExpired(Exception):
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The error itself, out of the groups that task groups wrap it in."""
+    """The error itself, without the groups that task groups wrap it in."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

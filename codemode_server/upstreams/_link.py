@@ -1,10 +1,10 @@
 """One open MCP session: sends requests as plain dicts, returns answers unvalidated, and reports the session's end.
 
 The only file that uses private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools` validate answers, and fail
-as a whole for what is wrong with a part: an off-schema tool, an unknown content type, an `outputSchema` without
+as a whole if one part is wrong: an off-schema tool, an unknown content type, an `outputSchema` without
 `structuredContent`. The dispatcher below them hands out the answer as it came, but the envelope of each era (`_meta`
-and headers) is put on by `ClientSession._stamp`, and the arguments a 2026-07-28 server wants as HTTP headers are known
-to it only through `_absorb_tool_listing`.
+and headers) is put on by `ClientSession._stamp`, and only `_absorb_tool_listing` makes it send the arguments that a
+2026-07-28 server expects as HTTP headers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 _READ_S = 5.0
-"""How long a large result that is being read keeps the next message waiting: they must not pile up in memory."""
+"""How long the next message waits while a large result is read, so that large results don't pile up in memory."""
 LIST_IS = "its list of tools is "
-"""How the message begins of a list that was not taken."""
+"""Beginning of the error for a list that was refused."""
 _MAX_INSTRUCTIONS_CHARACTERS = 100_000
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""A raw `tools/list` answer → tool definitions, one at a time: what is wrong with one tool costs only that tool."""
+"""Converts a raw `tools/list` answer to tool definitions, one at a time: an invalid tool costs only itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Page = Callable[[str | None], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class ToolsFound:
-    """All tools of one server that can be called, and a line for each thing that was wrong."""
+    """All callable tools of one server, and a line for each problem."""
 
     tools: tuple[ToolDefinition, ...]
     problems: tuple[str, ...]
@@ -60,8 +60,7 @@ async def list_tools(
 
 
 class _Taken:
-    """What was taken so far of one listing. The room that it has left counts tools that were refused as well: they
-    were read."""
+    """The tools taken so far from one listing. Refused tools count towards its limits too, since they were read."""
 
     def __init__(self, refuse_schema: Callable[[JsonSchema], str | None], redact: Callable[[Any], Any]) -> None:
         self._refuse_schema = refuse_schema
@@ -109,7 +108,7 @@ class _Taken:
         return ToolsFound(tuple(self._tools.values()), tuple(problems))
 
     def _full(self) -> str | None:
-        """What there is no more room for, as a phrase; None while there is room."""
+        """The limit that is reached, as a phrase; None while there is room."""
         if len(self._tools) >= MAX_TOOLS:
             return f"the first {MAX_TOOLS} tools"
         if self._characters_left <= 0:

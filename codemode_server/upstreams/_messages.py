@@ -1,4 +1,4 @@
-"""One line of an upstream's stdout, or one body or event over HTTP → the JSON-RPC messages in it.
+"""Parses the JSON-RPC messages in a line of an upstream's stdout, or in a body or event over HTTP.
 
 mcp reads a line with a pydantic union over all four kinds of message. That tries each kind over the whole tree: 5.2 s
 for 23 MiB of rows, which `json.loads` reads in 0.5 s. It also refuses a line for a lone surrogate, a byte that is no
@@ -47,7 +47,7 @@ _END_BYTES = 4 * 2**10
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _MARK = re.compile(rb'"[^"]*"|[\[{]|[\]}]')
-"""What tells where in JSON without escapes a place is."""
+"""Strings and brackets, which give the depth at each place in JSON without escapes."""
 _MAX_MARKS = 4_000_000
 """About a second's work, in a thread."""
 _AFTER_ID = re.compile(rb'\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]')
@@ -101,12 +101,12 @@ def _read(line: bytes | bytearray) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What the two ends of a message that is not read tell of it."""
+    """What the beginning and the end of an unread message reveal about it."""
 
     answers: int | str | None = None
-    """The call that it answers, by its id; None if it answers none, or that can't be told."""
+    """Id of the call that it answers; None if it answers none or that is unknown."""
     is_known: bool = False
-    """Whether it can be told; a request or notification of the server answers none."""
+    """Whether that is known; a request or notification of the server answers no call."""
 
     @classmethod
     def of(cls, head: bytes, tail: bytes) -> Unread:
@@ -174,7 +174,7 @@ def _refused(line: bytes | bytearray, code: int, why: str) -> tuple[JSONRPCMessa
 
 def id_among_keys(line: bytes | bytearray) -> int | str | None:
     """The call that a JSON object answers, by the `id` among its own keys, without parsing it; None if it answers none
-    or that can't be told."""
+    or that is unknown."""
     # Without escapes each quotation mark begins or ends a string; every place stays where it was.
     plain = line.replace(rb"\\", b"__").replace(rb"\"", b"__").replace(b"[]", b"__").replace(b"{}", b"__")
     if not plain.lstrip().startswith(b"{") or plain.count(b'"') % 2:
@@ -237,7 +237,7 @@ def _after_space(text: str, place: int) -> int:
 
 
 def _trimmed(message: JSONRPCMessage) -> JSONRPCMessage:
-    """The same if it is a result; anything else without its large parts, which nobody uses."""
+    """The message itself if it is a result; any other message without its large parts, which are unused."""
     import mcp_types as types
 
     if isinstance(message, types.JSONRPCResponse):

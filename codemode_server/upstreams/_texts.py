@@ -1,4 +1,4 @@
-"""A text that an upstream sent → the value that it plainly is, else the text itself. Pure.
+"""Converts a text of an upstream to the value that it plainly is, else returns the text. Pure.
 
 Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
 is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so), with
@@ -66,7 +66,7 @@ def are_too_much(texts: list[str]) -> bool:
 
 
 def parse_document(text: str) -> JsonValue:
-    """Like `parse_text`, but only JSON objects and arrays: for a text that is said to be one, of whatever kind."""
+    """Like `parse_text`, but only JSON objects and arrays: for a text that is declared to be JSON."""
     value = _NO_VALUE if len(text) > _LONG_CHARACTERS and not _VALUE_BEGINS.match(text) else _parsed_json(text.strip())
     return text if value is _NO_VALUE else value
 

@@ -20,7 +20,7 @@ class CachedListing:
 
     tools: tuple[ToolDefinition, ...] = ()
     description: str = ""
-    """The sentence in which the server says what it is for."""
+    """The server's purpose in one sentence, in its own words."""
     protocol: str | None = None
     """The protocol version that was negotiated."""
     protocol_mode: Literal["auto", "legacy"] = "auto"

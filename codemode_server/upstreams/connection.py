@@ -120,7 +120,7 @@ class Connection:
                 self._connected_at = math.inf
                 try:
                     await self._connect_and_serve()
-                except Exception as error:  # whatever an upstream does must not reach the others
+                except Exception as error:  # a failing upstream must not affect the others
                     cause = first_cause(error)
                     logger.info("upstream %r: %s", self.name, self._error or cause)
                     logger.debug("upstream %r", self.name, exc_info=error)
@@ -251,7 +251,7 @@ class Connection:
         transport = self._transport()
         is_started = anyio.Event()
         refused: list[str] = []
-        refusals.set(refused)  # the owner's own context: nobody else's
+        refusals.set(refused)  # in the owner task's own context
         try:
             async with anyio.create_task_group() as slot:
                 if self._spec.starts_process:
@@ -330,9 +330,9 @@ class Connection:
         redactor = self._redactor
         version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
         if self._found.protocol_mode == "legacy" and self._found.server_version != version:
-            protocol_mode = "auto"  # another version may have learnt the newer protocol
+            protocol_mode = "auto"  # another version may support the newer protocol
         if self._settings.protocol == "legacy":
-            protocol_mode = "auto"  # a setting, nothing that was found out
+            protocol_mode = "auto"  # set in the configuration, not found by probing
         self._protocol_mode = protocol_mode
         self._found = CachedListing(
             tools=found.tools,
@@ -361,7 +361,7 @@ class Connection:
         not_before = -math.inf
         while True:
             await self._relist.wait()
-            # A server that says so without end may not take all of our time.
+            # A server that notifies without end must not take all of our time.
             await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
             self._relist = anyio.Event()
             started = anyio.current_time()

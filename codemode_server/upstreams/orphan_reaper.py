@@ -39,13 +39,13 @@ class Reaper:
     def watch(self, pgid: int) -> None:
         """End this group, whose leader was just started, if the product dies."""
         self._watched.add(pgid)
-        if not self._tell(f"+{pgid}\n"):
+        if not self._send(f"+{pgid}\n"):
             self._start()
 
     def forget(self, pgid: int) -> None:
         """Stop watching a group, since it has ended."""
         self._watched.discard(pgid)
-        self._tell(f"-{pgid}\n")
+        self._send(f"-{pgid}\n")
 
     async def aclose(self) -> None:
         """Close the reaper's stdin, upon which it ends the groups that are still watched, and itself.
@@ -66,7 +66,7 @@ class Reaper:
             if process.poll() is None:
                 process.returncode = 0  # it outlives us on purpose, to end what is left; `Popen` would warn
 
-    def _tell(self, line: str) -> bool:
+    def _send(self, line: str) -> bool:
         if self._process is None or self._process.stdin is None:
             return False
         try:
@@ -88,4 +88,4 @@ class Reaper:
         except OSError:
             logger.warning("no reaper: upstreams may outlive codemode-server if it is killed", exc_info=True)
             return
-        self._tell("".join(f"+{pgid}\n" for pgid in sorted(self._watched)))
+        self._send("".join(f"+{pgid}\n" for pgid in sorted(self._watched)))

@@ -15,7 +15,7 @@ _MAX_READ_CHARACTERS = 100_000
 
 @dataclass(slots=True)
 class CallProgress:
-    """The latest progress report of one call: the connection writes it, and whoever shows progress reads it.
+    """The latest progress report of one call: the connection writes it, and the front reads it.
 
     All of it is the upstream's own text and numbers.
     """

@@ -13,7 +13,7 @@ In this order:
 Base64 stays in a value as its program expects it; the file that it is stands beside the value as well (`_embedded`), so
 that the model is shown a summary in its place.
 
-Blocks meant for a person (`annotations.audience`) are kept: what is shown to whom is the program's affair. Whoever
+Blocks meant for a person (`annotations.audience`) stay in the result: the program decides what to show to whom. Whoever
 needs the rest, `_meta` for instance, asks for the raw result.
 """
 

@@ -1,4 +1,4 @@
-"""A tree of the file against the typed settings; what pydantic refuses, told with line and key and no value."""
+"""Validates the tree of the file; reports what pydantic rejects with line and key, but without values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 _NOTHING_IS_EMPTY = frozenset(
     {*Settings.model_fields, "langfuse", "tools", "rules", "args", "env", "headers", "include", "exclude"}
 )
-"""Keys after which nothing may stand: all of their lines are commented out, say."""
+"""Keys that may be empty, for instance because all their lines are commented out."""
 _AS_WRITTEN = frozenset({"args", "env", "headers"})
-"""Where text is meant whatever it looks like: `PORT: 8080` is the text "8080", `DEBUG: yes` is "yes"."""
+"""Keys whose values are always text: `PORT: 8080` is the text "8080", `DEBUG: yes` is "yes"."""
 _OTHERWISE_CALLED = {
     "type": "transport",
     "disabled": "enabled",
@@ -36,10 +36,9 @@ _OTHERWISE_CALLED = {
 
 
 def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Settings | None:
-    """The settings; or none, and problems have been added.
+    """The settings; None after adding problems.
 
-    `excused` are the places that are known to be wrong already: nothing more is said of them, and nothing of what
-    follows from them.
+    `excused` are paths with known problems; neither they nor problems that follow from them are reported again.
     """
     try:
         return Settings.model_validate(plain(tree))
@@ -55,7 +54,7 @@ def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Se
 
 
 def plain(node: Node, path: KeyPath = ()) -> Any:
-    """The tree as plain data, as pydantic takes it."""
+    """The tree as plain data for pydantic."""
     if isinstance(node.value, dict):
         return {
             name: plain(child, (*path, name))
@@ -72,7 +71,7 @@ def plain(node: Node, path: KeyPath = ()) -> Any:
 
 
 def find(tree: Node, path: Sequence[str | int]) -> Node:
-    """The node at `path`, or the nearest above it that there is."""
+    """The node at `path`, or its nearest existing ancestor."""
     node = tree
     for step in path:
         members: dict[str | int, Node] = {}
@@ -136,7 +135,7 @@ def _known_keys(section: KeyPath) -> tuple[str, ...]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a field holds, also where it holds many or may hold none."""
+    """The section class in a field's type, also inside collections and optionals."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
@@ -201,7 +200,7 @@ _SENTENCES = {
     "problem_within": "{message}",
     "missing": "is missing",
 }
-"""By pydantic's type of the error. Its own message may hold the value."""
+"""Messages by pydantic's error type. Pydantic's own messages may contain the value."""
 
 
 def _message(detail: ErrorDetails, node: Node, place: KeyPath) -> str:

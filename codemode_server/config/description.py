@@ -1,4 +1,4 @@
-"""What was understood of a configuration, for `config check`. Secrets are `***`; of `env` and `headers` only names."""
+"""Describes a loaded configuration for `config check`. Masks secrets; shows only names of `env` and `headers`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from codemode_server.settings import ServerSettings
 MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
 _SHOWN_WHOLE = frozenset({"sandbox", "state"})
-"""Sections that are shown with their defaults; of the others, what differs from them."""
+"""Sections shown with their defaults; other sections show only what differs from the defaults."""
 
 
 def describe(loaded: LoadedSettings) -> str:
@@ -96,7 +96,7 @@ def _command_line(server: ServerSettings, loaded: LoadedSettings) -> str:
 
 
 def _address(address: str, loaded: LoadedSettings) -> str:
-    """An address without its user, and without parameters whose names look secret."""
+    """An address without user information and without parameters with secret-looking names."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -129,7 +129,7 @@ def _section(name: str, loaded: LoadedSettings) -> str:
 
 
 def _fields(name: str, value: object, loaded: LoadedSettings) -> Iterator[str]:
-    """A setting with its name; of a section within the section, all that is set."""
+    """A setting with its name; for a nested section, everything that is set."""
     if isinstance(value, BaseModel):
         for field, inner in value:
             if inner is not None:

@@ -1,8 +1,7 @@
-"""The text of a configuration file as a tree that knows its lines.
+"""Parses a configuration file into a tree with line numbers.
 
-YAML without tags, or JSON with the comments and trailing commas that hosts allow in theirs. What could make a small
-file big (aliases), a parser slow (size) or the stack overflow (depth) is refused. A key that stands twice is a
-problem, not a surprise. Nothing of the file's values is in any message.
+YAML without tags, or JSON with the comments and trailing commas that hosts allow. Size, depth and the expansion of
+aliases are limited. Duplicate keys are reported. No message contains a value of the file.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | No
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of the file, and where it is."""
+    """One value of the file, with its location."""
 
     value: Value
     line: int
     """Line of its key, or of the value itself if it has no key."""
     where: str
     text: str = ""
-    """A scalar as it is written, without quotes."""
+    """The source text of a scalar, without quotes."""
     env_file: str = ""
-    """The `envFile`, as the entry names it, that holds this value; empty for what the configuration file holds."""
+    """The `envFile`, as named in the entry, that contains this value; empty for the configuration file."""
 
     @property
     def entries(self) -> dict[str, Node]:
-        """Its members if it is a mapping, else none."""
+        """The members of a mapping; empty for any other value."""
         return self.value if isinstance(self.value, dict) else {}
 
     def with_value(self, value: Value) -> Node:
@@ -54,9 +53,10 @@ EMPTY = Node({}, 1, "")
 
 
 def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
-    """The tree of one document; a mapping, or problems have been added.
+    """The tree of one document; adds a problem unless it is a mapping.
 
-    Raises `SettingsError` where nothing can be said of the rest of the file.
+    Raises:
+        SettingsError: the rest of the file can't be parsed.
     """
     if is_json:
         text = _plain_json(text)
@@ -84,7 +84,7 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
 
 
 def _check_events(text: str, problems: Problems) -> None:
-    """Refuse deep nesting before anything that recurses sees the file, and tags."""
+    """Rejects tags, and deep nesting before anything recurses."""
     loader, depth = CSafeLoader(text), 0
     while loader.check_event():
         event = loader.get_event()
@@ -104,7 +104,7 @@ def _check_events(text: str, problems: Problems) -> None:
 
 @dataclass(slots=True)
 class _Conversion:
-    """The parser's nodes to ours: aliases written out, merge keys applied."""
+    """Converts the parser's nodes to ours; expands aliases and applies merge keys."""
 
     loader: CSafeLoader
     problems: Problems
@@ -126,7 +126,7 @@ class _Conversion:
         if self.nodes > MAX_NODES:
             self.problems.add(line, "", f"the file holds more than {MAX_NODES} values once its aliases are written out")
             raise self.problems.error()
-        if depth > MAX_DEPTH:  # not in the text, so by way of aliases
+        if depth > MAX_DEPTH:  # the text is not this deep, so aliases are
             self.problems.add(line, "", f"nested more than {MAX_DEPTH} levels deep; does an alias contain itself?")
             raise self.problems.error()
 
@@ -141,14 +141,14 @@ class _Conversion:
             elif key_node.tag == "tag:yaml.org,2002:merge":
                 for source in value_node.value if isinstance(value_node, SequenceNode) else [value_node]:
                     if not isinstance(source, MappingNode):
-                        told = "must be an alias of a mapping, or a list of such"
-                        self.problems.add(line, joined(where, "<<"), told)
+                        message = "must be an alias of a mapping, or a list of such"
+                        self.problems.add(line, joined(where, "<<"), message)
                         continue
                     for merged_name, value in self._entries(source, where, depth + 1).items():
                         merged.setdefault(merged_name, value)
             elif name in own:
-                told = f"stands twice, first on line {own[name].line}; keep one"
-                self.problems.add(line, joined(where, name), told)
+                message = f"stands twice, first on line {own[name].line}; keep one"
+                self.problems.add(line, joined(where, name), message)
             else:
                 own[name] = self.convert(value_node, joined(where, name), line, depth + 1)
         return {**merged, **own}
@@ -167,7 +167,7 @@ class _Conversion:
                     return float(text.replace("_", "").casefold().replace(".inf", "inf").replace(".nan", "nan"))
         except (ValueError, OverflowError):  # an integer of 5,000 digits
             return text
-        # YAML 1.1 has these as well, and people write them. Dates stay text: nothing here is a date.
+        # YAML 1.1 booleans, which people write. Dates stay text, since no setting is a date.
         return text if node.style in ("'", '"') else _YES_OR_NO.get(text.casefold(), text)
 
 
@@ -201,7 +201,7 @@ _YAML_SENTENCES = (
     ("block", "the indentation of this line fits no line above it"),
     ("", "this is not valid YAML"),
 )
-"""What libyaml says, and what a person can do about it; the first that fits."""
+"""Patterns of libyaml's messages with advice for the person; the first match wins."""
 _JSON_SENTENCES = (
     ("quoted scalar.*escape", "unknown escape after `\\`"),
     ("quoted scalar", "the quote that is opened here is not closed"),
@@ -211,7 +211,7 @@ _JSON_SENTENCES = (
 
 
 def _syntax_sentence(error: MarkedYAMLError, text: str, *, is_json: bool) -> str:
-    """What to do about a syntax error. libyaml's own words are for those who wrote the parser."""
+    """Advice on a syntax error, in place of libyaml's technical message."""
     mark, lines = error.problem_mark, text.split("\n")
     line = lines[mark.line] if mark and mark.line < len(lines) else ""
     rest = line[mark.column :] if mark else ""
@@ -234,7 +234,7 @@ _SURROGATES = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F
 
 
 def _plain_json(text: str) -> str:
-    """JSON as YAML reads it, each token where it was: comments, trailing commas and tabs become spaces."""
+    """JSON that YAML can parse, with unchanged positions: comments, trailing commas and tabs become spaces."""
 
     def plain(part: re.Match[str]) -> str:
         if part["string"]:

@@ -1,9 +1,9 @@
-"""`${VAR}` and `${VAR:-default}` in one string; `$$` is a literal `$`.
+"""Expands `${VAR}` and `${VAR:-default}` in a string; `$$` is a literal `$`.
 
-Works on strings after the file has been parsed, and what a variable holds is not looked at again: a value can't inject
-keys, nor name other variables. As in a shell, `:-` stands in for a variable that is unset or empty.
+Applies to strings after the file has been parsed, and is not recursive: a value can neither inject keys nor refer to
+other variables. As in a shell, the default replaces a variable that is unset or empty.
 
-`.env` beside the file has the same form as everywhere (`NAME=value`); what the environment has goes before it.
+The `.env` beside the file has the usual form (`NAME=value`); the environment takes precedence.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _EDITOR_PATHS = re.compile(
     r"workspace(?:Folder|FolderBasename|Root)|file(?:Basename|BasenameNoExtension|Dirname|Extname|WorkspaceFolder)?"
     r"|relativeFile(?:Dirname)?|pathSeparator|extensionPath|execPath"
 )
-"""Variables of VS Code and the editors made from it, which they fill in from what is open in them."""
+"""Variables of VS Code and its derivatives, which only the editor can expand."""
 _FROM_HOSTS = {"userHome": "HOME"}
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One string with its variables filled in."""
+    """One string with its variables expanded."""
 
     text: str
     used: tuple[tuple[str, str], ...] = ()
-    """Names and values of the variables that were filled in; without those for which a default was used."""
+    """Names and values of the expanded variables, without those replaced by a default."""
     defaulted: tuple[tuple[str, str], ...] = ()
     """Names of variables that are unset or empty, with the defaults that were used."""
 
@@ -44,7 +44,7 @@ class NotExpandable(Exception):
 
 
 def expand(text: str, variables: Mapping[str, str]) -> Expansion:
-    """`text` with its variables filled in."""
+    """`text` with its variables expanded."""
     if "$" not in text:
         return Expansion(text)
     parts: list[str] = []
@@ -82,7 +82,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expansion:
 
 
 def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) -> dict[str, str]:
-    """The variables of a `.env` file, values as they stand; none if there is no such file."""
+    """The variables of a `.env` file, unexpanded; empty if there is no such file."""
     try:
         content = sources.read(path)
         text = content.decode("utf-8-sig")

@@ -24,7 +24,7 @@ _KEYS_OF_HOST: dict[Host, frozenset[str]] = {
     "opencode": frozenset({"permission", "server", "tools"}),
     "zed": frozenset({"search"}),
 }
-"""Keys of files that look like sections of ours. All keys in a file of Codex are its own."""
+"""Host keys that resemble our sections. In a file of Codex, all keys are its own."""
 _GEMINI_ENTRY = frozenset({"httpUrl", "trust", "targetAudience", "targetServiceAccount", "authProviderType"})
 _GEMINI_FILE = frozenset({"mcp", "security", "selectedAuthType", "general", "ui"})
 """Keys that only Gemini CLI and Qwen Code write. There a `url` without a `type` is SSE, and `$NAME` is a variable."""
@@ -42,16 +42,16 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class _SwitchedOff:
-    """What a host's file switches off outside the entries of its servers."""
+    """What a host's file disables outside the entries of its servers."""
 
     servers: frozenset[str]
     """Names, case-folded."""
     only: frozenset[str] | None
-    """The only ones that are on, case-folded."""
+    """The only enabled servers, case-folded; None for all."""
     tools: tuple[tuple[str, str], ...]
     """Patterns over `<server>_<tool>`, each with `deny` or `ask`."""
     names: tuple[str, ...]
-    """Patterns over the names of tools of any server that can't be called."""
+    """Patterns of disabled tool names, for any server."""
 
 
 def in_our_form(tree: Node, translation: Translation, *, is_host_file: bool) -> Node:
@@ -169,7 +169,7 @@ def _names(node: Node | None, translation: Translation) -> frozenset[str] | None
 
 
 def _restricted(name: str, legal: str, entry: Node, off: _SwitchedOff, translation: Translation) -> Node:
-    """The entry with what the rest of the file switches off."""
+    """The entry restricted by what the rest of the file disables."""
     members = dict(entry.entries)
     if name.casefold() in off.servers or (off.only is not None and name.casefold() not in off.only):
         members["enabled"] = Node(False, entry.line, entry.where, "false")
@@ -194,7 +194,7 @@ def _restricted(name: str, legal: str, entry: Node, off: _SwitchedOff, translati
 def _own_members(
     members: dict[str, Node], sections: list[_Section], translation: Translation, *, is_host_file: bool
 ) -> dict[str, Node]:
-    """The sections that are ours and not about servers; what is left out is reported."""
+    """Our sections except servers; warns about ignored ones."""
     taken = {"mcpServers", *(section.key for section in sections if section.host is not None)}
     hosts = {section.host for section in sections if section.key in _HOST_KEYS or isinstance(section.node.value, list)}
     if not (is_host_file or hosts):
@@ -214,7 +214,7 @@ def _own_members(
 
 
 def _with_rules(members: dict[str, Node], rules: list[dict[str, str]]) -> dict[str, Node]:
-    """The members with these permission rules after those of the person, which they must not weaken."""
+    """The members with these permission rules appended, so that they do not weaken the person's rules."""
     if not rules:
         return members
     permissions = members.get("permissions") or Node({}, 0, "permissions")

@@ -1,8 +1,8 @@
-"""One server's entry in the form that a host has it, turned into ours.
+"""Translates one server's entry from a host's format into ours.
 
 Hosts agree on `command`, `args`, `env` and `url`, and differ in the rest. Other names for the same setting are
 translated, settings of the host itself (`alwaysAllow`, `icon`) are ignored with a warning, and restrictions are kept
-(`restrictions`). A key that is nearly one of ours is reported as a typing error.
+(`restrictions`). A key similar to one of ours is reported as a typing error.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from codemode_server.config.restrictions import RESTRICTING, Restrictions
 from codemode_server.settings import ServerSettings
 
 Host: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed"]
-"""Whose file it is, as far as the same words mean different things."""
+"""The host whose file it is, if the same keys mean different things."""
 
 _KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
 _HOST_ONLY_KEYS = frozenset({"toolsets", "startup_timeout_sec", "startup_timeout_ms"})
-"""Keys of hosts that look like ours, and are no typing errors."""
+"""Keys of hosts that resemble ours but are not typing errors."""
 _SYNONYMS = {
     "serverUrl": "url",
     "httpUrl": "url",
@@ -43,8 +43,8 @@ _SIGN_IN = frozenset({"oauth", "auth", "headersHelper", "authProviderType"})
 _VARIABLES = frozenset({"env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"})
 _STDIO, _HTTP = frozenset({"stdio", "local"}), frozenset({"http", "streamablehttp", "remote"})
 _BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
-_LONGEST_IN_SECONDS = 3_600
-"""Some hosts give `timeout` in seconds, some in milliseconds; nobody waits longer than this for a call."""
+_MAX_SECONDS = 3_600
+"""Hosts write `timeout` in seconds or milliseconds; larger values are taken as milliseconds."""
 _MAX_DESCRIPTION = 500
 
 
@@ -98,7 +98,7 @@ class Translation:
         return entry.with_value(ours)
 
     def _field(self, key: str, node: Node, ours: dict[str, Node], host: Host) -> bool:
-        """Take over a field that we have too, under whatever name; False if it only concerns the host."""
+        """Translates a field that we support; False if it only concerns the host."""
         name = _SYNONYMS.get(key, key)
         if key in ("type", "transport", "transportType"):
             transport = _transport(node, self.problems)
@@ -130,7 +130,7 @@ class Translation:
         if (
             isinstance(node.value, (int, float))
             and not isinstance(node.value, bool)
-            and (is_milliseconds or node.value > _LONGEST_IN_SECONDS)
+            and (is_milliseconds or node.value > _MAX_SECONDS)
         ):
             self.warn(node, "taken as milliseconds")
             node = node.with_value(node.value / 1000)
@@ -191,7 +191,7 @@ class Translation:
 
 
 def server_name(name: str) -> str:
-    """A host's name for a server as one that is legal here: `My Notes` is `My-Notes`."""
+    """A legal name from a host's name for a server: `My Notes` becomes `My-Notes`."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
 
 
@@ -206,7 +206,7 @@ def starts_this_server(members: Mapping[str, Node]) -> bool:
 
 
 def _in_one_level(entry: Node, host: Host) -> dict[str, Node]:
-    """The members of an entry, with what some hosts put a level deeper or into one list beside them."""
+    """The members of an entry; flattens what some hosts nest or put into one list."""
     members = dict(entry.entries)
     for key in ("transport", "requestOptions"):
         if key in members and isinstance(members[key].value, dict):
@@ -241,7 +241,7 @@ def _is_off(members: Mapping[str, Node]) -> bool:
 
 
 def _in_our_variables(node: Node, host: Host) -> Node:
-    """The node with the host's way of naming variables turned into ours."""
+    """The node with the host's variable syntax translated into ours."""
     if isinstance(node.value, dict):
         return node.with_value({key: _in_our_variables(child, host) for key, child in node.value.items()})
     if isinstance(node.value, list):

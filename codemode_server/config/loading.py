@@ -1,9 +1,7 @@
-"""Finds the configuration file and reads it: text → tree → our form → variables → settings → secrets.
+"""Finds and loads the configuration file: text → tree → our format → variables → settings → secrets.
 
-    settings, path, base_dir …  =  load(path)
-
-No file is no error: there are no servers then, and a notice says how to begin. A path that was given and isn't there is
-one. A file in the current folder that the person has not trusted is passed over (`places`, `trust`).
+A missing file is not an error: there are no servers, and a notice says how to begin. A path that was given but does not
+exist is an error. An untrusted file in the current folder is skipped (`places`, `trust`).
 """
 
 from __future__ import annotations
@@ -35,32 +33,32 @@ _MAX_PATH_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """A configuration as it was understood. Its `repr` shows no values of it."""
+    """A loaded configuration. Its `repr` shows no values."""
 
     settings: Settings = field(repr=False)
     path: Path | None
     """The file; none if there is none."""
     base_dir: Path
-    """What relative paths in the settings were relative to; they are absolute now."""
+    """The folder against which relative paths were resolved."""
     warnings: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """What must never appear in logs, traces, errors, stubs or the sandbox; `secrecy` says what that is."""
+    """Values that must never appear in logs, traces, errors, stubs or the sandbox; see `secrecy`."""
     guarded_secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Those of them that a program has no reason to send; see `secrecy`."""
+    """Secrets that a program has no reason to send; see `secrecy`."""
     expanded_from: frozenset[str] = frozenset()
     """Names of the variables that were used."""
     short_secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets too short or too common to be masked everywhere; masked by `describe`."""
     invalid_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Servers that are off because their entries can't be used, each with what is wrong, as `file:line: key: …`."""
+    """Servers disabled because of their entries, each with its problems as `file:line: key: …`."""
     unused_file: str = ""
-    """Which file in the current folder is not used, why, and what changes that."""
+    """Which file in the current folder is not used, why, and how to use it."""
     place: ConfigFile | None = None
     """Where the file is; none if there is none."""
     digests: trust.Digests = field(default_factory=dict, repr=False, compare=False)
     """Digests of the files that were read."""
     as_written: Node = field(default=EMPTY, repr=False, compare=False)
-    """The file in our form, before variables were filled in."""
+    """The file in our format, before variables were expanded."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The variables of the `.env` beside the file."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
@@ -78,7 +76,7 @@ class LoadedSettings:
 
     @property
     def messages_for_model(self) -> tuple[str, ...]:
-        """What the model should know to tell the person: which file is not used, and why there are no servers."""
+        """What the model should tell the person: which file is not used, and why there are no servers."""
         notices = (
             [f"{self.unused_file} (that is the user's decision), then start a new session"] if self.unused_file else []
         )
@@ -136,7 +134,7 @@ def load(
 def locate(
     path: Path | None = None, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> ConfigFile:
-    """The file that `load` reads, or would read if it were there."""
+    """The file that `load` reads, or would read if it existed."""
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd):
@@ -214,7 +212,7 @@ def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) 
 
 
 def _check_unchanged(path: Path, sources: Sources, record: trust.Record | None) -> None:
-    """Raise `Untrusted` if what was read so far is not what the person trusted, where trust is needed."""
+    """Raises `Untrusted` if trust is required and the content read so far is not trusted."""
     if record is not None and not record.covers(sources.digests):
         raise Untrusted(path, is_changed=True)
 
@@ -229,7 +227,7 @@ def _in_our_form(text: str, translation: Translation, path: Path) -> Node:
 def stamp_of_place(place: ConfigFile) -> Stamp:
     """The state that a configuration's files are in."""
     files = (place.path, place.path.with_name(".env"))
-    # A running server takes over what the person trusts anew.
+    # Includes the trust record, so that a running server notices newly granted trust.
     return stamp_of(*files, *([trust.record_file(place.path)] if place.is_in_current_folder else []))
 
 

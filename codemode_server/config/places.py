@@ -26,7 +26,7 @@ Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A configuration file that there is, or that was asked for."""
+    """A configuration file that exists or was requested."""
 
     path: Path
     is_in_current_folder: bool = False
@@ -34,7 +34,7 @@ class ConfigFile:
 
 
 def asked_for(path: Path | None, environ: Mapping[str, str], cwd: Path) -> ConfigFile | None:
-    """The file that `--config` or the variable names, whether it is there or not; none if they name none."""
+    """The file that `--config` or the variable names, which may not exist; None if neither is set."""
     given = path or environ.get(VARIABLE)
     if not given:
         return None
@@ -42,7 +42,7 @@ def asked_for(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Confi
 
 
 def with_home(path: str | Path) -> Path:
-    """The path with `~` filled in; as it is written if there is no such user."""
+    """The path with `~` expanded; unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -50,7 +50,7 @@ def with_home(path: str | Path) -> Path:
 
 
 def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, str]) -> None:
-    """Raise `SettingsError` if what was asked for is no file."""
+    """Raises `SettingsError` if the requested path is not a file."""
     given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
     if place.path.is_dir():
         raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAMES[0]}")
@@ -80,7 +80,7 @@ def of_user() -> ConfigFile | None:
 
 
 def user_file() -> Path:
-    """Where the user's own file is, if there is one."""
+    """The path of the user's own file, which may not exist."""
     from platformdirs import user_config_path
 
     return user_config_path("codemode-server", appauthor=False) / NAMES[0]

@@ -1,4 +1,4 @@
-"""What the person sees before trusting a file: every server and setting that it would give, with variables by name.
+"""Describes a file before the person trusts it: every server and setting, with variables by name.
 
 Of the file itself nothing is masked: what looks like a secret in somebody else's file may as well be a command. Files
 of variables (`.env`, `envFile`) may hold the person's own secrets, so a value is `***` if its name looks secret and it

@@ -1,6 +1,6 @@
-"""What is wrong with a configuration file: collected with the lines it stands on, told all at once.
+"""Collects the problems of a configuration file with their lines, to report all at once.
 
-No problem holds a value that came out of a variable, nor any value of `env`, `headers`, `args` or `url`: names only.
+No problem contains a value from a variable, or any value of `env`, `headers`, `args` or `url`; only names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_NAME = 80
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing to put right."""
+    """One problem."""
 
     line: int
     """From 1; 0 stands for the file as a whole."""
@@ -33,7 +33,7 @@ class Problems:
     """The problems of one file so far."""
 
     name: str
-    """The file as messages call it."""
+    """The name of the file in messages."""
     found: list[Problem] = field(default_factory=list)
     entries: dict[str, str] = field(default_factory=dict)
     """Where each server's entry is, with the server's name."""
@@ -43,7 +43,7 @@ class Problems:
 
     @property
     def is_outside_servers(self) -> bool:
-        """Whether something is wrong that is no single server's own: the file can't be used at all."""
+        """Whether a problem is outside the entries of servers, so that the file can't be used at all."""
         return any(self._server(problem) is None for problem in self.found)
 
     def by_server(self) -> dict[str, tuple[str, ...]]:
@@ -51,7 +51,7 @@ class Problems:
         grouped: dict[str, tuple[str, ...]] = {}
         for problem in sorted(set(self.found)):
             if (server := self._server(problem)) is not None:
-                grouped[server] = (*grouped.get(server, ()), self._told(problem))
+                grouped[server] = (*grouped.get(server, ()), self._line(problem))
         return grouped
 
     def _server(self, problem: Problem) -> str | None:
@@ -67,18 +67,18 @@ class Problems:
     def error(self) -> SettingsError:
         """One error that names all of them, in the order of the file."""
         unique = sorted(set(self.found))
-        lines = [self._told(problem) for problem in unique[:_MAX_SHOWN]]
+        lines = [self._line(problem) for problem in unique[:_MAX_SHOWN]]
         if len(unique) > _MAX_SHOWN:
             lines.append(f"{self.name}: and {len(unique) - _MAX_SHOWN} more problems")
         return SettingsError("\n".join(lines))
 
-    def _told(self, problem: Problem) -> str:
+    def _line(self, problem: Problem) -> str:
         place = f"{self.name}:{problem.line}" if problem.line else self.name
         return escaped(": ".join(part for part in (place, problem.where, problem.message) if part))
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `known` that `name` was probably meant to be."""
+    """The known name that was probably meant."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     for folded, candidate in by_folded.items():
         if len(name) > 2 and folded.startswith(f"{name.casefold()}_"):  # `memory` for `memory_mb`
@@ -88,7 +88,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def joined(where: str, member: str | int) -> str:
-    """`where` with one step more: `servers.github`, `args[0]`, `servers."a.b"`."""
+    """`where` extended by a member: `servers.github`, `args[0]`, `servers."a.b"`."""
     if isinstance(member, int):
         return f"{where}[{member}]"
     step = member if re.fullmatch(r"[\w-]+", member) else f'"{printable(member)}"'
@@ -96,6 +96,6 @@ def joined(where: str, member: str | int) -> str:
 
 
 def printable(name: str, limit: int = _MAX_NAME) -> str:
-    """A name out of the file, fit for a terminal: one line, no control characters, not endless."""
+    """A name from the file made safe for a terminal: one bounded line without control characters."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
     return shown if len(shown) <= limit else shown[:limit] + "…"

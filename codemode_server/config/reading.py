@@ -1,4 +1,4 @@
-"""From the tree of one file, in our form, to typed settings: variables filled in, checked, paths made absolute."""
+"""Converts the tree of one file to typed settings: expands variables, validates, makes paths absolute."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reading:
         return settings
 
     def _expanded(self, node: Node, place: checking.KeyPath, *, is_off: bool = False) -> Node:
-        """The tree with its variables filled in. In a disabled server they need not be set."""
+        """The tree with its variables expanded. Variables of a disabled server may be unset."""
         if isinstance(node.value, dict):
             if len(place) == 2 and place[0] == "servers":
                 is_off = self._is_off(node)
@@ -112,7 +112,7 @@ class Reading:
         )
         model = settings.search.model
         search = settings.search
-        if is_folder(model):  # else it stays unset where it was, which is how search knows that nobody asked for it
+        if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured
             search = search.model_copy(update={"model": self._path(model)})
         return settings.model_copy(update={"servers": servers, "state": state, "search": search})
 
@@ -166,7 +166,7 @@ def _without_servers(tree: Node, names: Container[str]) -> Node:
 
 
 class _LeftOut(Exception):
-    """A value of a disabled server that can't be known."""
+    """Raised for a value of a disabled server that can't be expanded."""
 
 
 def _is_path(command: str) -> bool:

@@ -1,7 +1,7 @@
-"""What a host's entry switches off or asks about, as a filter of tools and rules here.
+"""Translates the restrictions in a host's entry to our tool filters and permission rules.
 
-What could not be called in the host can't be called here. A field that restricts and is not understood is a problem of
-its server, which is off then; nothing in an entry (`autoApprove`, `alwaysAllow`, `trust`) grants anything.
+A tool that can't be called in the host can't be called here. A restriction that is not understood disables its server.
+Nothing in an entry (`autoApprove`, `alwaysAllow`, `trust`) grants a permission.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_UNDERSTOOD = "is not understood, so what it switches off is not known; writ
 
 @dataclass(slots=True)
 class Restrictions:
-    """Those of one entry."""
+    """The restrictions of one entry."""
 
     problems: Problems
     include: list[Node] | None = None
@@ -36,7 +36,7 @@ class Restrictions:
     """Globs of the tools that the host asks about."""
 
     def add(self, key: str, node: Node) -> None:
-        """Take over one field of the entry."""
+        """Adds one field of the entry."""
         if key in INCLUDING:
             self._only(node, empty_means_all=key == "available_tools")
         elif key in EXCLUDING:
@@ -131,7 +131,7 @@ def _excluding(name: Node) -> Node:
 
 
 def _including(name: Node) -> Node:
-    """A glob that matches nothing but what the host means: names are literal there, but for `*` by itself."""
+    """A glob that matches only what the host means: names are literal there, except a lone `*`."""
     return name.with_value(_exact(re.sub(r"\(.*\)$", "", name.text)))
 
 

@@ -1,20 +1,18 @@
-"""Which values of a configuration must never be seen: in logs, traces, errors, stubs, results or the sandbox.
+"""Decides which values of a configuration are secrets, to be masked in logs, traces, errors, stubs and results.
 
-Whatever came out of a variable into a server's `env`, `headers`, `args` or `url`; and what is written there under a
-name that looks like a secret's: of a variable, a header, a flag, a parameter, a cookie. Of addresses, the user's part
-too, and a long segment of letters and digits, which some services use as a key.
+These are the values of variables in a server's `env`, `headers`, `args` or `url`; and literal values there with a name
+that looks secret: of a variable, header, flag, parameter or cookie. In addresses also the user information, and long
+segments of letters and digits, which some services use as a key.
 
-A secret is masked wherever it occurs, so what is no secret must not get in here, or results are mangled:
+A secret is masked wherever it occurs, so false positives would corrupt results. Therefore these are not secrets:
 
-- nothing shorter than 6 characters, and no word that everybody uses (`localhost`, `production`, `password`);
-- no plain number, unless it is named as a secret and not as a quantity (`API_PIN`, but not `MAX_TOKENS`);
-- no file's path and no address without credentials in it, where its name does not look like a secret's, or looks like
-  that of a place (`TOKEN_FILE`);
-- nothing from variables that say who and where we are (`HOME`, `USER`, `LANG`).
+- values shorter than 6 characters, and common words (`localhost`, `production`, `password`);
+- plain numbers, unless their name looks secret and not like a quantity (`API_PIN`, but not `MAX_TOKENS`);
+- paths, and addresses without credentials, unless their name looks secret and not like a location (`TOKEN_FILE`);
+- values of variables about the user and the machine (`HOME`, `USER`, `LANG`).
 
-Secrets that are too short for that are known apart, for masking where they stand: in the lines of `describe`. Of these,
-and of those that are soon guessed, the person is warned: whoever can send text through a masked channel can test
-guesses, since a right one comes back masked.
+Secrets that are too short are collected separately and masked only in the output of `describe`. The person is warned
+about these and about guessable secrets: a program can test guesses, since a correct guess comes back masked.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ _COMMON_PASSWORDS = frozenset({
     "admin", "administrator", "change-me", "changeme", "mariadb", "master", "mysql", "passwd", "password",
     "postgres", "postgresql", "secret", "secrets",
 })
-"""Common words that somebody may have chosen as a secret."""
+"""Common words that may have been chosen as a secret."""
 _COMMON = _COMMON_PASSWORDS | frozenset({
     "always", "anonymous", "application/json", "basic", "bearer", "boolean", "c.utf-8", "critical", "default",
     "development", "disabled", "dummy", "en_us.utf-8", "enabled", "eu-central-1", "eu-west-1", "example",
@@ -77,24 +75,24 @@ _PAIR = re.compile(r"([A-Za-z_][\w-]*)(=|:\s*)(.+)", re.DOTALL)
 
 
 def looks_secret(name: str) -> bool:
-    """Whether what has this name is a secret: `GITHUB_TOKEN`, `X-Api-Key`, `clientSecret`."""
+    """Whether a name looks like that of a secret: `GITHUB_TOKEN`, `X-Api-Key`, `clientSecret`."""
     return bool(_SECRET_NAME.search(_NO_SECRET_NAME.sub("", _words(name))))
 
 
 @dataclass(slots=True)
 class Secrets:
-    """The secrets of one configuration, as they are found."""
+    """Collects the secrets of one configuration."""
 
     values: set[str] = field(default_factory=set)
     short: set[str] = field(default_factory=set)
     """Too short or too common to be masked everywhere."""
     guarded: set[str] = field(default_factory=set)
-    """Those of `values` that are named as secrets and are no mere words: a program has no reason to send them."""
+    """The subset of `values` that a program has no reason to send: named as secrets, and not plain words."""
     weak: dict[str, str] = field(default_factory=dict)
-    """Name of a variable or setting → why its secret is not well protected."""
+    """Name of a variable or setting → why its secret is poorly protected."""
 
     def add_server(self, server: ServerSettings) -> None:
-        """What is written in a server's settings under a name that looks secret."""
+        """Adds values in a server's settings whose name looks secret."""
         for name, value in server.env.items():
             self._add_named(name, value)
         for name, value in server.headers.items():
@@ -104,14 +102,14 @@ class Secrets:
             self._add_address(server.url)
 
     def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
-        """What a variable put into a server's settings, under `key` there; or what stands in the file in its place."""
+        """Adds the value of a variable used in a server's settings under `key`, or its default."""
         if looks_secret(variable) or looks_secret(key):
             self._add_named(variable if looks_secret(variable) else key, value)
         elif not is_default and not _INNOCENT_VARIABLES.fullmatch(variable):
             self._add_unnamed(value)
 
     def add_named(self, name: str, value: str | None) -> None:
-        """The value of a setting that is a secret by what it is for."""
+        """Adds the value of a setting that is always a secret."""
         if value:
             self._add_named("secret", value, shown_as=name)
 
@@ -142,7 +140,7 @@ class Secrets:
         self._add_within(value)
 
     def _add_unnamed(self, value: str) -> None:
-        """A value that may be anything."""
+        """Adds a value whose name does not look secret."""
         text = value.strip()
         if _ADDRESS.fullmatch(text):
             self._add_address(text)
@@ -155,7 +153,7 @@ class Secrets:
                 self._add_basic(text)
 
     def _add_within(self, value: str) -> None:
-        """Credentials within a text that is no secret as a whole."""
+        """Adds credentials inside a text that as a whole is not a secret."""
         for address in _ADDRESS.findall(value):
             self._add_address(address)
 
@@ -217,7 +215,7 @@ class Secrets:
                 self._add(inner)
 
     def _judge(self, name: str, text: str) -> None:
-        """Note it if the secret of this name is not well protected."""
+        """Records a warning if the secret is poorly protected."""
         if not text or text.casefold() in _NO_SECRETS:
             return
         if len(text) < MIN_LENGTH:
@@ -249,7 +247,7 @@ class Secrets:
 
 
 def named_arguments(args: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The values among arguments with the names they are given under; the name is empty where there is none.
+    """The values in command-line arguments with their names; the name is empty if there is none.
 
     Knows `--token X`, `--token=X`, `-e TOKEN=X`, `TOKEN=X` and `--header "Authorization: X"`.
     """

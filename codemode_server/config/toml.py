@@ -1,4 +1,4 @@
-"""TOML, which Codex writes, as a tree that knows its lines as far as the text tells them."""
+"""Parses TOML, which Codex writes, into a tree with line numbers where they can be determined."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DOTTED = re.compile(rf"#[^\n]*+|{_PART}(?P<deep>(?:{_DOT}{_PART}){{{MAX_DEPTH}}
 
 
 def looks_like_toml(text: str) -> bool:
-    """Whether the first line that says something is one of TOML; no configuration in YAML begins so."""
+    """Whether the first line with content is TOML; no YAML configuration begins like that."""
     return _FIRST.match(text) is not None
 
 

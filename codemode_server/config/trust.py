@@ -1,4 +1,4 @@
-"""Which files of other people's folders the person has trusted, by path and content.
+"""Records which configuration files in project folders the person has trusted, by path and content.
 
 A repository may hold an `upstream.yaml`, and hosts start us in the project's folder: without this, opening a cloned
 repository would start the commands in it. What is trusted is the content of the file, of the `.env` beside it and of
@@ -40,12 +40,12 @@ class Record:
 
 
 def record_file(path: Path) -> Path:
-    """Where the trust in a file is kept."""
+    """The path of the record for a file."""
     return _folder() / f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json"
 
 
 def record(path: Path, digests: Digests) -> None:
-    """Trust a file with this content.
+    """Trusts a file with this content.
 
     Raises:
         OSError: the record can't be written.
@@ -63,19 +63,19 @@ def record(path: Path, digests: Digests) -> None:
 
 
 def find(path: Path) -> Record | None:
-    """What was recorded of a file; none if nothing was, or if somebody else could have written it."""
+    """The record of a file; None if there is none, or if somebody else could have written it."""
     found = _read(record_file(path))
     return found if found is not None and found.path == path else None
 
 
 def is_trusted(path: Path, digests: Digests) -> bool:
-    """Whether all that was read is what the person trusted."""
+    """Whether all files that were read have the trusted content."""
     found = find(path)
     return found is not None and found.covers(digests)
 
 
 def forget(path: Path) -> bool:
-    """Take trust back; False if there was none.
+    """Revokes trust; False if there was none.
 
     Raises:
         OSError: the record can't be removed.

@@ -1,9 +1,8 @@
-"""Notices that the configuration file, the `.env` beside it, or the person's trust in it has changed, and reads it
-again. An `envFile` is not watched.
+"""Watches the configuration file, the `.env` beside it and the trust record, and reloads them after a change. An
+`envFile` is not watched.
 
-Looks at time, size and inode once per interval, so it sees files that editors replace as well as those they write
-into, on any file system. A change counts once it has looked the same for an interval: while an editor writes, the
-file may be empty for a moment, and an empty file is a valid one without servers.
+Polls time, size and inode, which detects replaced and rewritten files on any file system. A change counts once it has
+been stable for an interval: while an editor writes, the file may briefly be empty, which is valid.
 """
 
 from __future__ import annotations

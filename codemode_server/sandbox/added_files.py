@@ -1,8 +1,7 @@
-"""What a workspace held when a program began, and the removal of what was added to it since, the newest first.
+"""Removes files that a program added to a workspace beyond its quota, the newest first.
 
-A file is known by its inode, so that a renamed one is still the same. When it was last changed is told by its ctime,
-which no program can set. A file that was there before and has grown is cut back to its earlier size; what was written
-over in place can't be restored.
+Files are identified by inode, so that renamed files are recognized, and ordered by ctime, which programs can't set. A
+file that existed before and has grown is truncated to its earlier size; overwritten content can't be restored.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from codemode_server.untrusted_files import (
 _MAX_NAMES = 3
 _MAX_NAME_CHARACTERS = 60
 _PASSES = 3
-"""Times that files are looked for: where they have several names, or others write meanwhile, once may not do."""
+"""Number of searches: one may not suffice for files with several names, or if others write meanwhile."""
 
 
 class TooManyFiles(Exception):
@@ -37,14 +36,14 @@ class TooManyFiles(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a folder held."""
+    """A snapshot of a folder."""
 
     used: int = 0
-    """Bytes, counted as for the quota."""
+    """Bytes that count towards the quota."""
     sizes: dict[int, int] = field(default_factory=dict)
     """Bytes of each file, by inode; of folders as well."""
     names: Counter[int] = field(default_factory=Counter)
-    """How many names each file of several has, by inode."""
+    """Number of names of each file with several, by inode."""
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Removed:
     count: int = 0
     size: int = 0
     cut: int = 0
-    """Files that were cut back to their earlier size."""
+    """Number of files truncated to their earlier size."""
     _largest: list[tuple[int, Entry]] = field(default_factory=list)
 
     def add(self, entry: Entry, size: int, *, is_cut: bool = False) -> None:
@@ -154,7 +153,7 @@ def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Remov
 
 
 class _Added:
-    """What of a walk has been added. Each entry is to be counted once, and asked about after that."""
+    """Determines what was added, during a walk. Call `counted` once for each entry, then `gain`."""
 
     def __init__(self, before: Contents) -> None:
         self._before = before
@@ -192,7 +191,7 @@ def _newest(gains: Counter[int], excess: int) -> tuple[int, int]:
 
 
 def _cut(entry: Entry, size: int) -> bool:
-    """Cut a file back; gives whether that was done."""
+    """Truncates a file; returns whether that succeeded."""
     with suppress(OSError):
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW
         descriptor = os.open(entry.name, flags, dir_fd=entry.parent)

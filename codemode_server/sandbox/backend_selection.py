@@ -1,4 +1,4 @@
-"""The best sandbox that the settings allow and this machine has; never less, never none."""
+"""Selects the sandbox backend with the strongest isolation that the settings allow and this machine supports."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A started backend, and why it is no better one."""
+    """A started backend, and why no stronger one was started."""
 
     backend: SandboxBackend
     shortfall: str = ""
-    """Why a backend with stronger isolation can't be had; empty if none was tried."""
+    """Why a backend with stronger isolation is unavailable; empty if none was tried."""
 
 
 class Sandbox(OwnsTasks):
-    """A backend that is made ready in the background; a program that comes earlier waits for it.
+    """A backend that starts in the background; programs wait until it is ready.
 
-    After a failure the next program tries again, so a mended machine needs no restart.
+    After a failure the next program tries again, so no restart is needed once the machine is fixed.
     """
 
     def __init__(self, choose: Callable[[], Awaitable[Choice]]) -> None:
@@ -45,7 +45,7 @@ class Sandbox(OwnsTasks):
             await self._choice.backend.aclose()
 
     def start_soon(self) -> None:
-        """Make the backend ready in the background."""
+        """Starts the backend in the background."""
         if self._tasks is not None:
             self._tasks.start_soon(self._prepare)
 
@@ -69,7 +69,7 @@ class Sandbox(OwnsTasks):
 
     @property
     def shortfall(self) -> str:
-        """Why programs run in no stronger isolation, as far as that is known by now; empty if none was tried."""
+        """Why programs do not run in stronger isolation, if that is known yet; empty if none was tried."""
         return self._choice.shortfall if self._choice is not None else ""
 
     async def _prepare(self) -> None:
@@ -82,7 +82,7 @@ class Sandbox(OwnsTasks):
 async def choose(
     settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> Choice:
-    """Start the best backend that the settings allow and this machine has; `announce` gets lines for the person.
+    """Starts the best backend that the settings allow and this machine supports; `announce` gets lines for the person.
 
     Raises:
         SandboxUnavailable: there is none.
@@ -95,7 +95,7 @@ async def choose(
             failures.append((spec, error))
             continue
         for failed, why in failures:
-            more = "`codemode-server doctor` tells more"
+            more = "see `codemode-server doctor`"
             logger.warning("programs run in %s, in no %s: %s; %s", spec.sandbox, failed.sandbox, why.reason, more)
         return Choice(backend, "; ".join(why.reason for _, why in failures))
     _, last = failures[-1]

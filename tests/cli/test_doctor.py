@@ -18,7 +18,7 @@ from codemode_server.sandbox.backends.microvm import (
     probe_cache,
     runtime,
 )
-from codemode_server.sandbox.backends.microvm.probe_cache import Verdict
+from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
 from codemode_server.sandbox.backends.microvm.runtime import Problem
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.registry import Check
@@ -146,7 +146,7 @@ async def test_a_machine_that_boots_one_runs_programs_there(
 
     report, booted = await examine(settings, boot=False)
     assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
-    assert await probe_cache.examine(settings) == Verdict(works=True, boot_seconds=0.31)
+    assert await probe_cache.examine(settings) == ProbeResult(works=True, boot_seconds=0.31)
 
 
 @pytest.mark.usefixtures("capable")

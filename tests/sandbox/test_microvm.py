@@ -61,7 +61,7 @@ async def another(workspace: Path, **settings: Any) -> AsyncIterator[Lab]:
 def machines_of(lab: Lab, session: str = "lab") -> list[str]:
     """The names of the machines that are kept for a session."""
     backend: Any = lab.backend
-    return [machine.name for machine in backend.pool.kept.get((session, lab.workspace), [])]
+    return [machine.name for machine in backend.pool.of_sessions.get((session, lab.workspace), [])]
 
 
 def processes_of(name: str) -> list[int]:

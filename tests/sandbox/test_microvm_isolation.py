@@ -654,4 +654,4 @@ async def machine_and_folder(lab: Lab) -> tuple[Any, Path]:
     """The machine that the lab's session has, and the folder that its socket was in."""
     await lab.value("1")
     backend: Any = lab.backend
-    return backend.pool.kept["lab", lab.workspace][-1], backend._run.folder
+    return backend.pool.of_sessions["lab", lab.workspace][-1], backend._run.folder

@@ -237,7 +237,7 @@ async def test_a_session_that_has_no_other_program_keeps_no_machine(lot: Lot) ->
         machine = await pool.take("once", HERE)
         await pool.give_back(machine, None)
         assert not machine.is_alive
-        assert pool.kept == {}
+        assert pool.of_sessions == {}
 
 
 async def test_of_too_many_sessions_the_one_that_ran_longest_ago_loses_its_machine(lot: Lot) -> None:

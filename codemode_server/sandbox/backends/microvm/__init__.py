@@ -1,8 +1,8 @@
-"""Programs in microVMs of microsandbox: a kernel of their own behind hardware virtualization, one VM to a session.
+"""Runs programs in microVMs of microsandbox: one VM for each session, isolated by hardware virtualization.
 
-`runtime` knows where microsandbox is and what this machine lacks for it, `image` has the VMs' image, `probe_cache`
-remembers whether one boots here. The package `microsandbox` is imported inside functions only: it is not there on every
-platform, and weighs 40 MB that a start without microVMs must not load.
+`runtime` finds microsandbox and what this machine lacks for it, `image` manages the VMs' image, `probe_cache` remembers
+whether a microVM boots here. The package `microsandbox` is imported inside functions only: it does not exist for every
+platform, and loads 40 MB that a start without microVMs does not need.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_IMAGE = (
     "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
 )
-"""The official image, pinned: what a tag means can change."""
+"""The official image, pinned by digest, since tags can change."""
 _IMAGE = (
     r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"

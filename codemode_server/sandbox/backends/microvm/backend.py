@@ -1,7 +1,8 @@
-"""The microsandbox backend: programs in microVMs, behind the contract of every backend.
+"""The microsandbox backend: runs programs in microVMs.
 
-A program runs in a process of its own, forked from the microVM's supervisor; when it has ended, whatever the way, the
-supervisor kills all that is left of it and empties what it could write. Where that fails, the microVM goes with it.
+Each program runs in a process forked from the microVM's supervisor. When the program has ended in any way, the
+supervisor kills its remaining processes and empties the folders that it could write. If that fails, the microVM is
+ended.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from codemode_server.settings import LimitSettings
 
 _log = logging.getLogger(__name__)
 _BESIDE_PROGRAM_MB = 192
-"""Memory of a microVM beside the program: its kernel, the supervisor, the interpreter, some of the scratch folders."""
+"""Memory of a microVM besides the program: kernel, supervisor, interpreter, part of the scratch folders."""
 _AFTER_AGE_SECONDS = 60.0
 _MAX_TRIES = 3
 _TRIAL_SECONDS = 300.0
@@ -53,16 +54,16 @@ async def create(
     try:
         backend = await started(MicrovmBackend(settings, limits, workspace, announce=announce))
     except SandboxUnavailable as error:
-        probe_cache.remember(key, probe_cache.Verdict.of(error))
+        probe_cache.remember(key, probe_cache.ProbeResult.of(error))
         raise
     if known is None:
-        probe_cache.remember(key, probe_cache.Verdict(works=True, boot_seconds=backend.boot_seconds))
+        probe_cache.remember(key, probe_cache.ProbeResult(works=True, boot_seconds=backend.boot_seconds))
         announce(f"programs run in microVMs; the first took {backend.boot_seconds:.1f} s to boot")
     return backend
 
 
 async def trial_boot(settings: MicrovmSettings) -> float:
-    """Boot one microVM as the settings have it, and end it; gives the seconds that it took to be ready.
+    """Boots one microVM with these settings and ends it; returns the seconds until it was ready.
 
     Raises:
         SandboxUnavailable: it can't be booted.
@@ -80,7 +81,7 @@ async def trial_boot(settings: MicrovmSettings) -> float:
 
 
 class MicrovmBackend:
-    """Programs in microVMs. `tend` has to run for as long as it is used, or nothing is booted ahead."""
+    """Runs programs in microVMs. `tend` must run as long as it is used; it boots microVMs in advance."""
 
     name = "microsandbox"
     level = IsolationLevel.MICROVM
@@ -112,7 +113,7 @@ class MicrovmBackend:
         self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
 
     async def start(self) -> None:
-        """Clean up what earlier runs left, get the image, and boot one microVM, which shows that it can be done."""
+        """Cleans up after earlier runs, fetches the image and boots one microVM to prove that it works."""
         await anyio.to_thread.run_sync(_load_runtime)
         self._run.open()
         if count := await self._run.clean_leftovers():
@@ -188,7 +189,7 @@ class MicrovmBackend:
 
 
 def _load_runtime() -> None:
-    """Load the SDK, off the event loop, and have it use this machine, whatever cloud the person uses otherwise."""
+    """Loads the SDK off the event loop, and makes it use this machine instead of a configured cloud."""
     runtime.find()
     from microsandbox import BackendKind, set_default_backend
 
@@ -196,7 +197,7 @@ def _load_runtime() -> None:
 
 
 def _with_reason(outcome: Outcome, program: Program, gone: dict[str, object] | None) -> Outcome:
-    """The outcome of a program whose process ended under it, or whose microVM did."""
+    """The outcome of a program whose process or microVM ended unexpectedly."""
     if gone is None:
         words = "its microVM is gone"
     elif gone.get("memory") is True:

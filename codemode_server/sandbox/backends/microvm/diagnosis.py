@@ -1,4 +1,4 @@
-"""What microVMs need of this machine, for `doctor`, and what is known of them without a boot, for `status`."""
+"""Checks what microVMs need on this machine, for `doctor`, and what is known without a boot, for `status`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Outlook
 
 _PLACE = "microVMs of microsandbox, one to a session"
 _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
-"""For a boot that fails though all that can be looked at is right."""
+"""Remedy for a boot that fails although every check succeeds."""
 
 
 async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
-    """Look at everything; with `boot`, boot a microVM where nothing speaks against it."""
+    """Checks everything; with `boot`, also boots a microVM unless a check failed."""
     checks = [*await _machine(), await _image(settings)]
     obstacles = [check for check in checks if check.is_in_the_way]
     if BACKEND not in candidates(settings):
@@ -39,7 +39,7 @@ async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce)
 
 
 async def outlook(settings: MicrovmSettings) -> Outlook:
-    """What is known without booting anything."""
+    """The expected isolation, without booting anything."""
     known = await probe_cache.examine(settings)
     if known is not None and not known.works:
         return Outlook(known.reason, is_available=False)
@@ -48,7 +48,7 @@ async def outlook(settings: MicrovmSettings) -> Outlook:
 
 
 async def _machine() -> list[Check]:
-    """What microVMs need of the machine, each whatever the others are."""
+    """The requirements on the machine, each checked independently."""
     system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
     checks = [Check("platform", "ok", f"{system} {platform.release()} on {platform.machine()}")]
     if (version := runtime.version()) is None:
@@ -58,7 +58,7 @@ async def _machine() -> list[Check]:
     try:
         found = await anyio.to_thread.run_sync(runtime.find)
     except SandboxUnavailable as error:
-        if home.is_in_the_way:  # which is what the error is about, then
+        if home.is_in_the_way:  # the cause of the error
             return [*checks, Check("microsandbox", "ok", version), home]
         return [*checks, Check("microsandbox", "failed", error.reason, error.remedy), home]
     return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), *await _virtualization(), home]
@@ -109,7 +109,7 @@ async def _boot_of_last_time(settings: MicrovmSettings) -> Check:
     return replace(check, message=f"{check.message}, when it was last tried")
 
 
-def _boot(known: probe_cache.Verdict) -> Check:
+def _boot(known: probe_cache.ProbeResult) -> Check:
     if known.works:
         return Check("boot", "ok", f"booted in {known.boot_seconds or 0.0:.1f} s")
     return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)

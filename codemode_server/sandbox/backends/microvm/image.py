@@ -1,8 +1,7 @@
-"""The image of the microVMs: whether it is on this machine, and how it gets there, from a registry or an archive.
+"""Finds the image of the microVMs on this machine, or fetches it from a registry or an archive.
 
-Neither way boots anything, so an image can be fetched ahead on a machine that can't. Pulling is left to `msb pull`: the
-SDK has it only as the first half of creating a VM. It tells its progress to a terminal alone, so it is given one; a bar
-that can't be read costs the person a line, nothing else.
+Fetching boots nothing, so it also works on a machine without virtualization. It runs `msb pull`, because the SDK pulls
+only while creating a VM. `msb` reports progress only to a terminal, so it gets a pseudo-terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An image that is on this machine, whole."""
+    """A complete image on this machine."""
 
     reference: str
     digest: str
@@ -40,13 +39,13 @@ class Stored:
 
 
 async def find(reference: str) -> Stored | None:
-    """The image, if all of it is here.
+    """The image, if it is complete.
 
     Raises:
-        SandboxUnavailable: microsandbox is not there, or can't tell.
+        SandboxUnavailable: microsandbox is missing, or can't list its images.
     """
     if not runtime.home().is_dir():
-        return None  # asking would make the folder
+        return None  # `msb` would create the folder
     done = await runtime.msb("image", "inspect", "--format", "json", reference, seconds=_LOOK_SECONDS)
     if done.code != 0:
         if "image not found" in done.stderr:
@@ -64,7 +63,7 @@ async def is_present(reference: str) -> bool:
 
 
 def _is_whole(image: dict[str, Any]) -> bool:
-    """Whether its files are there: the list of images doesn't notice when somebody empties the cache."""
+    """Whether its files exist: the list of images still has it after somebody emptied the cache."""
     cache, digest = runtime.home() / "cache", image["digest"].replace(":", "_")
     names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
     names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
@@ -72,7 +71,7 @@ def _is_whole(image: dict[str, Any]) -> bool:
 
 
 def _architecture(digest: str) -> str:
-    """What the image itself says; `msb` gives out what was asked for, whatever came."""
+    """The architecture in the image's configuration; `msb` reports the requested one instead."""
     for path in (runtime.home() / "cache" / "manifests").glob("*.json"):
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
@@ -84,10 +83,10 @@ def _architecture(digest: str) -> str:
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
-    """Have the image here, pulled from its registry if need be; `progress` gets a few words now and then.
+    """Pulls the image from its registry unless it is present; `progress` gets a few words now and then.
 
-    A registry on this machine is spoken to over plain HTTP, any other over HTTPS only. Cancelled, it leaves what it has
-    for the next time.
+    A registry on this machine is contacted over plain HTTP, any other over HTTPS only. After a cancellation, the next
+    pull continues with what was downloaded.
 
     Raises:
         SandboxUnavailable: with the reason and what to do.
@@ -111,9 +110,9 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
 
 
 async def load_archive(path: Path, reference: str) -> Stored:
-    """Take the image from an archive (of `docker save`, or an OCI layout) and let it stand for `reference`.
+    """Loads the image from an archive (of `docker save`, or an OCI layout) under the name `reference`.
 
-    microsandbox compares no digest here: whoever gives the archive vouches for it. `Stored.digest` is what came.
+    microsandbox does not compare digests here, so the archive must be trusted. `Stored.digest` is the actual digest.
 
     Raises:
         SandboxUnavailable: with the reason and what to do.
@@ -155,7 +154,7 @@ async def _checked(reference: str, source: str) -> Stored:
 
 
 def is_on_this_machine(reference: str) -> bool:
-    """Whether the registry of a reference is on this machine, where nobody in between can read or change anything."""
+    """Whether the registry of a reference is on this machine, where no one can intercept the connection."""
     host = _registry(reference).rpartition(":")[0] or _registry(reference)
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -169,7 +168,7 @@ def _registry(reference: str) -> str:
 
 
 def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
-    """Why `msb pull` failed, by what it printed last."""
+    """Why `msb pull` failed, from its last output."""
     if (failure := _full_disk(text)) is not None:
         return failure
     error, registry = _error_in(text), _registry(reference)
@@ -217,5 +216,5 @@ def _failure(what: str, text: str) -> SandboxUnavailable:
 
 
 def _error_in(text: str) -> str:
-    """What `msb` says went wrong; parts of it are the registry's words."""
+    """The error message of `msb`, which may contain text of the registry."""
     return clean_line(text.rpartition("error: ")[2], 300)

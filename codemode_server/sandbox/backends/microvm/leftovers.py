@@ -1,7 +1,7 @@
-"""The names and folders of one run of the product, and of runs that crashed: those are cleaned up, nobody else's.
+"""Names and folders of one run of the product, and the cleanup after runs that crashed.
 
-Each run has a folder under MSB_HOME (see `processes.run_folder`), and its machines are named after it: with the folder
-of a dead process its machines are leftovers.
+Each run has a folder under MSB_HOME (see `processes.run_folder`), and its machines are named after it. If the process
+of a folder is dead, its machines are leftovers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codemode_server.sandbox.backends.microvm.machine import destroy
 _log = logging.getLogger(__name__)
 _PREFIX = "codemode-"
 _DIGITS = 8
-"""Of a run's name; few, since a socket's path in its folder has to be short."""
+"""Length of a run's name; short, since the paths of sockets in its folder must be short."""
 
 
 class Run:
@@ -32,7 +32,7 @@ class Run:
         self._own: RunFolder | None = None
 
     def open(self) -> None:
-        """Make the folder and lock it.
+        """Creates the folder and locks it.
 
         Raises:
             SandboxUnavailable: it can't be made.
@@ -55,11 +55,11 @@ class Run:
         return self._own.path
 
     def next_name(self) -> str:
-        """A name that no machine ever had: one whose owner died can't be used again."""
+        """A name that was never used: the runtime rejects the name of a machine whose owner died."""
         return f"{_PREFIX}{self.folder.name}-{next(self._numbers):04d}"
 
     def close(self, *, is_clean: bool) -> None:
-        """Give the folder up; unless all machines are gone, it stays to tell the next run of them."""
+        """Releases the folder; it stays for the next run's cleanup unless all machines are gone."""
         if self._own is not None:
             if is_clean:
                 self._own.remove()
@@ -67,7 +67,7 @@ class Run:
                 self._own.release()
 
     async def clean_leftovers(self) -> int:
-        """Kill and strike off the machines of runs that are dead; gives how many there were."""
+        """Kills and unregisters the machines of dead runs; returns their number."""
         from microsandbox import Sandbox
         from microsandbox.errors import MicrosandboxError
 
@@ -83,6 +83,6 @@ class Run:
         except MicrosandboxError as error:
             _log.warning("microVMs that an earlier run left could not be cleaned up: %s", error)
         finally:
-            for run in dead:  # else the folder stays, to tell the next run of its machines
+            for run in dead:  # otherwise the folder stays for the next cleanup
                 run.remove() if are_gone else run.release()
         return count

@@ -1,7 +1,8 @@
-"""One microVM: booted with a runner that waits for a program, used for one program after the other, killed.
+"""One microVM: boots with a supervisor, runs one program after another, and is killed at the end.
 
-What it has of the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules,
-read-only; and one vsock route to a socket that is gone once the supervisor has connected. No network, no environment.
+It shares with the host: /workspace, bound from a folder and owned by the programs' user inside; the guest's modules,
+read-only; and one vsock route to a socket that is removed once the supervisor has connected. It has no network and no
+environment variables of the host.
 """
 
 from __future__ import annotations
@@ -41,24 +42,24 @@ Transport = Literal["vsock", "stdio"]
 
 
 class BootFailed(SandboxUnavailable):
-    """Raised when the runtime could not boot a microVM. That can be chance, and is worth a second try."""
+    """Raised when the runtime could not boot a microVM. The failure may be transient, so one retry is worthwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """How microVMs are made; the settings of the same names."""
+    """The parameters of a microVM; see the settings of the same names."""
 
     image: str
     memory_mb: int
     cpus: int
     disk_mb: int
     life_seconds: float
-    """After so long the runtime itself ends it, whatever else fails."""
+    """Lifetime after which the runtime ends the microVM, as a last resort."""
     transport: Transport = "vsock"
 
 
 class Machine:
-    """A booted microVM. `is_alive` until something says otherwise."""
+    """A booted microVM."""
 
     def __init__(self, name: str, box: Sandbox, wire: Wire, errors: _Errors, workspace: Path | None) -> None:
         self.name = name
@@ -75,10 +76,10 @@ class Machine:
 
     @classmethod
     async def boot(cls, build: Build, name: str, folder: Path, workspace: Path | None) -> Machine:
-        """Boot one and wait until its runner is there. `folder` is for its socket, and private.
+        """Boots one and waits for its supervisor. `folder` is a private folder for its socket.
 
         Raises:
-            SandboxUnavailable: it can't be booted, or its image is of no use; with what to do.
+            SandboxUnavailable: it can't be booted, or its image is unsuitable; says what to do.
         """
         began = time.monotonic()
         box: Sandbox | None = None
@@ -86,7 +87,7 @@ class Machine:
             with anyio.fail_after(_BOOT_SECONDS):
                 async with _GuestListener(folder / f"{name[-6:]}.sock") as listener:
                     box = await _create(build, name, listener.path, workspace)
-                    stream, errors = await _start_keeper(box, build, listener)
+                    stream, errors = await _start_supervisor(box, build, listener)
                 wire = Wire(stream)
                 machine = cls(name, box, wire, errors, workspace)
                 await machine._meet(build)
@@ -108,7 +109,7 @@ class Machine:
         return not self._is_killed and not self.wire.is_broken
 
     async def end_program(self) -> dict[str, Any] | None:
-        """End what runs and clean up; the supervisor's word, or None where this machine is of no further use."""
+        """Ends the program and cleans up; returns the supervisor's report, or None if the machine is unusable."""
         try:
             with anyio.fail_after(_END_SECONDS):
                 ended = await self.wire.end()
@@ -122,7 +123,7 @@ class Machine:
         return ended
 
     async def kill(self, within_s: float = _KILL_SECONDS) -> None:
-        """End it now, so that nothing of it is left, here or in the runtime's books (`is_gone`)."""
+        """Kills and unregisters it now; sets `is_gone`."""
         if self._is_killed:
             return
         self._is_killed = True
@@ -131,7 +132,7 @@ class Machine:
             self.is_gone = await destroy(self.name, self._box, within_s)
 
     async def last_words(self) -> str:
-        """What the supervisor said on stderr, in a line."""
+        """The supervisor's stderr, on one line."""
         return await self._errors.text()
 
     async def _meet(self, build: Build) -> None:
@@ -170,7 +171,7 @@ class _GuestListener:
 
 
 class _Errors:
-    """What the supervisor writes to stderr, and how its process ended."""
+    """The supervisor's stderr, and how its process ended."""
 
     def __init__(self, handle: ExecHandle) -> None:
         self._handle = handle
@@ -178,7 +179,7 @@ class _Errors:
         self.has_ended = False
 
     async def take_one(self) -> bytes | None:
-        """Wait for one event; bytes of stdout, or None when there will be no more."""
+        """Waits for one event; returns bytes of stdout, or None at the end."""
         from microsandbox.errors import MicrosandboxError
 
         try:
@@ -208,7 +209,7 @@ class _Errors:
 
 
 class _StdioStream:
-    """The supervisor's stdin and stdout, where vsock can't be had."""
+    """The supervisor's stdin and stdout, if vsock is unavailable."""
 
     def __init__(self, sink: Any, events: _Errors) -> None:
         self._sink = sink
@@ -223,7 +224,7 @@ class _StdioStream:
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
         while not self._is_lost:
-            self._is_lost = True  # an event that is cancelled on its way is gone, and the stream with it
+            self._is_lost = True  # cancellation loses an event, so the stream is unusable
             chunk = await self._events.take_one()
             self._is_lost = chunk is None
             if chunk:
@@ -283,8 +284,8 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
 
 
-async def _start_keeper(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[Bytes, _Errors]:
-    """Start the supervisor; gives the stream to it, and what tells of its end."""
+async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[Bytes, _Errors]:
+    """Starts the supervisor; returns the stream to it and its stderr."""
     from microsandbox import Stdin
     from microsandbox.errors import MicrosandboxError
 
@@ -306,7 +307,7 @@ async def _start_keeper(box: Sandbox, build: Build, listener: _GuestListener) ->
 
 
 async def _first(listener: _GuestListener, errors: _Errors, build: Build) -> SocketStream:
-    """The supervisor's connection, unless it ends before."""
+    """Waits for the supervisor's connection, unless it ends first."""
     found: list[SocketStream] = []
 
     async def accept() -> None:
@@ -330,8 +331,8 @@ def _no_python(build: Build, words: str) -> SandboxUnavailable:
 
 
 async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECONDS) -> bool:
-    """Kill a machine by its name, whatever state it is in, and strike it from the runtime's books; False if it can't
-    be done in time. The runtime ends every machine with the process that booted it, so then only its name is left."""
+    """Kills a machine by name, in any state, and unregisters it; False if that fails in time. The runtime ends every
+    machine with the process that booted it, so at most its registration remains."""
     from microsandbox import Sandbox
     from microsandbox.errors import MicrosandboxError, SandboxNotFoundError
 
@@ -350,7 +351,7 @@ async def destroy(name: str, box: Sandbox | None, within_s: float = _KILL_SECOND
 
 
 def _pid_of(name: str) -> int | None:
-    """The runtime does not tell; where there is a /proc, the command line does."""
+    """The process id, found by command line in /proc, since the runtime does not report it."""
     own = Path("/proc/self/task").glob("*/children")
     for pid in {pid for children in own for pid in children.read_text().split()}:
         with contextlib.suppress(OSError):
@@ -360,5 +361,5 @@ def _pid_of(name: str) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """The runtime's own words, in a line."""
+    """The runtime's error message, on one line."""
     return " ".join(str(error).split())[:500] or type(error).__name__

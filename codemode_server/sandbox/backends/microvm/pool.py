@@ -1,8 +1,7 @@
-"""Which microVM a program gets: its session's own, one that is booted already, or a new one; never another session's.
+"""Assigns microVMs to programs: one of the same session, a spare one, or a new one; never another session's.
 
-A machine belongs to the session that it first ran a program for, and runs one program at a time; a session that runs
-several at once has as many. The pool boots the next ones in the background (`tend`) and ends those that are too old or
-have been idle for too long.
+A machine belongs to the session of its first program and runs one program at a time; a session with concurrent programs
+has several. `tend` boots spare machines in the background and ends those that are too old or idle for too long.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
 _CLOSE_SECONDS = 1.5
-_MAX_KEPT = 8
-"""Machines that wait for their sessions' next program, at most; the one used longest ago is ended for another."""
+_MAX_IDLE = 8
+"""Maximum number of machines that wait for their sessions' next program; the least recently used is ended."""
 
 Key = tuple[str, Path | None]
-"""A session and the workspace that is bound in its machines."""
+"""A session, and the workspace bound in its machines."""
 
 
 @dataclass(slots=True)
 class Pool:
-    """Booted machines. `boot` makes one for a workspace; `spare` are kept for sessions that come."""
+    """Booted machines. `boot` boots one for a workspace; `spare` are reserved for new sessions."""
 
     boot: Callable[[Path | None], Awaitable[Machine]]
     workspace: Path | None
-    """The workspace that machines are booted for ahead."""
+    """The workspace of spare machines."""
     size: int
     idle_seconds: float
     age_seconds: float
     spare: list[Machine] = field(default_factory=list)
-    kept: dict[Key, list[Machine]] = field(default_factory=dict)
+    of_sessions: dict[Key, list[Machine]] = field(default_factory=dict)
     _all: set[Machine] = field(default_factory=set)
     _booting: int = 0
     _claimed: int = 0
@@ -54,7 +53,7 @@ class Pool:
         Raises:
             SandboxUnavailable: none can be booted.
         """
-        waiting = self.kept.get((session_id, workspace), [])
+        waiting = self.of_sessions.get((session_id, workspace), [])
         while waiting:
             machine = waiting.pop()
             if self._is_fit(machine):
@@ -66,17 +65,17 @@ class Pool:
         return await self.boot_one(workspace)
 
     async def give_back(self, machine: Machine, session_id: str | None) -> None:
-        """Keep a machine for its session, or end it; None is a session that has no more programs."""
+        """Returns a machine to its session, or ends it; None is a session without further programs."""
         if session_id is None or not self._is_fit(machine) or self._is_closed:
             await self._end(machine)
             return
-        self.kept.setdefault((session_id, machine.workspace), []).append(machine)
-        idle = [machine for machines in self.kept.values() for machine in machines]
-        if len(idle) > _MAX_KEPT:
+        self.of_sessions.setdefault((session_id, machine.workspace), []).append(machine)
+        idle = [machine for machines in self.of_sessions.values() for machine in machines]
+        if len(idle) > _MAX_IDLE:
             await self._drop(min(idle, key=lambda machine: machine.used_at))
 
     async def fill(self) -> None:
-        """Boot what is missing of the spare ones.
+        """Boots missing spare machines.
 
         Raises:
             SandboxUnavailable: one can't be booted.
@@ -88,12 +87,12 @@ class Pool:
                     tasks.start_soon(self._boot_spare)
 
     async def tend(self) -> None:
-        """Fill up whenever one was taken, and end what is old or idle; until cancelled."""
+        """Replaces spare machines that were taken and ends old or idle ones, until cancelled."""
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await self._wanted.wait()
             self._wanted = anyio.Event()
-            for machine in [*self.spare, *(machine for kept in self.kept.values() for machine in kept)]:
+            for machine in [*self.spare, *(machine for machines in self.of_sessions.values() for machine in machines)]:
                 if not self._is_fit(machine):
                     await self._drop(machine)
             try:
@@ -103,7 +102,7 @@ class Pool:
                 await anyio.sleep(_RETRY_SECONDS)
 
     async def boot_one(self, workspace: Path | None) -> Machine:
-        """A new machine, ended with the pool at the latest."""
+        """A new machine, which ends with the pool at the latest."""
         if self._is_closed:
             raise SandboxUnavailable("the sandbox is closed")
         machine = await self.boot(workspace)
@@ -114,19 +113,19 @@ class Pool:
         return machine
 
     async def aclose(self) -> bool:
-        """End all machines, within what a host gives us to end; whether all are gone."""
+        """Ends all machines within the time that hosts allow; returns whether all are gone."""
         self._is_closed = True
         machines = list(self._all)
         async with anyio.create_task_group() as tasks:
             for machine in machines:
                 tasks.start_soon(machine.kill, _CLOSE_SECONDS)
         self.spare.clear()
-        self.kept.clear()
+        self.of_sessions.clear()
         self._all.clear()
         return all(machine.is_gone for machine in machines)
 
     async def _spare_one(self) -> Machine | None:
-        """One that is booted, or is being booted and nobody waits for yet."""
+        """A spare machine that is booted, or is being booted without anyone waiting for it."""
         self._wanted.set()
         if not self.spare and self._booting > self._claimed:
             self._claimed += 1
@@ -159,11 +158,11 @@ class Pool:
         return machine.is_alive and is_young and (is_spare or now - machine.used_at < self.idle_seconds)
 
     async def _drop(self, machine: Machine) -> None:
-        """Take a waiting machine out and end it."""
-        for waiting in (self.spare, *self.kept.values()):
+        """Removes an idle machine and ends it."""
+        for waiting in (self.spare, *self.of_sessions.values()):
             if machine in waiting:
                 waiting.remove(machine)
-        self.kept = {key: machines for key, machines in self.kept.items() if machines}
+        self.of_sessions = {key: machines for key, machines in self.of_sessions.items() if machines}
         await self._end(machine)
 
     async def _end(self, machine: Machine) -> None:

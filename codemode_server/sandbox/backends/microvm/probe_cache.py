@@ -1,8 +1,8 @@
-"""Whether microVMs boot on this machine: what can be known without booting one, and what an earlier boot has shown.
+"""Caches whether microVMs boot on this machine.
 
-Only a boot proves it (a `/dev/kvm` may be there and not work), and a boot that fails takes its time; so what one has
-shown is kept in the user's cache folder, for this machine, kernel, image and microsandbox. That it works holds for as
-long as these are the same; that it does not, for a day. A matter of the moment is not kept at all.
+Only a boot proves it (`/dev/kvm` may exist and not work), and a failing boot takes long. So the result is cached in the
+user's cache folder for this machine, kernel, image and microsandbox version: a success without expiry, a failure for a
+day. Transient failures are not cached.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ _FAILURE_HOLDS_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a microVM boots, or why not."""
+class ProbeResult:
+    """The result of a trial boot or of checks that replace it."""
 
     works: bool
     reason: str = ""
     remedy: str = ""
     boot_seconds: float | None = None
-    """How long the boot took that proved it."""
+    """Duration of a successful boot."""
     is_temporary: bool = False
-    """A matter of the moment (no network, disk full): never remembered."""
+    """Whether the failure is transient (no network, disk full), and so is not cached."""
 
     @classmethod
-    def of(cls, problem: runtime.Problem | SandboxUnavailable) -> Verdict:
+    def of(cls, problem: runtime.Problem | SandboxUnavailable) -> ProbeResult:
         return cls(works=False, reason=problem.reason, remedy=problem.remedy, is_temporary=problem.is_temporary)
 
     @property
     def error(self) -> SandboxUnavailable:
-        """A bad verdict as what to raise."""
+        """The exception for a failed probe."""
         return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
 
 
-async def examine(settings: MicrovmSettings) -> Verdict | None:
-    """What is known without booting anything; None: nothing speaks against it, and none was booted yet."""
+async def examine(settings: MicrovmSettings) -> ProbeResult | None:
+    """The result of checks and the cache, without booting; None if every check succeeds and none was booted yet."""
     if (problem := await runtime.doctor()) is not None:
-        return Verdict.of(problem)
+        return ProbeResult.of(problem)
     return await anyio.to_thread.run_sync(recall, key(settings))
 
 
-async def try_boot(settings: MicrovmSettings, boot: Callable[[MicrovmSettings], Awaitable[float]]) -> Verdict:
-    """Boot one microVM, and remember how that went; `boot` gives the seconds it took."""
+async def try_boot(settings: MicrovmSettings, boot: Callable[[MicrovmSettings], Awaitable[float]]) -> ProbeResult:
+    """Boots one microVM and caches the result; `boot` returns the seconds it took."""
     try:
-        verdict = Verdict(works=True, boot_seconds=await boot(settings))
+        result = ProbeResult(works=True, boot_seconds=await boot(settings))
     except SandboxUnavailable as error:
-        verdict = Verdict.of(error)
-    remember(key(settings), verdict)
-    return verdict
+        result = ProbeResult.of(error)
+    remember(key(settings), result)
+    return result
 
 
 def key(settings: MicrovmSettings) -> str:
-    """A name for all that a verdict depends on."""
+    """A digest of everything that a result depends on."""
     parts = [
         runtime.version() or "",
         str(runtime.home()),
@@ -87,12 +87,12 @@ def key(settings: MicrovmSettings) -> str:
 
 
 def folder() -> Path:
-    """Where verdicts are kept."""
+    """The cache folder."""
     return Path(platformdirs.user_cache_dir("codemode-server")) / "microvm"
 
 
-def recall(name: str, now: Callable[[], float] = time.time) -> Verdict | None:
-    """The verdict kept under a key, if there is one that still holds and nobody else could have written it."""
+def recall(name: str, now: Callable[[], float] = time.time) -> ProbeResult | None:
+    """The cached result, unless it has expired or somebody else could have written it."""
     path = folder() / f"{name}.json"
     try:
         status = path.lstat()
@@ -101,28 +101,28 @@ def recall(name: str, now: Callable[[], float] = time.time) -> Verdict | None:
         if not is_own(status) or not is_own(path.parent.lstat()):
             return None
         kept = json.loads(path.read_text(encoding="utf-8"))
-        verdict, at = Verdict(**kept["verdict"]), kept["at"]
-        if not isinstance(verdict.works, bool):
+        result, at = ProbeResult(**kept["verdict"]), kept["at"]
+        if not isinstance(result.works, bool):
             return None
-        if verdict.works:
-            return verdict
-        return verdict if 0 <= now() - at < _FAILURE_HOLDS_SECONDS else None
+        if result.works:
+            return result
+        return result if 0 <= now() - at < _FAILURE_HOLDS_SECONDS else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def remember(name: str, verdict: Verdict, now: Callable[[], float] = time.time) -> None:
-    """Keep a verdict for the next time, unless it is a matter of the moment; a cache that can't be written is none."""
-    if verdict.is_temporary:
+def remember(name: str, result: ProbeResult, now: Callable[[], float] = time.time) -> None:
+    """Caches a result unless it is temporary; an unwritable cache is ignored."""
+    if result.is_temporary:
         return
-    text = json.dumps({"at": now(), "verdict": asdict(verdict)})
+    text = json.dumps({"at": now(), "verdict": asdict(result)})
     try:
         private_folder(folder())
         with tempfile.NamedTemporaryFile("w", dir=folder(), prefix=".", delete=False, encoding="utf-8") as file:
             file.write(text)  # 0600 from the start
         Path(file.name).replace(folder() / f"{name}.json")
-        for path in folder().iterdir():  # of other kernels, versions and images; a verdict on this one is new
+        for path in folder().iterdir():  # of other kernels, versions and images
             if path.lstat().st_mtime < time.time() - _FORGOTTEN_SECONDS:
                 path.unlink()
     except (OSError, NotPrivate) as error:
-        logger.debug("the verdict on microVMs can't be kept: %s", error)
+        logger.debug("the probe result of microVMs can't be cached: %s", error)

@@ -13,10 +13,10 @@ import pytest
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.backends.microvm import MicrovmSettings, probe_cache, runtime
-from codemode_server.sandbox.backends.microvm.probe_cache import Verdict, recall, remember
+from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult, recall, remember
 
-WORKS = Verdict(works=True, boot_seconds=0.25)
-FAILS = Verdict(works=False, reason="the kernel did not start", remedy="run: codemode-server doctor")
+WORKS = ProbeResult(works=True, boot_seconds=0.25)
+FAILS = ProbeResult(works=False, reason="the kernel did not start", remedy="run: codemode-server doctor")
 DAY = 24 * 3600.0
 
 
@@ -66,7 +66,7 @@ def test_a_new_verdict_removes_those_of_half_a_year_ago(cache: Path) -> None:
 
 
 def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
-    remember("a", Verdict(works=False, reason="the disk is full", is_temporary=True))
+    remember("a", ProbeResult(works=False, reason="the disk is full", is_temporary=True))
     assert recall("a") is None
     assert not cache.exists()
 
@@ -150,7 +150,7 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
 async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
     settings = MicrovmSettings()
     problem = await runtime.doctor()
-    expected = None if problem is None else Verdict.of(problem)
+    expected = None if problem is None else ProbeResult.of(problem)
     assert await probe_cache.examine(settings) == expected
     remember(probe_cache.key(settings), WORKS)
     assert await probe_cache.examine(settings) == (WORKS if problem is None else expected)

@@ -15,7 +15,7 @@ from codemode_server.executions.skills import Skills
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.encoding.build_encoders import vector_rankers
-from codemode_server.search.encoding.vector_cache import VectorCache
+from codemode_server.search.encoding.cached_encoder import VectorCache
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 from codemode_server.search.usage_stats import UsageStats

@@ -68,7 +68,6 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
             "codemode_server.catalog.observed",
             "codemode_server.gateway.audit",
             "codemode_server.gateway.audit_history",
-            "codemode_server.search.encoding.vector_cache",
             "codemode_server.search.usage_store",
             "codemode_server.upstreams.cache",
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from typing import Any
 
 from opentelemetry.trace import Span
 
@@ -80,31 +81,9 @@ class ExecutionRecorder:
                 execution.execution_id, status, error=error, calls=calls.started, milliseconds=milliseconds
             )
 
-    def _append(
-        self,
-        kind: AuditEventKind,
-        execution: Execution,
-        *,
-        status: str | None = None,
-        milliseconds: float | None = None,
-        payload: str | None = None,
-        error: str | None = None,
-        level: str | None = None,
-    ) -> None:
-        self._audit.append(
-            AuditEvent(
-                kind,
-                execution.context.principal,
-                execution.session.session_id,
-                execution.execution_id,
-                time.time(),
-                status=status,
-                milliseconds=milliseconds,
-                payload=payload,
-                error=error,
-                level=level,
-            )
-        )
+    def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:
+        principal, session_id = execution.context.principal, execution.session.session_id
+        self._audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
 
     def _error(self, error: ProgramError) -> str:
         """A message may hold values, so it is recorded only where values are."""

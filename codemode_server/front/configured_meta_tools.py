@@ -14,7 +14,6 @@ from codemode_server.domain.principals import Session
 from codemode_server.front.blocks import contents_of, kept_name
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.session_definitions import SessionDefinitions
 from codemode_server.front.tools.registry import (
     Answer,
     MetaToolSpec,
@@ -26,6 +25,11 @@ from codemode_server.front.tools.registry import (
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.text import clean_line
 
+_MAX_SESSIONS = 256
+"""Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
+
+Definitions = list[dict[str, Any]]
+
 
 class ConfiguredMetaTools:
     """Implements `front.server.MetaTools`."""
@@ -36,7 +40,7 @@ class ConfiguredMetaTools:
         self._config = config
         self._uses = uses
         self._structured_content = config.settings.results.structured_content
-        self._definitions = SessionDefinitions()
+        self._definitions = _SessionDefinitions()
 
     async def has_structured_content(self) -> bool:
         return self._structured_content
@@ -64,3 +68,28 @@ class ConfiguredMetaTools:
         owner = RequestContext.local(session, self._config).owner
         item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, owner, name)
         return contents_of(item, data, self._config.redactor)
+
+
+class _SessionDefinitions:
+    """Keeps the list of tools the same for a whole session, since hosts put it before everything that they send to a
+    model.
+
+    The first request of a session fixes its list. Requests without a session (HTTP, protocol 2026-07-28) get the same
+    list until the tools of the servers or the settings change.
+    """
+
+    def __init__(self) -> None:
+        self._of_sessions: dict[str, Definitions] = {}
+        self._without_session: tuple[object, Definitions] | None = None
+
+    def of(self, session: Session, offered: object, build: Callable[[], Definitions]) -> Definitions:
+        """The list of a session, built if this is its first request. `offered` is what it is built from."""
+        if session.is_ephemeral:
+            if self._without_session is None or self._without_session[0] != offered:
+                self._without_session = offered, build()
+            return self._without_session[1]
+        known = self._of_sessions.pop(session.session_id, None) or build()
+        self._of_sessions[session.session_id] = known  # the latest last
+        if len(self._of_sessions) > _MAX_SESSIONS:
+            del self._of_sessions[next(iter(self._of_sessions))]
+        return known

@@ -22,7 +22,7 @@ _DAY = 86_400.0
 
 
 class SqliteVectorCache:
-    """Implements `search.encoding.vector_cache.VectorCache`, in any thread, with a connection of its own.
+    """Implements `search.encoding.cached_encoder.VectorCache`, in any thread, with a connection of its own.
 
     A cache: what fails is logged once, and the store then neither knows nor keeps anything.
     """

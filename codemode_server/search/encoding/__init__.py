@@ -7,7 +7,6 @@
     build_encoders builds vector rankers from the settings
     diagnostics    loads the encoders once, for `status` and `doctor`
     cached_encoder reuses known vectors; computes missing ones in batches
-    vector_cache   storage contract of the vectors
 
     worker         the program of the separate process; only it imports the modules below
     model_folder   reads the configuration of a model from its folder

@@ -6,10 +6,9 @@ import threading
 from collections.abc import Sequence
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.search.encoding.cached_encoder import CachedEncoder
+from codemode_server.search.encoding.cached_encoder import CachedEncoder, VectorCache
 from codemode_server.search.encoding.client import LoadableEncoder, ProcessEncoder
 from codemode_server.search.encoding.resolve_model import model_sources
-from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vector_ranker import VectorRanker
 from codemode_server.search.vectors import Vectors

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.search.encoding.client import LoadableEncoder
-from codemode_server.search.encoding.vector_cache import VectorCache
 from codemode_server.search.vectors import Vectors
 
 _BATCH_TEXTS = 32
@@ -20,6 +20,16 @@ _MAX_CACHED_QUERIES = 512
 """Number of queries whose vectors are cached."""
 _HALF = np.dtype("<f2")
 _Halves = NDArray[np.float16]
+
+
+class VectorCache(Protocol):
+    """Vectors by model name and key of the text. Entries may be evicted; no method raises."""
+
+    def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The stored vectors of these keys."""
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Adds vectors."""
 
 
 class CachedEncoder:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-from codemode_server.tokens import estimate_tokens
-
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
 _UNSEEN_CLASS = (
     r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
@@ -97,18 +95,3 @@ def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:
     """
     line = escaped(text[: longest + 1])
     return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
-def cut_middle(text: str, budget_tokens: int, remedy: str = "") -> str:
-    """`text` with as much of its middle left out as brings it to about `budget_tokens`, saying how much that was."""
-    total = estimate_tokens(text)
-    if total <= budget_tokens:
-        return text
-    keep = int(len(text) * budget_tokens / total)
-    head, tail = text[: keep * 2 // 3], text[len(text) - keep // 3 :]
-    head = head[: head.rfind("\n") + 1] or head if "\n" in head[len(head) // 2 :] else head
-    first_break = tail.find("\n")
-    tail = tail[first_break + 1 :] if 0 <= first_break < len(tail) // 2 else tail
-    omitted = total - estimate_tokens(head) - estimate_tokens(tail)
-    note = f"[… about {omitted} tokens left out{'; ' + remedy if remedy else ''} …]"
-    return f"{head.rstrip()}\n{note}\n{tail.lstrip()}"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server import settings
-from codemode_server.text import clean, clean_line, cut_middle, escaped, one_line
+from codemode_server.text import clean, clean_line, escaped, one_line
 from codemode_server.tokens import estimate_tokens
 from tests.vocabulary import tokens_of
 
@@ -107,31 +107,6 @@ def test_one_line_is_one_line_and_no_longer_than_asked() -> None:
     assert clean_line("a\n\n  b\tc\x1b[0m", 100) == "a b c"
     assert clean_line("abcdef ghij", 8) == "abcdef…"
     assert len(clean_line("x" * 1_000, 50)) == 50
-
-
-def test_a_text_within_its_budget_is_left_as_it_is() -> None:
-    text = "a line of text\n" * 20
-    assert cut_middle(text, 1_000) is text
-
-
-@pytest.mark.parametrize("line", ['{"id": 17, "status": "pending"}\n', "Some words of prose. ", "日本語の文章です。"])
-def test_the_middle_is_left_out_and_how_much_is_said(line: str) -> None:
-    text = "BEGIN\n" + line * 3_000 + "\nEND"
-    cut = cut_middle(text, 500, "return less")
-    assert cut.startswith("BEGIN\n")
-    assert cut.endswith("\nEND")
-    assert estimate_tokens(cut) <= 560
-    omitted = estimate_tokens(text) - estimate_tokens(cut)
-    (note,) = [part for part in cut.split("\n") if part.startswith("[… about ")]
-    assert note.endswith(" tokens left out; return less …]")
-    assert int(note.split()[2]) == pytest.approx(omitted, rel=0.02)
-
-
-def test_lines_are_not_cut_in_two_where_there_are_lines() -> None:
-    lines = [f"row {number}" for number in range(10_000)]
-    kept = [line for line in cut_middle("\n".join(lines), 300).split("\n") if not line.startswith("[…")]
-    assert set(kept) <= set(lines)
-    assert len(kept) > 50
 
 
 CODE = inspect.getsource(settings)

@@ -1,16 +1,24 @@
 """A settled execution as the model gets it: bounded text, and structured content for programs that read results.
 
-The text says all that a model needs; the structured content is sent only if `results.structured_content` is on. What a
-program prints, returns and raises is its own making, and may be an upstream's: it is cleaned of control characters,
-freed of secrets, cut to `limits.output_tokens`, and labelled, apart from what we say ourselves (see `layout`).
+    output:                 what the program printed; `stderr:` likewise
+    …
+    value:                  or `error:` if it failed
+    …
+    [warning: …]            remarks, one a line; after a failure the calls, too
+
+An empty part is left out. What a program prints, returns and raises may come from an upstream: it is cleaned of control
+characters, freed of secrets, cut to `limits.output_tokens`, and its lines that imitate a label or a remark of ours are
+indented. Hosts cut the text of an error at about 11,000 characters; ours is always shorter.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -20,10 +28,8 @@ from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.reading import Reading, last_name, read
-from codemode_server.front import failures
-from codemode_server.front.layout import duration_remark, lay_out, remarks_of, stored_name
-from codemode_server.front.shortening import Fitted, as_text, fit_text, fit_value, shares
-from codemode_server.gateway.execution_calls import CallReport
+from codemode_server.front import call_reports
+from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean, clean_in_json, clean_line
@@ -33,17 +39,53 @@ SCHEME = "codemode://results/"
 """URI scheme of the resources under which stored results can be read."""
 MAX_CHARACTERS = 200_000
 """Limit for all text of a result, whatever the settings: it may be sent twice, and hosts accept 1 MB altogether."""
-_FOLD_ABOVE = 8
-"""More calls than this are summed up by tool instead of being listed one by one."""
-_MAX_NOTES = 8
-_MAX_NOTE = 300
-_FEWEST_TOKENS = 50
+MAX_ERROR_CHARACTERS = 10_500
+_MAX_ERROR_OUTPUT_TOKENS = 1_000
+"""Output before a failure rarely says why the program failed."""
+_MIN_TOKENS = 50
 _NAMED_FROM_TOKENS = 100
-"""A whole value of at least so many tokens is named, for a later program to take it from `results`; a smaller one is
-written again as easily."""
-_MAX_FAILED_CALLS = 3
+"""A whole value of at least this size is named, for a later program to read; a smaller one is as easily written."""
+_MAX_REMARKS = 8
+_MAX_ERROR_REMARKS = 3
+"""Remarks of each kind."""
+_MAX_REMARK_CHARACTERS = 300
 _MAX_CALLED = 3
+_SAMPLE_ITEMS = 1_000
+SLOW_SECONDS = 10.0
+"""A program that took longer says so, since its model may want to wait less or know the limits."""
 _EXITS = frozenset({"exit", "quit", "_exit", "SystemExit"})
+_LINE_END = re.compile(r"\r\n?|\n")
+"""What Python counts as one."""
+_LABELS = {"stdout": "output", "stderr": "stderr", "value": "value", "error": "error"}
+_REMARKS = {
+    "unmarked_errors": "note",
+    "cut": "cut",
+    "shown": "shown",
+    "hints": "hint",
+    "warnings": "warning",
+    "notes": "note",
+}
+"""Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
+Errors that came as normal results stand first: they matter more than any other remark."""
+_OURS = r"\[(?:cut|shown|hint|warning|note|call|[\d,]+ calls|stored|took)\b"
+_IMITATION = re.compile(
+    rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
+)
+_REMARK_WITHIN = re.compile(rf"(?={_OURS}[^\]]*:)\[")
+_REMEDIES = {
+    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs (files in /workspace "
+    "stay)",
+    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs (files in /workspace stay)",
+    "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map), or do the "
+    "rest in a second program (files in /workspace stay)",
+    "limits.memory_mb": "work through the data in parts and hold on to what you need only",
+    "limits.output_bytes": "print less; write to a file in /workspace",
+    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
+    ".map and .pages, its .items has the results so far) and return what you have",
+    "limits.call_bytes": "send or ask for less in one call",
+    "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
+    "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,84 +100,122 @@ class Rendered:
 
 def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
     """A settled execution as text and as structured content."""
-    if execution.status is not ExecutionStatus.SUCCEEDED:
-        text, content = failures.render_failure(execution, limits, redactor, _told(execution, redactor))
-        return Rendered(text, content, True, execution.shown)
-    made = _Parts.of(execution, limits, redactor)
-    content = _head(execution) | made.content | _told(execution, redactor)
-    content["calls"] = calls_of(execution.calls.reports)
-    return Rendered(_text(execution, content, made), content, False, execution.shown)
+    is_error = execution.status is not ExecutionStatus.SUCCEEDED
+    text, content = (_failure if is_error else _success)(execution, limits, redactor)
+    return Rendered(text, content, is_error, execution.shown)
 
 
-@dataclass(slots=True)
-class _Parts:
-    """A program's value, stdout and stderr, each cut to its share of the budget."""
+def remarks_of(content: Mapping[str, Any]) -> list[str]:
+    """The lines in brackets that stand for these fields of the structured content."""
+    return [
+        f"[{label}: {_REMARK_WITHIN.sub('(', line)}]"
+        for field, label in _REMARKS.items()
+        for line in content.get(field, ())
+    ]
 
-    value: Fitted | None
-    streams: dict[str, str]
-    content: dict[str, Any]
 
-    @classmethod
-    def of(cls, execution: Execution, limits: LimitSettings, redactor: Redactor) -> _Parts:
-        outcome, kept = execution.outcome, execution.kept
+def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
+    budget = max(_MIN_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
+    parts, cut = _fit(execution, limits, redactor, budget, MAX_CHARACTERS)
+    has_value = "value" in parts
+    content = _head(execution) | parts
+    if execution.outcome.value_form == "repr":
+        content["value_is_text"] = True
+    content |= ({"cut": cut} if cut else {}) | _lines(execution, redactor, _MAX_REMARKS)
+    content["calls"] = call_reports.counted(execution.calls.reports)
+    remarks = remarks_of(content)
+    if not parts and not execution.shown:
+        remarks.insert(0, _nothing_remark(execution))
+    texts = {name: as_text(part) if name == "value" else part for name, part in parts.items()}
+    if has_value and _is_odd_line(execution.outcome.value):
+        texts["value"] = json.dumps(parts["value"], ensure_ascii=False)
+    remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
+    stored = execution.kept.get("value")
+    is_whole = not any("the whole value" in line for line in cut)
+    if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
+        remarks.append(f"[stored as {_expression(stored)}]")
+    return _lay_out(texts, remarks + _duration(execution), is_repr=execution.outcome.value_form == "repr"), content
 
-        def safe(text: str) -> str:
-            # Cleaned first: a secret with control characters within is one once they are gone.
-            return redactor.visible(text)
 
-        def safe_in_json(text: str) -> str:
-            cleaned = clean(text)
-            masked = redactor.visible(text)
-            return masked if masked != cleaned else clean_in_json(text)
+def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
+    error, shown = _error(execution, redactor.visible)
+    content = _head(execution) | ({"error": error} if error else {})
+    lines = _lines(execution, redactor, _MAX_ERROR_REMARKS)
+    if "hint" in error and "warnings" in lines:  # the hint knows the values that the warning guessed
+        lines["warnings"] = [it for it in lines["warnings"] if not it.startswith(f"line {error.get('line')}:")]
+    stored = execution.kept.get("calls")
+    calls = call_reports.listed(execution.calls.reports, error.get("message", ""), has_results=isinstance(stored, Item))
+    hints = [error["hint"]] if "hint" in error else []
 
-        budget = max(_FEWEST_TOKENS, limits.output_tokens - _shown_tokens(execution.shown))
-        printed = {"stdout": safe(outcome.stdout), "stderr": safe(outcome.stderr)}
-        has_value = outcome.value_form != "none"
-        whole = as_text(outcome.value) if has_value else ""
-        wants = [
-            _wanted(whole, budget),
-            _wanted(printed["stdout"], budget),
-            min(_wanted(printed["stderr"], budget), max(100, budget // 4)),
+    def remarks(cut: list[str]) -> list[str]:
+        return [
+            *remarks_of(lines | {"cut": cut, "hints": [*hints, *lines.get("hints", [])]}),
+            *call_reports.call_lines(calls, execution.calls.reports),
+            *_stored_results(execution),
+            *_duration(execution),
         ]
-        given = shares(wants, budget)
-        fitted = None
-        if has_value:
-            is_text = isinstance(outcome.value, str)
-            is_odd_line = is_text and "\r" in outcome.value and "\n" not in outcome.value
-            name = stored_name(kept.get("value"))
-            fitted = fit_value(
-                outcome.value,
-                given[0],
-                min(_characters(given[0]), limits.value_bytes),
-                safe if is_text and not is_odd_line else safe_in_json,
-                whole,
-                name,
-            )
-            # A secret of digits may be there as a number.
-            value = redactor.value(fitted.value)
-            text = json.dumps(value, ensure_ascii=False) if is_odd_line else as_text(value)
-            fitted = replace(fitted, value=value, text=text)
-        streams = {
-            name: fit_text(
-                text, share, min(_characters(share), limits.output_bytes), stored_name(execution.kept.get(name))
-            )
-            for (name, text), share in zip(printed.items(), given[1:], strict=True)
-            if text
-        }
-        content: dict[str, Any] = {}
-        if fitted is not None:
-            content["value"] = fitted.value
-            if outcome.value_form == "repr":
-                content["value_is_text"] = True
-        content |= streams
-        cut = []
-        if fitted is not None and fitted.is_cut:
-            cut.append(_kept("value", fitted.tokens, kept.get("value")))
-        if streams.get("stdout", "") != printed["stdout"]:
-            cut.append(_kept("stdout", estimate_tokens(printed["stdout"]), kept.get("stdout")))
-        if cut:
-            content["cut"] = cut
-        return cls(fitted, streams, content)
+
+    rest = sum(len(line) + 1 for line in (shown, *remarks([])))
+    budget = min(limits.output_tokens, _MAX_ERROR_OUTPUT_TOKENS)
+    parts, cut = _fit(execution, limits, redactor, budget, max(200, MAX_ERROR_CHARACTERS - rest - 400))
+    content |= parts | ({"cut": cut} if cut else {}) | {kind: those for kind, those in lines.items() if those}
+    content["calls"] = calls
+    return _lay_out({**parts, "error": shown or execution.status.value}, remarks(cut)), content
+
+
+def _lay_out(parts: Mapping[str, str], remarks: Iterable[str], *, is_repr: bool = False) -> str:
+    texts = []
+    for name in ("stdout", "stderr", "value", "error"):
+        if name in parts:
+            label = "value (repr)" if is_repr and name == "value" else _LABELS[name]
+            text = parts[name].rstrip("\n") if name in ("stdout", "stderr") else parts[name] or '""'
+            texts.append(f"{label}:\n{_IMITATION.sub(' ', text)}")
+    return "\n".join([*texts, *remarks])
+
+
+def _fit(
+    execution: Execution, limits: LimitSettings, redactor: Redactor, budget_tokens: int, max_characters: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The value and the output, each cut to its share of the budget, and a line on each that was cut."""
+    outcome, parts, cut = execution.outcome, dict[str, Any](), list[str]()
+    has_value = outcome.value_form != "none"
+    whole = as_text(outcome.value) if has_value else ""
+    printed = {"stdout": redactor.visible(outcome.stdout), "stderr": redactor.visible(outcome.stderr)}
+    texts = [whole, *printed.values()]
+    wanted = [_wanted(text, budget_tokens) for text in texts]
+    if has_value or printed["stdout"]:
+        wanted[2] = min(wanted[2], max(100, budget_tokens // 4))
+    tokens = shares(wanted, budget_tokens)
+    room = [
+        min(share, _characters(given))
+        for share, given in zip(shares([len(text) for text in texts], max_characters), tokens, strict=True)
+    ]
+    if has_value:
+        is_plain_text = isinstance(outcome.value, str) and not _is_odd_line(outcome.value)
+        safe = redactor.visible if is_plain_text else _safe_in_json(redactor)
+        fitted = fit_value(outcome.value, tokens[0], min(max(room[0], _MIN_TOKENS), limits.value_bytes), safe, whole)
+        parts["value"] = redactor.value(fitted.value)  # a secret of digits may be there as a number
+        if fitted.is_cut:
+            cut.append(_cut_line(execution, "value", _shape(outcome.value, redactor), fitted.tokens))
+    for (name, text), given, space in zip(printed.items(), tokens[1:], room[1:], strict=True):
+        if text:
+            parts[name] = fit_text(text, max(given, _MIN_TOKENS), min(max(space, _MIN_TOKENS), limits.output_bytes))
+            if parts[name] != text and name == "stdout":
+                cut.append(_cut_line(execution, name, _shape(text, redactor), estimate_tokens(text)))
+    return parts, cut
+
+
+def _safe_in_json(redactor: Redactor) -> Callable[[str], str]:
+    def safe(text: str) -> str:
+        masked = redactor.visible(text)
+        return masked if masked != clean(text) else clean_in_json(text)
+
+    return safe
+
+
+def _is_odd_line(value: Any) -> bool:
+    """Whether it is a text with a carriage return, which only JSON shows, and without the lines that it could end."""
+    return isinstance(value, str) and "\r" in value and "\n" not in value
 
 
 def _wanted(text: str, budget: int) -> int:
@@ -144,18 +224,43 @@ def _wanted(text: str, budget: int) -> int:
 
 
 def _characters(tokens: int) -> int:
-    return min(max(tokens, _FEWEST_TOKENS) * 6, MAX_CHARACTERS // 2)
+    return min(max(tokens, _MIN_TOKENS) * 6, MAX_CHARACTERS // 2)
 
 
 def _shown_tokens(shown: list[ShownFile]) -> int:
     return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
 
 
-def _kept(what: str, tokens: int, kept: Item | str | None) -> str:
-    if isinstance(kept, Item):
-        return f"the whole {what} ({tokens:,} tokens) is kept: from codemode import results; {stored_name(kept)}"
-    why = f" ({kept})" if kept else ""
-    return f"the whole {what} has {tokens:,} tokens and is not kept{why}: return less, or write it to /workspace"
+def _shape(value: Any, redactor: Redactor) -> str:
+    """What a value is as a whole: `3,000 dicts with id, name`."""
+    match value:
+        case str():
+            lines = value.count("\n") + (not value.endswith("\n"))
+            return f"{lines:,} lines" if lines > 1 else f"{len(value):,} characters"
+        case list():
+            first = value[0] if value else None
+            if isinstance(first, dict) and all(isinstance(item, dict) for item in value[:_SAMPLE_ITEMS]):
+                return f"{len(value):,} dicts with {redactor.line(', '.join(islice(first, 20)), 120)}"
+            return f"{len(value):,} items"
+        case dict():
+            return f"a dict of {len(value):,} keys"
+        case _:
+            return type(value).__name__
+
+
+def _cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
+    stored, error = execution.kept.get(what), execution.outcome.error
+    is_ended = what == "stdout" and error is not None and error.setting == "limits.output_bytes"
+    name = f"{'the stdout up to the limit' if is_ended else f'the whole {what}'} ({shape}, {tokens:,} tokens)"
+    if isinstance(stored, Item):
+        return f"{name} is stored: from codemode import results; {_expression(stored)}"
+    why = f" ({stored})" if stored else ""
+    return f"{name} is not stored{why}: return less, or write it to /workspace"
+
+
+def _expression(stored: Item) -> str:
+    """How a program reads a stored result."""
+    return f'results["{stored.name}"]'
 
 
 def _head(execution: Execution) -> dict[str, Any]:
@@ -165,71 +270,39 @@ def _head(execution: Execution) -> dict[str, Any]:
     return content
 
 
-def _told(execution: Execution, redactor: Redactor) -> dict[str, Any]:
-    """Lines that follow a program's output (notes, warnings and so on) by kind; kinds without lines are left out."""
-    told = {
+def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
+    """The lines that follow a program's output, by kind: each once, and not too many."""
+    found = {
         "unmarked_errors": list(execution.calls.unmarked_errors.values()),
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,
         "notes": execution.calls.messages,
     }
-    return {name: _few(lines, redactor) for name, lines in told.items() if lines}
+    shown: dict[str, list[str]] = {}
+    for kind, lines in found.items():
+        unique = list(dict.fromkeys(redactor.line(line, _MAX_REMARK_CHARACTERS) for line in lines))
+        if unique:
+            shown[kind] = unique if len(unique) <= most else [*unique[:most], f"… {len(unique) - most} more"]
+    return shown
 
 
 def _shown_line(file: ShownFile) -> str:
     line = f"{file.name or f'file {file.number}'}: {file.mime_type}, {file.size:,} bytes"
     if file.is_within_budget:
         return line
-    return f'{line}, past the budget; kept as results["{file.kept_as}"] and {SCHEME}{file.kept_as}'
+    return f'{line}, past the budget; stored as results["{file.kept_as}"] and {SCHEME}{file.kept_as}'
 
 
-def _few(lines: list[str], redactor: Redactor) -> list[str]:
-    """Each once, a line each, and not too many."""
-    unique = list(dict.fromkeys(redactor.line(line, _MAX_NOTE) for line in lines))
-    if len(unique) <= _MAX_NOTES:
-        return unique
-    return [*unique[:_MAX_NOTES], f"… {len(unique) - _MAX_NOTES} more"]
-
-
-def calls_of(reports: list[CallReport]) -> list[dict[str, Any]]:
-    """One entry a call; where there are many, one a tool and status with their count and total time."""
-    ordered = sorted(reports, key=lambda report: report.seq)
-    if len(ordered) <= _FOLD_ABOVE:
-        return [
-            {"tool": f"{r.server}.{r.tool}", "status": r.status.value, "ms": round(r.milliseconds)}
-            | ({"error": clean_line(r.error, 200)} if r.error else {})
-            for r in ordered
-        ]
-    folded: dict[tuple[str, str], dict[str, Any]] = {}
-    for report in ordered:
-        key = (f"{report.server}.{report.tool}", report.status.value)
-        entry = folded.setdefault(key, {"tool": key[0], "status": key[1], "ms": 0.0, "count": 0})
-        entry["count"] += 1
-        entry["ms"] += report.milliseconds
-        if report.error:
-            entry.setdefault("error", clean_line(report.error, 200))
-    return [entry | {"ms": round(entry["ms"])} for entry in folded.values()]
-
-
-def _text(execution: Execution, content: dict[str, Any], made: _Parts) -> str:
-    ending = None
-    if made.value is not None:
-        is_repr = execution.outcome.value_form == "repr"
-        ending = ("value (repr)" if is_repr else "value", made.value.text or '""')
-    remarks = remarks_of(content)
-    if ending is None and not made.streams and not execution.shown:
-        remarks.insert(0, _nothing_remark(execution))
-    shown = "\n".join(made.streams.values()) + (ending[1] if ending else "")
-    remarks += _failed_calls(content["calls"], shown) + _name_of_value(execution, made.value)
-    return lay_out(made.streams, ending, remarks + duration_remark(execution.milliseconds))
+def _duration(execution: Execution) -> list[str]:
+    seconds = execution.milliseconds / 1e3
+    return [f"[took {seconds:.0f} s]"] if seconds >= SLOW_SECONDS else []
 
 
 def _nothing_remark(execution: Execution) -> str:
     """Why nothing is shown, and which calls succeeded that do not only read, so that the model does not repeat them."""
-    counts = Counter(
-        f"{report.server}.{report.tool}" for report in execution.calls.reports if failures.succeeded_with_effect(report)
-    )
+    effective = filter(call_reports.succeeded_with_effect, execution.calls.reports)
+    counts = Counter(f"{report.server}.{report.tool}" for report in effective)
     named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
     called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""
     program = read(execution.code)
@@ -250,31 +323,48 @@ def _may_end_early(program: Reading) -> bool:
     )
 
 
-def _failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
-    """Calls whose failure the program caught, so that a result with gaps isn't taken for a whole one.
+def _error(execution: Execution, safe: Callable[[str], str]) -> tuple[dict[str, Any], str]:
+    """The error as structured content and as text."""
+    if execution.status is ExecutionStatus.CANCELLED:
+        message = "The program was cancelled."
+        return {"type": "Cancelled", "message": message}, message
+    error = execution.outcome.error
+    if error is None:
+        return {}, ""
+    fields: dict[str, Any] = {
+        "type": clean_line(safe(error.type), 100),
+        "message": fit_text(safe(error.message), 300, 1_500),
+    }
+    text = f"{fields['type']}: {fields['message']}"
+    if error.line is not None:
+        fields["line"] = error.line
+    if error.setting and error.line is not None:
+        text = f"{_program_line(execution.code, error.line, safe)}\n{text}"
+    elif error.traceback:
+        text = fields["traceback"] = fit_text(safe(error.traceback), 500, 2_500)
+    if error.setting:
+        fields["setting"] = error.setting
+    hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "")
+    return fields | ({"hint": hint} if hint else {}), text
 
-    An error that the program itself has `shown` is not repeated.
-    """
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for call in calls:
-        if call["status"] != CallStatus.SUCCEEDED.value:
-            counts[call["tool"], call["status"], call.get("error", "")] += call.get("count", 1)
-    if not counts:
-        return []
-    failed = [_failed_call(*which, count, shown) for which, count in islice(counts.items(), _MAX_FAILED_CALLS)]
-    more = counts.total() - sum(islice(counts.values(), _MAX_FAILED_CALLS))
-    total = f"{counts.total():,} calls" if counts.total() > 1 else "call"
-    return [f"[{total} failed: {'; '.join(failed)}{f'; and {more:,} more' if more else ''}]"]
+
+def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:
+    lines = _LINE_END.split(code)[number - 1 : number]
+    return f"line {number}" + "".join(f": {clean_line(safe(line), 160)}" for line in lines)
 
 
-def _failed_call(tool: str, status: str, error: str, count: int, shown: str) -> str:
-    times = f" x{count}" if count > 1 else ""
-    why = f" ({status.replace('_', ' ')})" if status != CallStatus.FAILED.value else ""
-    return f"{tool}{times}{why}" + (f": {error}" if error and error not in shown else "")
+def _remedy(setting: str) -> str:
+    remedy = _REMEDIES.get(setting, "")
+    return f"{remedy}; the user can raise {setting}" if remedy and setting.startswith("limits.") else remedy
 
 
-def _name_of_value(execution: Execution, value: Fitted | None) -> list[str]:
-    item = execution.kept.get("value")
-    if value is None or value.is_cut or value.tokens < _NAMED_FROM_TOKENS or not isinstance(item, Item):
-        return []
-    return [f"[kept as {stored_name(item)}]"]
+def _stored_results(execution: Execution) -> list[str]:
+    """How the next program gets the results of the calls that succeeded."""
+    match execution.kept.get("calls"):
+        case Item():
+            first = min(it.seq for it in execution.calls.reports if it.status is CallStatus.SUCCEEDED)
+            name = f'results["{execution.execution_id}"].calls[{first}]'
+            return [f"their results are stored, by number: from codemode import results; {name}"]
+        case str(why):
+            return [f"their results are not stored: {why}"]
+    return []

@@ -1,4 +1,4 @@
-"""Cuts values and printed text to a budget: values by structure, text at line borders.
+"""Cuts values and text to a budget: values by structure, text between lines, or between records in a long line.
 
 A value stays JSON: the first items of a list, the keys of a dict and the beginning of a long text stay, and a count in
 their place says how much was left out ("… 9,990 more items"). Each part of a value gets a fair share of the budget
@@ -25,6 +25,8 @@ _FEW_ITEMS = 3
 _MARK = 26
 """Characters of `"… 1,234,567 more items"`."""
 _TRIES = 12
+_BORDERS = ("\n", "}, ", "},", ", ", " ")
+"""Where a text is cut: after a line, a record of a list, an item, a word."""
 Safe = Callable[[str], str]
 
 
@@ -47,29 +49,28 @@ def as_text(value: JsonValue) -> str:
 def fit_value(
     value: JsonValue,
     budget_tokens: int,
-    most_characters: int | None = None,
+    max_characters: int | None = None,
     safe: Safe = str,
     whole: str | None = None,
-    name: str = "",
 ) -> Fitted:
     """`value` within the budget, whole if it can be.
 
-    `safe` is applied to each text that is left, and before it is shortened, since what it takes out may be in the
-    midst of it; `whole` is `as_text(value)` where that is known already; `name` is as in `fit_text`.
+    `safe` is applied to each text that is left, before it is shortened: a secret that was cut would not be found.
+    `whole` is `as_text(value)` if that is known already.
     """
     whole = as_text(value) if whole is None else whole
     tokens = estimate_tokens(whole)
-    characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
+    characters = budget_tokens * CHARACTERS_PER_TOKEN if max_characters is None else max_characters
     if tokens <= budget_tokens and len(whole) <= characters:
         value = cleaned(value, safe)
         return Fitted(value, as_text(value), False, tokens)
     if isinstance(value, str):
         cleaned_text = safe(value)
-        text = fit_text(cleaned_text, budget_tokens, characters, name)
+        text = fit_text(cleaned_text, budget_tokens, characters)
         return Fitted(text, text, True, estimate_tokens(cleaned_text))
     room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
     cut, text = value, whole
-    for _ in range(_TRIES):  # what is kept may cost more by the character than all of it did
+    for _ in range(_TRIES):  # what is left may cost more by the character than all of it did
         cut = cleaned(_cut(value, room, safe), safe)
         text = as_text(cut)
         cost = estimate_tokens(text)
@@ -79,17 +80,16 @@ def fit_value(
     return Fitted(cut, text, True, tokens)
 
 
-def fit_text(text: str, budget_tokens: int, most_characters: int | None = None, name: str = "") -> str:
-    """`text` within the budget: its first and its last lines, and how much is left out between; `name` says there
-    where the whole text is."""
-    characters = budget_tokens * CHARACTERS_PER_TOKEN if most_characters is None else most_characters
+def fit_text(text: str, budget_tokens: int, max_characters: int | None = None, remedy: str = "") -> str:
+    """`text` within the budget: its first and last lines, and between them how much is left out and the `remedy`."""
+    characters = budget_tokens * CHARACTERS_PER_TOKEN if max_characters is None else max_characters
     total = estimate_tokens(text)
     if total <= budget_tokens and len(text) <= characters:
         return text
     room = min(characters, round(len(text) * budget_tokens / max(1, total))) - 60
     shown = text
     for _ in range(_TRIES):
-        shown = _ends(text, max(2 * _MIN_STRING, room), total, name)
+        shown = _ends(text, max(2 * _MIN_STRING, room), total, remedy)
         cost = estimate_tokens(shown)
         if cost <= budget_tokens + 20 and len(shown) <= characters:
             break
@@ -108,19 +108,27 @@ def shares(wants: Sequence[int], budget: int) -> list[int]:
     return given
 
 
-def _ends(text: str, room: int, total_tokens: int, name: str) -> str:
-    """The beginning and the end of a text, at line borders where its lines are not too long for that."""
+def _ends(text: str, room: int, total_tokens: int, remedy: str) -> str:
+    """The beginning and the end of a text, at a border if one is near."""
     head, tail = room * 2 // 3, len(text) - room // 3
-    border = text.rfind("\n", head // 2, head)
-    head = border + 1 if border >= 0 else head
-    border = text.find("\n", tail, tail + (len(text) - tail) // 2)
-    tail = border + 1 if border >= 0 else tail
+    for border in _BORDERS:
+        found = text.rfind(border, head // 2, head)
+        if found >= 0:
+            head = found + len(border)
+            break
+    for border in _BORDERS:
+        found = text.find(border, tail, tail + (len(text) - tail) // 2)
+        if found >= 0:
+            tail = found + len(border)
+            break
     lines = text.count("\n", head, tail)
-    what = f"{lines:,} lines" if lines > 1 else f"{tail - head:,} characters"
+    what = f"{tail - head:,} of {len(text):,} characters"
+    if lines > 1:
+        what = f"{lines:,} of {text.count(chr(10)) + (not text.endswith(chr(10))):,} lines"
     # Estimates of long texts are rough: as a difference, what is left out is never more than the whole.
     tokens = max(1, total_tokens - estimate_tokens(text[:head]) - estimate_tokens(text[tail:]))
-    where = f"; whole: {name}" if name else ""
-    return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens{where} …]\n{text[tail:]}"
+    after = f"; {remedy}" if remedy else ""
+    return f"{text[:head].rstrip()}\n[… {what} left out, about {tokens:,} tokens{after} …]\n{text[tail:]}"
 
 
 def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:

@@ -229,7 +229,9 @@ async def test_what_reaches_the_model_is_cut_in_the_middle_and_says_how_much(tmp
     stdout = answer.content["stdout"]
     assert stdout.startswith("line 0\n")
     assert stdout.rstrip().endswith("line 4999")
-    assert re.search(
-        r"\[… [\d,]+ lines left out, about [\d,]+ tokens; whole: results\[.x[0-9a-f]{12}/stdout.\] …\]", stdout
+    assert re.search(r"\[… [\d,]+ of 5,000 lines left out, about [\d,]+ tokens …\]", stdout)
+    (cut,) = answer.content["cut"]
+    assert re.match(
+        r"the whole stdout \(5,000 lines, [\d,]+ tokens\) is stored: .* results\[.x[0-9a-f]{12}/stdout.\]$", cut
     )
     assert len(stdout) < 2_000

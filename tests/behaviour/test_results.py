@@ -160,7 +160,7 @@ async def test_what_can_not_be_kept_says_so_and_what_to_do(tmp_path: Path) -> No
     async with in_memory(configured(tmp_path, kept_mb=0)) as host:
         answer = await host.run(ROWS)
     (cut,) = answer.content["cut"]
-    assert "not kept" in cut
+    assert "not stored" in cut
     assert "limits.kept_mb" in cut
     assert "/workspace" in cut
 
@@ -226,7 +226,7 @@ async def test_an_error_is_shorter_than_hosts_cut_it_whatever_the_program_and_th
     assert len(as_sent(answer)) < 1_000_000
     last_call, stored = answer.text.rstrip("\n").split("\n")[-2:]
     assert re.match(r"- \[\d+\] github\.list_issues\(", last_call), "the last call is there"
-    assert stored.startswith("their results are kept"), "and where the results are"
+    assert stored.startswith("their results are stored"), "and where the results are"
 
 
 async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> None:

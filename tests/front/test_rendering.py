@@ -22,8 +22,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import Execution
-from codemode_server.front.layout import remarks_of
-from codemode_server.front.rendering import render
+from codemode_server.front.rendering import remarks_of, render
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 from codemode_server.redaction import MASK, Redactor
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, ProgramError
@@ -33,7 +32,7 @@ from tests.behaviour.product import Answer, configuration, in_memory, office
 
 BUDGET = 200
 SECRET = "ghp_0123456789abcdef"
-LEFT_OUT = re.compile(r"\[… ([\d,]+) lines left out, about ([\d,]+) tokens(?:; whole: results\[.*?\])? …\]")
+LEFT_OUT = re.compile(r"\[… ([\d,]+) of [\d,]+ lines left out, about ([\d,]+) tokens …\]")
 LIMITS = LimitSettings()
 
 
@@ -70,7 +69,7 @@ LAYOUTS: list[tuple[str, list[str]]] = [
             "error:",
             "line 1: while True: pass",
             "LimitExceeded: stopped after 1 s (timeout=1)",
-            "[hint: an endless loop? Otherwise raise timeout, or split the work into several programs]",
+            "[hint: an endless loop? Otherwise raise timeout, or split the work into several programs (files in …",
         ],
     ),
     (
@@ -131,9 +130,11 @@ async def test_a_longer_value_has_a_name_by_which_a_later_program_can_take_it(tm
         short = await host.run("list(range(10))")
         long = await host.run("list(range(200))")
         name = long.text.split("\n")[-1]
-        taken = await host.run(f"from codemode import results\n{name.removeprefix('[kept as ').removesuffix(']')}[-1]")
+        taken = await host.run(
+            f"from codemode import results\n{name.removeprefix('[stored as ').removesuffix(']')}[-1]"
+        )
     assert short.text == "value:\n[0,1,2,3,4,5,6,7,8,9]"
-    assert re.fullmatch(r'\[kept as results\["x[0-9a-f]{12}"\]\]', name)
+    assert re.fullmatch(r'\[stored as results\["x[0-9a-f]{12}"\]\]', name)
     assert taken.text == "value:\n199"
 
 
@@ -175,7 +176,9 @@ async def test_a_long_value_is_cut_by_its_structure_and_the_result_names_the_who
     (cut,) = answer.content["cut"]
     name = answer.content["execution_id"]
     assert re.fullmatch(
-        rf'the whole value \([\d,]+ tokens\) is kept: from codemode import results; results\["{name}"\]', cut
+        rf"the whole value \(a dict of 3 keys, [\d,]+ tokens\) is stored: from codemode import results; "
+        rf'results\["{name}"\]',
+        cut,
     )
     assert answer.text.split("\n")[2] == f"[cut: {cut}]"
     assert estimate_tokens(answer.text) < BUDGET + 150
@@ -216,8 +219,8 @@ async def test_a_secret_with_control_characters_within_is_masked_in_a_value_too(
 @pytest.mark.parametrize(
     ("code", "mark"),
     [
-        ("'x' * 100_000", r"\[… [\d,]+ characters left out, about [\d,]+ tokens; whole: results"),
-        ("print('x' * 100_000)", r"\[… [\d,]+ characters left out, about [\d,]+ tokens; whole: results"),
+        ("'x' * 100_000", r"\[… [\d,]+ of [\d,]+ characters left out, about [\d,]+ tokens …\]"),
+        ("print('x' * 100_000)", r"\[… [\d,]+ of [\d,]+ characters left out, about [\d,]+ tokens …\]"),
         ("[{'id': n, 'text': 'x' * 100_000} for n in range(3)]", r'… \(100,000 characters\)"'),
     ],
 )
@@ -237,11 +240,49 @@ async def test_what_is_left_out_is_less_than_the_whole_and_the_cut_says_where_th
     code = "print('word\\n' * 100)\nfor n in range(60_000): print(f'{n}: \"x{n}\", {{}}')"
     answer = await run(tmp_path, code, limits={"output_tokens": BUDGET})
     left_out = LEFT_OUT.search(answer.content["stdout"])
-    whole = re.search(r"the whole stdout \(([\d,]+) tokens\)", answer.content["cut"][0])
+    whole = re.search(r"the whole stdout \(60,101 lines, ([\d,]+) tokens\)", answer.content["cut"][0])
     assert left_out is not None
     assert whole is not None
     assert int(left_out[2].replace(",", "")) < int(whole[1].replace(",", ""))
-    assert f'whole: results["{answer.content["execution_id"]}/stdout"]' in left_out[0]
+    assert answer.content["cut"][0].endswith(f'results["{answer.content["execution_id"]}/stdout"]')
+
+
+async def test_the_output_of_a_program_is_cut_in_the_same_way_whether_it_fails_or_not(tmp_path: Path) -> None:
+    code = "for n in range(5_000): print('row', n)\n"
+    async with in_memory(configuration(tmp_path, {})) as host:
+        answers = [await host.run(code), await host.run(code + "1 / 0")]
+    for answer in answers:
+        assert LEFT_OUT.search(answer.content["stdout"])
+        (cut,) = answer.content["cut"]
+        name = answer.content["execution_id"]
+        assert re.fullmatch(
+            rf'the whole stdout \(5,000 lines, [\d,]+ tokens\) is stored: .*; results\["{name}/stdout"\]', cut
+        )
+        assert f"[cut: {cut}]" in answer.text
+
+
+async def test_output_up_to_its_limit_is_not_called_the_whole(tmp_path: Path) -> None:
+    limits = {"output_bytes": 50_000, "call_bytes": 50_000}
+    async with in_memory(configuration(tmp_path, {}, limits=limits)) as host:
+        answer = await host.run("while True: print('a line of words')")
+    assert "[cut: the stdout up to the limit (" in answer.text
+    assert "the whole stdout" not in answer.text
+
+
+async def test_a_long_list_of_rows_says_of_what_it_is_a_list(tmp_path: Path) -> None:
+    answer = await run(tmp_path, "[{'id': n, 'name': 'x'} for n in range(5_000)]", limits={"output_tokens": BUDGET})
+    assert "the whole value (5,000 dicts with id, name, " in answer.text
+
+
+async def test_a_warning_about_the_line_that_failed_is_left_out_if_its_error_has_a_hint(tmp_path: Path) -> None:
+    learn = "from servers.github import list_issues\nx = list_issues(repo='a')\n"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
+        for _ in range(10):
+            await host.run(learn)
+        failed = await host.run(learn + "x[0]['titel']")
+        control = await host.run(learn + "try: x[0]['titel']\nexcept KeyError: pass\n[it.get('titel') for it in x]")
+    assert failed.text.count("did you mean 'title'?") == 1, failed.text
+    assert "[warning: line" in control.text, control.text
 
 
 HOSTILE = "\x1b[31mred\x1b[0m\x07 \u202egnp.exe\u200b \ud800 \x9b31m \U000e0041"
@@ -303,7 +344,7 @@ async def test_an_error_has_its_type_its_message_its_line_and_the_program_s_own_
 async def test_a_long_message_of_an_error_is_cut(tmp_path: Path) -> None:
     answer = await run(tmp_path, "raise ValueError('word ' * 100_000)")
     assert estimate_tokens(answer.text) < 2_500
-    assert "tokens left out" in answer.error["message"]
+    assert "left out, about" in answer.error["message"]
 
 
 async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp_path: Path) -> None:
@@ -315,7 +356,7 @@ async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp
         '- [1] github.create_issue(owner="a", repo="b", title="c") succeeded: '
         '{number=1, url="https://github.example/a/b/issues/1"}',
         "- [2] github.boom() failed",
-        "their results are kept, by number: from codemode import results; "
+        "their results are stored, by number: from codemode import results; "
         f'results["{answer.content["execution_id"]}"].calls[1]',
     ]
     assert "kaboom" in answer.error["message"]

@@ -111,12 +111,12 @@ def test_of_text_the_first_and_last_lines_are_left_and_the_others_counted() -> N
     head, tail = lines[:place], lines[place + 1 :]
     assert head == [f"line {n}" for n in range(len(head))]
     assert tail == [f"line {n}" for n in range(10_000 - len(tail), 10_000)]
-    assert lines[place].startswith(f"[… {10_000 - len(head) - len(tail):,} lines left out, about ")
+    assert lines[place].startswith(f"[… {10_000 - len(head) - len(tail):,} of 10,000 lines left out, about ")
 
 
 def test_a_line_without_end_is_cut_within() -> None:
     text = fit_text("word " * 100_000, 200)
-    assert re.search(r"\n\[… [\d,]+ characters left out, about [\d,]+ tokens …\]\n", text)
+    assert re.search(r"\n\[… [\d,]+ of 500,000 characters left out, about [\d,]+ tokens …\]\n", text)
     assert estimate_tokens(text) < 240
 
 
@@ -129,3 +129,36 @@ def test_shares_are_what_each_wants_and_the_rest_in_equal_parts() -> None:
     assert shares([10, 1_000, 1_000], 410) == [10, 200, 200]
     assert shares([10, 20], 100) == [10, 20]
     assert shares([], 100) == []
+
+
+def test_a_text_within_its_budget_is_left_as_it_is() -> None:
+    text = "a line of text\n" * 20
+    assert fit_text(text, 1_000) is text
+
+
+@pytest.mark.parametrize("line", ['{"id": 17, "status": "pending"}\n', "Some words of prose. ", "日本語の文章です。"])
+def test_the_middle_is_left_out_and_how_much_is_said(line: str) -> None:
+    text = "BEGIN\n" + line * 3_000 + "\nEND"
+    cut = fit_text(text, 500, remedy="return less")
+    assert cut.startswith("BEGIN\n")
+    assert cut.endswith("\nEND")
+    assert estimate_tokens(cut) <= 560
+    omitted = estimate_tokens(text) - estimate_tokens(cut)
+    (note,) = [part for part in cut.split("\n") if part.startswith("[… ")]
+    assert note.endswith(" tokens; return less …]")
+    assert int(note.split(" tokens;")[0].split()[-1].replace(",", "")) == pytest.approx(omitted, rel=0.02)
+
+
+def test_lines_are_not_cut_in_two_where_there_are_lines() -> None:
+    lines = [f"row {number}" for number in range(10_000)]
+    kept = [line for line in fit_text("\n".join(lines), 300).split("\n") if not line.startswith("[…")]
+    assert set(kept) <= set(lines)
+    assert len(kept) > 50
+
+
+def test_a_long_line_of_records_is_cut_between_records() -> None:
+    text = fit_text(str([{"id": n, "name": f"row {n}"} for n in range(5_000)]), 200)
+    head, mark, tail = text.split("\n")
+    assert head.endswith("},")
+    assert tail.startswith("{'id'")
+    assert re.match(r"\[… [\d,]+ of [\d,]+ characters left out", mark)

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from codemode_server.front.shortening import fit_text
 from codemode_server.redaction import MASK, MAX_PAYLOAD_BYTES, Redactor, payload
-from codemode_server.text import clean, clean_in_json, clean_line, cut_middle, escaped, escaped_lines, one_line
+from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
 from codemode_server.tokens import estimate_tokens
 from tests.fuzz.strategies import containers, every, is_whole, scalars, texts
 
@@ -97,6 +98,6 @@ def test_a_line_is_one_line_and_within_its_limit(text: str, limit: int) -> None:
 
 @given(st.lists(texts, max_size=40).map(" ".join), st.integers(10, 100))
 def test_a_cut_text_is_shorter_or_whole(text: str, budget: int) -> None:
-    cut = cut_middle(text, budget)
+    cut = fit_text(text, budget)
     assert cut == text or estimate_tokens(text) > budget
     assert estimate_tokens(cut) <= max(estimate_tokens(text), budget + 40) + 40

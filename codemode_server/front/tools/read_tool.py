@@ -16,7 +16,6 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.settings import Settings
-from codemode_server.text import cut_middle
 from codemode_server.tokens import estimate_tokens
 
 _MAX_TOKENS = 25_000
@@ -38,6 +37,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
     from codemode_server.catalog.tree import read_tool
+    from codemode_server.front.shortening import fit_text
 
     services, config = context.services, context.request.config
     await services.wait_for_listing()
@@ -47,7 +47,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     text = config.redactor.visible(reading.text)
     if any(part.path.startswith("/workspace/") for part in reading.parts):
         text = _fit_workspace_text(text, config.settings.limits.output_tokens)
-    text = cut_middle(text, _MAX_TOKENS, "ask for fewer lines: path:1-200")
+    text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")
     return Answer(text, {"text": text})
 
 
@@ -60,7 +60,7 @@ def _fit_workspace_text(text: str, budget_tokens: int) -> str:
     lengths = [len(line) + 1 for line in text.split("\n")]
     fitting = bisect(list(accumulate(lengths)), room * 0.8) - 1  # without the line that names the file
     by_lines = f", or by lines: path:1-{fitting}" if fitting > 0 and max(lengths) < room else ""
-    return fit_text(text, budget_tokens, name=f"in a program{by_lines}")
+    return fit_text(text, budget_tokens, remedy=f"whole: in a program{by_lines}")
 
 
 META_TOOL = MetaToolSpec(

@@ -1,0 +1,198 @@
+"""The calls of an execution as its answer lists them: counted if it succeeded, with what they did if it failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.tools import Effect
+from codemode_server.gateway.execution_calls import CallReport
+from codemode_server.text import clean_line
+
+_ONE_BY_ONE = 8
+"""Up to so many calls are listed one by one. After a failure, of more calls that write, or of more that read if none
+writes, only the last `_LAST`."""
+_LAST = 4
+_MAX_GROUPS = 4
+_MAX_RANGES = 5
+_MAX_FAILED = 3
+_MAX_DIFFERING = 300
+"""Characters of the argument by which the calls of a group differ."""
+_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
+"""Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
+_ANSWERED_WITH_ERROR = "answered with an error"
+
+
+def counted(reports: list[CallReport]) -> list[dict[str, Any]]:
+    """One entry a call; where there are many, one a tool and status with their count and total time."""
+    ordered = sorted(reports, key=lambda report: report.seq)
+    if len(ordered) <= _ONE_BY_ONE:
+        return [
+            {"tool": f"{r.server}.{r.tool}", "status": r.status.value, "ms": round(r.milliseconds)}
+            | ({"error": clean_line(r.error, 200)} if r.error else {})
+            for r in ordered
+        ]
+    folded: dict[tuple[str, str], dict[str, Any]] = {}
+    for report in ordered:
+        key = (f"{report.server}.{report.tool}", report.status.value)
+        entry = folded.setdefault(key, {"tool": key[0], "status": key[1], "ms": 0.0, "count": 0})
+        entry["count"] += 1
+        entry["ms"] += report.milliseconds
+        if report.error:
+            entry.setdefault("error", clean_line(report.error, 200))
+    return [entry | {"ms": round(entry["ms"])} for entry in folded.values()]
+
+
+def failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
+    """Calls whose failure the program caught, so that a result with gaps isn't taken for a whole one.
+
+    An error that the program itself has `shown` is not repeated.
+    """
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for call in calls:
+        if call["status"] != CallStatus.SUCCEEDED.value:
+            counts[call["tool"], call["status"], call.get("error", "")] += call.get("count", 1)
+    if not counts:
+        return []
+    failed = [_failed_call(*which, count, shown) for which, count in islice(counts.items(), _MAX_FAILED)]
+    more = counts.total() - sum(islice(counts.values(), _MAX_FAILED))
+    total = f"{counts.total():,} calls" if counts.total() > 1 else "call"
+    return [f"[{total} failed: {'; '.join(failed)}{f'; and {more:,} more' if more else ''}]"]
+
+
+def _failed_call(tool: str, status: str, error: str, count: int, shown: str) -> str:
+    times = f" x{count}" if count > 1 else ""
+    why = f" ({status.replace('_', ' ')})" if status != CallStatus.FAILED.value else ""
+    return f"{tool}{times}{why}" + (f": {error}" if error and error not in shown else "")
+
+
+def listed(reports: list[CallReport], message: str, *, has_results: bool) -> list[dict[str, Any]]:
+    """The calls of a failed program, one entry a call; of many, those that may write stand first, and the others are
+    counted by tool and status. `message` is the program's error, which is not repeated; with `has_results` they are
+    numbered."""
+    calls = _entries(reports, message)
+    return calls if has_results else [{key: it for key, it in call.items() if key != "number"} for call in calls]
+
+
+def _entries(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
+    ordered = sorted(reports, key=lambda report: report.seq)
+    if len(ordered) <= _ONE_BY_ONE:
+        return [_call(report, message) for report in ordered]
+    writes = [report for report in ordered if _may_write(report)]
+    others = [report for report in ordered if not _may_write(report)]
+    if not writes:
+        return _folded_but_last(others, message)
+    is_few = len(writes) <= _ONE_BY_ONE
+    first = [_call(report, message) for report in writes] if is_few else _folded_but_last(writes, message)
+    return [*first, *_folded(others, message)]
+
+
+def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
+    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in reports[-_LAST:])]
+
+
+def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
+    """One entry a tool and status, and one that counts the calls of those beyond `_MAX_GROUPS`."""
+    groups: dict[tuple[str, str, str], list[CallReport]] = {}
+    for report in reports:
+        groups.setdefault((report.server, report.tool, _status(report)), []).append(report)
+    listed = list(islice(groups.values(), _MAX_GROUPS))
+    entries = [_group(those) if len(those) > 1 else _call(those[0], message) for those in listed]
+    left_out = len(reports) - sum(map(len, listed))
+    return [*entries, {"tool": "others", "status": "not listed", "count": left_out}] if left_out else entries
+
+
+def _group(reports: list[CallReport]) -> dict[str, Any]:
+    first = reports[0]
+    entry: dict[str, Any] = {
+        "number": _numbers([report.seq for report in reports]),
+        "tool": f"{first.server}.{first.tool}",
+        "status": _status(first),
+        "count": len(reports),
+    }
+    if _may_write(first) and (arguments := _differing(reports)):
+        entry["arguments"] = arguments
+    if error := next((report.error for report in reports if report.error), None):
+        entry["error"] = clean_line(error, 150)
+    return entry
+
+
+def _numbers(numbers: list[int]) -> str:
+    """`1-3, 7`; of many ranges the first ones."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    shown = ["-".join(map(str, ends)) for ends in ranges[:_MAX_RANGES]]
+    return ", ".join([*shown, "…"] if len(ranges) > _MAX_RANGES else shown)
+
+
+def _differing(reports: list[CallReport]) -> str:
+    """The argument by which these calls of one tool differ, with its values: `path="a.txt", "b.txt", … 3 more`."""
+    values: dict[str, dict[str, None]] = {}
+    for report in reports:
+        for name, value in report.arguments.items():
+            values.setdefault(name, {})[value] = None
+    name = max(values, key=lambda name: len(values[name]), default="")
+    if not name or len(values[name]) < 2:
+        return ""
+    shown: list[str] = []
+    for value in values[name]:
+        if sum(map(len, shown)) + len(value) > _MAX_DIFFERING:
+            break
+        shown.append(value)
+    more = len(values[name]) - len(shown)
+    return f"{name}={', '.join([*shown, f'… {more} more'] if more else shown)}"
+
+
+def _status(report: CallReport) -> str:
+    return _ANSWERED_WITH_ERROR if report.has_error_text else report.status.value
+
+
+def _call(report: CallReport, message: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "number": str(report.seq),
+        "tool": f"{report.server}.{report.tool}",
+        "status": _status(report),
+    }
+    if report.arguments:
+        written = ", ".join(f"{name}={value}" if value else name for name, value in report.arguments.items())
+        entry["arguments"] = clean_line(written, 120)
+    if report.result and not report.has_error_text:  # a remark has that text
+        entry["result"] = clean_line(report.result, 120)
+    if report.error and report.error not in message:
+        entry["error"] = clean_line(report.error, 200)
+    return entry
+
+
+def _may_write(report: CallReport) -> bool:
+    """Whether a call that was sent may have changed something, however it ended."""
+    return report.effect is not Effect.READS and report.status not in _NEVER_SENT
+
+
+def succeeded_with_effect(report: CallReport) -> bool:
+    """Whether a call succeeded that does not only read."""
+    return report.status is CallStatus.SUCCEEDED and report.effect is not Effect.READS and not report.has_error_text
+
+
+def call_lines(calls: list[dict[str, Any]], reports: Sequence[CallReport]) -> list[str]:
+    """The entries of `listed` as text."""
+    if not calls:
+        return []
+    has_effects = any(map(succeeded_with_effect, reports))
+    head = "calls (what succeeded has happened; do not repeat its effects):" if has_effects else "calls:"
+    return [head, *(f"- {_call_line(call)}" for call in calls)]
+
+
+def _call_line(call: dict[str, Any]) -> str:
+    arguments = f"({call.get('arguments', '')})"
+    if "count" in call:
+        arguments = f" x{call['count']}" + (f" {arguments}" if "arguments" in call else "")
+    number = f"[{call['number']}] " if "number" in call else ""
+    line = f"{number}{call['tool']}{arguments} {call['status']}"
+    return line + "".join(f": {call[part]}" for part in ("result", "error") if part in call)

@@ -22,7 +22,7 @@ from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.attachments import Showing
+from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
@@ -155,12 +155,12 @@ class App:
         return ConfiguredMetaTools(services, self.config, lambda: stored_uses(self.config.settings, self.database))
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
-        showing = Showing(
+        attachments = Attachments(
             execution.execution_id,
             execution.owner,
             execution.shown,
             limits=self.config.settings.limits,
-            kept=self.artifacts,
+            artifacts=self.artifacts,
             redactor=self.config.redactor,
         )
         return ProgramHostApi(
@@ -170,8 +170,8 @@ class App:
             catalog=self.catalog,
             skills=self._skills,
             search=partial(self.search.search, execution.session),
-            showing=showing,
-            kept=self.artifacts,
+            attachments=attachments,
+            artifacts=self.artifacts,
             owner=execution.owner,
         )
 

@@ -32,9 +32,9 @@ from codemode_server.sandbox.contract import Reply
 _MAX_ITEMS = 1_000
 """Limit for all sessions together: even a small item costs something."""
 _PASSING_SECONDS = 3_600.0
-"""An item of a session that has ended can only be read by whoever was told its name; it need not be there for ever."""
+"""How long the items of a session that ends with its request are stored: they can only be read by exact name."""
 _MAX_NAMES = 5
-"""In an error about another name."""
+"""Names listed in an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
 PIECE_BYTES = 3 * 2**20
@@ -43,22 +43,22 @@ Kind = Literal["json", "text", "file", "calls"]
 
 
 class NotStored(CodemodeError):
-    """Raised when something can't be kept; the message says why."""
+    """Raised when an item can't be stored; the message says why."""
 
-    code = "not_kept"
+    code = "not_stored"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that is kept."""
+    """One stored artifact."""
 
     name: str
-    """`x7f3a9c21b04` for the value of that execution; what belongs to it has a part more: `…/stdout`, `…/1`."""
+    """`x7f3a9c21b04` for the value of that execution; its other items have a second part: `…/stdout`, `…/1`."""
     kind: Kind
     size: int
     mime_type: str = "application/json"
     title: str | None = None
-    """A file's own name."""
+    """The name of a shown file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class ArtifactStore:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, owner: Owner, item: Item, data: bytes) -> Item:
-        """Keep `data` under the item's name; the oldest make room for it.
+        """Store `data` under the item's name; the oldest items are removed to make room.
 
         Raises:
             NotStored: it is too large, or can't be written.
@@ -109,7 +109,7 @@ class ArtifactStore:
 
     @property
     def max_bytes(self) -> int:
-        """How large an item may be."""
+        """The maximum size of an item."""
         return min(self.session_bytes(), self.all_bytes())
 
     def new_file(self) -> Path:
@@ -122,7 +122,7 @@ class ArtifactStore:
             return self._write(b"")
 
     def adopt(self, owner: Owner, item: Item, path: Path, parts: Mapping[int, Part]) -> Item:
-        """Keep a file of `new_file`; removes it if it is too large.
+        """Store a file of `new_file`; it is removed if it is too large.
 
         Raises:
             NotStored: it is too large.
@@ -138,9 +138,9 @@ class ArtifactStore:
         return item
 
     def reply(self, owner: Owner, name: str, start: int = 0) -> Reply:
-        """What a program gets under a name: of one that failed the numbers of its calls, of `…/calls/3` a result.
+        """What a program gets under a name; for a program that failed, the numbers of its calls.
 
-        What is longer than `PIECE_BYTES` comes in pieces, this one from byte `start` on.
+        Items longer than `PIECE_BYTES` come in pieces, this one from byte `start` on.
 
         Raises:
             MetaToolError: the owner has nothing of that name.
@@ -160,7 +160,7 @@ class ArtifactStore:
             raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
 
     def _item_or_call(self, owner: Owner, name: str) -> tuple[_Stored, str]:
-        """The item of that name; of a program that failed, or of one of its calls, the item of its calls."""
+        """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
         execution, slash, number = name.partition("/calls")
         with self._guard:
             calls = self._stored.get(f"{execution}/calls")
@@ -170,9 +170,9 @@ class ArtifactStore:
 
     def _check_size(self, size: int) -> None:
         if self.max_bytes == 0:
-            raise NotStored("nothing is kept (limits.kept_mb is 0)")
+            raise NotStored("nothing is stored (limits.kept_mb is 0)")
         if size > self.max_bytes:
-            raise NotStored(f"{size:,} bytes are more than is kept (limits.kept_mb, state.kept_mb)")
+            raise NotStored(f"{size:,} bytes are more than is stored (limits.kept_mb, state.kept_mb)")
 
     def _add(self, stored: _Stored) -> None:
         if stored.item.name in self._stored:
@@ -199,7 +199,7 @@ class ArtifactStore:
             try:
                 return found.item, found.path.read_bytes()
             except OSError as error:
-                raise MetaToolError(f"what was kept as {name!r} can't be read: {error.strerror or error}") from error
+                raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
 
     def items(self, owner: Owner) -> list[Item]:
         """All that an owner has, oldest first; nothing for a session that ends with its request."""
@@ -211,7 +211,7 @@ class ArtifactStore:
         return next((item.name for item in reversed(self.items(owner)) if "/" not in item.name), "")
 
     def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
-        """Remove what runs that were killed have left, and leave the rest once `is_ending`; gives how many are gone."""
+        """Remove the folders of runs that were killed, until `is_ending`; gives their number."""
         count = 0
         if self.folder.is_symlink():
             return count
@@ -222,7 +222,7 @@ class ArtifactStore:
         return count
 
     def close(self) -> None:
-        """Remove everything; nothing can be kept any more."""
+        """Remove everything."""
         with self._guard:
             self._stored.clear()
             if self._own is not None:
@@ -281,7 +281,7 @@ class ArtifactStore:
         return path
 
     def _own_folder(self) -> RunFolder:
-        if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
+        if self._own is None or not self._own.path.is_dir():  # it may have been deleted by hand
             if self._own is not None:
                 self._own.release()
             state_folder = private_folder(self.folder.parent, "state.dir in upstream.yaml", is_readable=True)
@@ -301,7 +301,7 @@ def _raising_not_stored() -> Iterator[None]:
 
 
 def _reply(stored: _Stored, part: Part, start: int) -> Reply:
-    """What a program gets of a part of a file; raises OSError."""
+    """The answer to a program that reads a part of a file; raises OSError."""
     if not 0 <= start <= part.size:
         raise MetaToolError(f"{stored.item.name!r} has no byte {start}")
     with stored.path.open("rb") as file:

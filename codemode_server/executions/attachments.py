@@ -1,6 +1,6 @@
 """What a program shows to the model beside its value: images, sounds and files, checked, and within a budget.
 
-A program says what its bytes are; believed is what they begin with. An image or sound that is none is a file, and text
+The kind of a file is decided by its first bytes, not by what the program says. Other bytes are a file, and text
 is cleaned and redacted as everything else. Of all other bytes only a secret that stands in them as it is can be found.
 """
 
@@ -23,7 +23,7 @@ from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
 
 _MAX_FILES = 64
-"""That one program shows, those included that are only kept."""
+"""Maximum number of files that one program shows, including those that are only stored."""
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
 _UNNAMED = ("application/octet-stream", "binary/octet-stream")
@@ -32,22 +32,22 @@ _Kind = Literal["image", "audio", "text", "blob"]
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """One thing that was shown."""
+    """One file that was shown."""
 
     number: int
     kind: _Kind
     mime_type: str
     data: bytes
-    """Empty where it is past the budget."""
+    """Empty if the file exceeds the budget."""
     size: int
     name: str | None
     is_within_budget: bool
-    kept_as: str | None
-    """The name of what is kept of it, or None."""
+    artifact: str | None
+    """The name under which it is stored, or None."""
 
 
-class Showing:
-    """What one execution shows. `files` is the result."""
+class Attachments:
+    """Collects the files that one execution shows, in `files`."""
 
     def __init__(
         self,
@@ -56,24 +56,24 @@ class Showing:
         files: list[ShownFile],
         *,
         limits: LimitSettings,
-        kept: ArtifactStore,
+        artifacts: ArtifactStore,
         redactor: Redactor,
     ) -> None:
         self._execution_id = execution_id
         self._owner = owner
         self._files = files
         self._limits = limits
-        self._kept = kept
+        self._artifacts = artifacts
         self._redactor = redactor
         self._bytes = 0
         self._tokens = 0
         self._count = 0
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        """Take one in; what became of it, for the program.
+        """Add a file; the text says to the program whether it is shown or only stored.
 
         Raises:
-            MetaToolError: there are too many, or it is past the budget and can't be kept.
+            MetaToolError: there are too many, or it exceeds the budget and can't be stored.
         """
         if len(self._files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
@@ -81,22 +81,22 @@ class Showing:
         kind, checked_type, data = await run_sized(len(data) >= LARGE_BYTES, self._taken_in, data, mime_type, title)
         number = len(self._files) + 1
         is_within = self._fits(data, kind)
-        kept_as, why = f"{self._execution_id}/{number}", ""
+        artifact, why = f"{self._execution_id}/{number}", ""
         try:
-            await _kept(self._kept, self._owner, Item(kept_as, "file", len(data), checked_type, title), data)
+            await _store(self._artifacts, self._owner, Item(artifact, "file", len(data), checked_type, title), data)
         except NotStored as error:
-            kept_as, why = "", str(error)
-        if not is_within and not kept_as:
+            artifact, why = "", str(error)
+        if not is_within and not artifact:
             raise MetaToolError(
                 f"show(): {len(data):,} bytes are past the budget (limits.shown_files, limits.shown_bytes, "
-                f"limits.output_tokens) and could not be kept for later: {why}; save it in /workspace"
+                f"limits.output_tokens) and could not be stored for later: {why}; save it in /workspace"
             )
         self._files.append(
             ShownFile(
-                number, kind, checked_type, data if is_within else b"", len(data), title, is_within, kept_as or None
+                number, kind, checked_type, data if is_within else b"", len(data), title, is_within, artifact or None
             )
         )
-        return "shown" if is_within else f"past the budget, kept as {kept_as}"
+        return "shown" if is_within else f"past the budget, stored as {artifact}"
 
     def _taken_in(self, data: bytes, mime_type: str | None, title: str | None) -> tuple[_Kind, str, bytes]:
         kind, checked_type = checked(data, mime_type, title)
@@ -108,7 +108,7 @@ class Showing:
         return self._redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _fits(self, data: bytes, kind: str) -> bool:
-        """Whether there is room for it in the answer; if so, it is taken."""
+        """Whether there is room for it in the answer; if so, the room is reserved."""
         size = len(data) if kind == "text" else 4 * -(-len(data) // 3)
         tokens = estimate_tokens(data.decode()) if kind == "text" else 0
         if (
@@ -121,15 +121,15 @@ class Showing:
         return True
 
 
-async def _kept(kept: ArtifactStore, owner: Owner, item: Item, data: bytes) -> None:
+async def _store(artifacts: ArtifactStore, owner: Owner, item: Item, data: bytes) -> None:
     if len(data) < LARGE_BYTES:
-        kept.keep(owner, item, data)
+        artifacts.keep(owner, item, data)
     else:
-        await anyio.to_thread.run_sync(kept.keep, owner, item, data)
+        await anyio.to_thread.run_sync(artifacts.keep, owner, item, data)
 
 
 def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:
-    """What bytes are, and their MIME type: as they begin, else as they are said to be."""
+    """The kind and MIME type of bytes: by how they begin, else as the program says."""
     claim = (claimed or "").partition(";")[0].strip().lower()
     if not _MIME_TYPE.fullmatch(claim) or claim in _UNNAMED:
         claim = mimetypes.guess_type(name or "")[0] or ""
@@ -141,14 +141,14 @@ def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, 
         return "audio", found
     is_text = _is_text(data)
     if claim.startswith(("image/", "audio/")) and not (is_text and claim.endswith("+xml")):
-        claim = ""  # it is none, whatever it says
+        claim = ""  # it is not what the program says
     if is_text and (not claim or claim.startswith("text/") or claim in _TEXTS or claim.endswith(("+xml", "+json"))):
         return "text", claim or "text/plain"
     return "blob", claim or "application/octet-stream"
 
 
 def image_type(data: bytes) -> str | None:
-    """The MIME type of an image of a kind that models see."""
+    """The MIME type of an image of a format that models can see."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -31,9 +31,9 @@ class CallResults:
     store: ArtifactStore
     _held: dict[int, Reply] = field(default_factory=dict)
     _held_bytes: int = 0
-    """Of memory, estimated."""
+    """Estimated bytes of memory."""
     _total_bytes: int = 0
-    """Of all results as JSON."""
+    """Bytes of all results as JSON."""
     _written: dict[int, Part] = field(default_factory=dict)
     _path: Path | None = None
     _is_closed: bool = False

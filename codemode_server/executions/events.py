@@ -1,4 +1,4 @@
-"""The events of a live execution, for whoever watches it: a host's progress, the command line, a page."""
+"""The events of a live execution, for its subscribers, such as a host's progress messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.scheduling import QueuePlace
 
 _MAX_UNREAD = 1_000
-"""Events that wait for one subscriber; of a slow one, the oldest are dropped."""
+"""Maximum number of events that wait for one subscriber; then the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionQueued:
-    """It waits for its turn, and its place in the queue is a new one."""
+    """It waits for its turn, at a new place in the queue."""
 
     execution_id: ExecutionId
     place: QueuePlace
@@ -26,14 +26,14 @@ class ExecutionQueued:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionStarted:
-    """It has its turn."""
+    """Its turn has come."""
 
     execution_id: ExecutionId
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionCallBegan:
-    """One of its calls has its number and its decision."""
+    """One of its calls was decided and is sent."""
 
     execution_id: ExecutionId
     seq: int

@@ -33,7 +33,7 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Execution:
-    """One program on its way. `done` is set once it is settled; from then on nothing of it changes."""
+    """One live program. `done` is set once it is settled; from then on it does not change."""
 
     execution_id: ExecutionId
     code: str
@@ -44,18 +44,18 @@ class Execution:
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
-    """Kept up to date while it is queued."""
+    """Updated while it is queued."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when a sandbox begins to run it."""
     outcome: Outcome = field(default_factory=lambda: Outcome(Ending.DIED))
     level: IsolationLevel | None = None
-    """None if it never got into a sandbox."""
+    """None if it never ran in a sandbox."""
     warnings: list[str] = field(default_factory=list)
-    """What is doubtful about the program, a line each; told to the model beside the result."""
+    """Doubts of the static check, a line each; the model gets them with the result."""
     shown: list[ShownFile] = field(default_factory=list)
-    """What it showed to the model, in order."""
-    kept: dict[str, Item | str] = field(default_factory=dict)
-    """What is kept of its `value`, `stdout` and `calls`, or why nothing is."""
+    """The files that it showed to the model, in order."""
+    artifacts: dict[str, Item | str] = field(default_factory=dict)
+    """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     started_at: float = field(default_factory=time.time)
@@ -72,7 +72,7 @@ class Execution:
         return self.context.owner
 
     def record(self) -> ExecutionRecord:
-        """It as a store would give it back now."""
+        """Its record as of now."""
         return ExecutionRecord(
             self.execution_id,
             self.context.principal,

@@ -1,5 +1,4 @@
-"""What one program can reach of the host: calls through the gateway, sources on import, search,
-what it shows and what was kept. The `HostApi` of a run."""
+"""The host's side of one program: calls through the gateway, sources on import, search, shown files and artifacts."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.attachments import Showing
+from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.skills import Skills
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
@@ -29,7 +28,7 @@ _MAX_MODULES_CHARACTERS = 64 * 1024
 
 
 class ProgramHostApi:
-    """Bound to its `ExecutionCalls`, so nothing that a program sends can make it anybody else."""
+    """Implements `HostApi` for one execution: nothing that a program sends can name another."""
 
     def __init__(
         self,
@@ -40,8 +39,8 @@ class ProgramHostApi:
         catalog: Callable[[], Catalog],
         skills: Skills,
         search: Search,
-        showing: Showing,
-        kept: ArtifactStore,
+        attachments: Attachments,
+        artifacts: ArtifactStore,
         owner: Owner,
     ) -> None:
         self._calls = calls
@@ -50,8 +49,8 @@ class ProgramHostApi:
         self._catalog = catalog
         self._skills = skills
         self._search = search
-        self._showing = showing
-        self._kept = kept
+        self._attachments = attachments
+        self._artifacts = artifacts
         self._owner = owner
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
@@ -108,12 +107,12 @@ class ProgramHostApi:
         return (await self._search(query, detail_level, server, limit, effect)).as_json()
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        return await self._showing.show(data, mime_type, name)
+        return await self._attachments.show(data, mime_type, name)
 
     async def artifact(self, name: str | None, start: int = 0) -> Reply:
         if name is None:
-            return Reply([item.name for item in self._kept.items(self._owner)])
-        return await anyio.to_thread.run_sync(self._kept.reply, self._owner, name, start)
+            return Reply([item.name for item in self._artifacts.items(self._owner)])
+        return await anyio.to_thread.run_sync(self._artifacts.reply, self._owner, name, start)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Stores what a program gave back, printed and received from its calls, for later programs of its session."""
+"""Stores the value, the output and, after a failure, the results of calls of a program as artifacts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from codemode_server.executions.execution import Execution
 from codemode_server.redaction import Redactor
 
 _LONG = 2_000
-"""Characters; shorter output is always shown whole."""
+"""Characters; shorter output is always shown in full."""
 
 
 async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Redactor) -> None:
-    """Store value and output; of an ephemeral session, what is long. Of a program that failed, its calls' results."""
+    """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results."""
     outcome, min_bytes = execution.outcome, _LONG if execution.session.is_ephemeral else 0
     if outcome.value_form != "none":
         await _store(execution, "value", outcome.value, min_bytes, store, redactor)
@@ -29,9 +29,9 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
     try:
         item = await execution.results.store_for(execution.owner, execution.execution_id)
     except NotStored as error:
-        execution.kept["calls"] = str(error)
+        execution.artifacts["calls"] = str(error)
     else:
-        execution.kept |= {"calls": item} if item is not None else {}
+        execution.artifacts |= {"calls": item} if item is not None else {}
 
 
 async def _store(
@@ -52,7 +52,7 @@ async def _store(
             data = redactor.text(value).encode("utf-8", "replace")
             item = Item(f"{name}/stdout", "text", len(data), "text/plain")
         if len(data) >= min_bytes:
-            execution.kept[part] = store.keep(owner, item, data)
+            execution.artifacts[part] = store.keep(owner, item, data)
 
     try:
         if _is_small(value):
@@ -60,9 +60,9 @@ async def _store(
         else:
             await anyio.to_thread.run_sync(keep)
     except NotStored as error:
-        execution.kept[part] = str(error)
+        execution.artifacts[part] = str(error)
 
 
 def _is_small(value: JsonValue) -> bool:
-    """Whether writing it takes no time; a thread takes longer then."""
+    """Whether writing it takes less time than starting a thread would."""
     return len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)

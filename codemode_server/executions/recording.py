@@ -21,7 +21,7 @@ from codemode_server.tokens import estimate_tokens
 
 
 class ExecutionRecorder:
-    """What it writes of code, values and errors is what `state.payloads` allows; the journal has the code complete."""
+    """Writes of code, values and errors what `state.payloads` allows; only the journal has the complete code."""
 
     def __init__(self, journal: Journal, audit: Audit, config: LiveConfig) -> None:
         self._journal = journal
@@ -29,7 +29,7 @@ class ExecutionRecorder:
         self._config = config
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
-        """Raises `JournalUnavailable` if it can't be recorded; then it must not run."""
+        """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
         code, level = code_as_configured(execution.code, self._config), execution.level.value if execution.level else ""
         spans.describe(
             span,
@@ -54,7 +54,7 @@ class ExecutionRecorder:
         )
 
     async def end(self, execution: Execution, span: Span) -> None:
-        """Raises `JournalUnavailable` if the end can't be recorded."""
+        """Record the end; raises `JournalUnavailable` if that fails."""
         outcome, calls = execution.outcome, execution.calls
         error = self._error(outcome.error) if outcome.error else None
         if execution.status is ExecutionStatus.CANCELLED:
@@ -101,7 +101,7 @@ def code_as_configured(code: str, config: LiveConfig) -> str | None:
 
 
 def _tokens_saved(execution: Execution) -> int:
-    """What the calls' results would have cost the model, less what the program gave back; an estimate."""
+    """Estimated tokens of the calls' results that the model did not have to read."""
     outcome = execution.outcome
     given = estimate_tokens(outcome.stdout) + (estimate_tokens(str(outcome.value)) if outcome.value is not None else 0)
     return max(0, sum(report.result_tokens for report in execution.calls.reports) - given)

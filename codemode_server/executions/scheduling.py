@@ -1,4 +1,4 @@
-"""Whose program runs next: `limits.programs` at once, shared fairly among the sessions of a product.
+"""Decides which program runs next: `limits.programs` at once, shared fairly among the sessions of a product.
 
 Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. With
 several sessions about, none takes the last place while it has others: so whatever one session sends, another's program
@@ -20,12 +20,12 @@ from codemode_server.domain.principals import Session
 from codemode_server.settings import LimitSettings
 
 _ACTIVE_SECONDS = 900.0
-"""A session that has run nothing for so long has no place kept for it."""
+"""A session that has run nothing for so long has no place reserved for it."""
 
 
 @dataclass(slots=True)
 class QueuePlace:
-    """Where a waiting program stands."""
+    """The position of a waiting program."""
 
     place: int
     """1 for the next."""

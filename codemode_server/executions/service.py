@@ -1,6 +1,6 @@
-"""The executions of a product: started, waited for, watched, cancelled and read, by the MCP tool or anything else.
+"""Starts the executions of a product, waits for them, publishes their events, cancels and lists them.
 
-An execution runs in a task of its own, whoever started it; `start` is followed by `wait`. Live executions are objects
+An execution runs in a task of its own; `start` is followed by `wait`. Live executions are objects
 of the service; those that are settled come from the journal. Nothing that a program does is raised from here.
 """
 
@@ -111,7 +111,7 @@ class ExecutionService(OwnsTasks):
         return execution
 
     async def wait(self, execution_id: ExecutionId) -> Execution:
-        """Wait until a live execution is settled. Whoever stops waiting leaves it running.
+        """Wait until a live execution is settled. It goes on if the waiting is cancelled.
 
         Raises:
             MetaToolError: it is not live.
@@ -155,7 +155,7 @@ class ExecutionService(OwnsTasks):
         return self._subscriptions.open(execution_id)
 
     def take_call_event(self, event: CallEvent) -> None:
-        """Subscriber of the gateway: passes calls on to those who watch, and holds their results."""
+        """Subscriber of the gateway: publishes calls to subscribers, and holds their results."""
         match event:
             case CallBegan(calls, call):
                 began = ExecutionCallBegan(calls.execution_id, call.seq, call.server, call.tool)
@@ -175,7 +175,7 @@ class ExecutionService(OwnsTasks):
         try:
             await execution.results.write()
         except NotStored as error:
-            execution.kept["calls"] = str(error)
+            execution.artifacts["calls"] = str(error)
 
     async def _run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""
@@ -198,7 +198,7 @@ class ExecutionService(OwnsTasks):
             self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))
 
     async def _run_in_turn(self, execution: Execution, span: Span) -> None:
-        """Whatever becomes of it is its status and outcome; only the end of the product is raised."""
+        """Every way in which it ends becomes its status and outcome; only the end of the product is raised."""
 
         def queued(place: QueuePlace) -> None:
             execution.queue = place
@@ -223,7 +223,7 @@ class ExecutionService(OwnsTasks):
         except anyio.get_cancelled_exc_class():
             execution.status = ExecutionStatus.CANCELLED
             raise
-        except Exception:  # a fault of ours ends this execution, not the others
+        except Exception:  # an internal error ends this execution, not the others
             logger.exception("execution %s failed on our side", execution.execution_id)
             execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
 
@@ -272,9 +272,9 @@ class ExecutionService(OwnsTasks):
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:
-    """How an execution ended that the host could not run, or not record."""
+    """The status and outcome of an execution that the host could not run or record."""
     setting = error.setting if isinstance(error, LimitExceeded) else None
     ending = Ending.LIMITED if setting else Ending.DIED
-    # A part may have a kind of its own, which is named in no documentation.
+    # A stage may have an error class of its own; the model gets the documented base class.
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == CodemodeError.__module__)
     return _STATUS[ending], Outcome(ending, error=ProgramError(kind.__name__, str(error), setting=setting))

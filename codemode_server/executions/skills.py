@@ -51,7 +51,7 @@ class Skills:
         return self._source(name)
 
     def why_missing(self, name: str) -> str:
-        """That there is no skill of this name, with the nearest one that there is; empty if it exists."""
+        """An error that there is no such skill, with the nearest name; empty if it exists."""
         if name in (names := self.names()):
             return ""
         meant = similar_name(name, names)
@@ -59,7 +59,7 @@ class Skills:
         return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
 
     def _stamp(self, name: str) -> _Stamp:
-        """Changes with the file."""
+        """A fingerprint that changes with the file."""
         try:
             found = (self._folder / f"{name}.py").stat()
         except OSError:
@@ -95,7 +95,7 @@ def _skill(name: str, source: str) -> Skill:
 
 
 def _functions(module: ast.Module) -> Iterator[_Function]:
-    """Public ones, on the top level."""
+    """The public functions at top level."""
     for statement in module.body:
         if isinstance(statement, _Function) and not statement.name.startswith("_"):
             yield statement

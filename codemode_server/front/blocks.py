@@ -1,4 +1,4 @@
-"""Turns a program's answer into MCP content, with a block for each file shown; and stored results into resources."""
+"""Turns a program's answer into MCP content, with a block for each shown file, and stored results into resources."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def to_json(value: Any) -> bytes:
 
 
 def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
-    """A shown file as a block, and its size; as a link where it has more than `room` bytes or is past the budget."""
+    """A shown file as a block, and its size; as a link where it has more than `room` bytes or exceeds the budget."""
     data = file.data.decode() if file.kind == "text" else base64.b64encode(file.data).decode()
-    uri = f"{SCHEME}{file.kept_as}" if file.kept_as else f"file:///{file.name or file.number}"
+    uri = f"{SCHEME}{file.artifact}" if file.artifact else f"file:///{file.name or file.number}"
     if not file.is_within_budget or len(data) > room:
-        if not file.kept_as:
+        if not file.artifact:
             return None, 0
         name = file.name or f"file {file.number}"
         return ResourceLink(type="resource_link", uri=uri, name=name, mime_type=file.mime_type, size=file.size), 300
@@ -78,7 +78,7 @@ def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
             return EmbeddedResource(type="resource", resource=blob), len(data)
 
 
-def kept_name(uri: str) -> str | None:
+def artifact_name(uri: str) -> str | None:
     """The name of the stored result that a resource's URI refers to; None for a URI that is not ours."""
     return uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else None
 

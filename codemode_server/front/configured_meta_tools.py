@@ -11,7 +11,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import Session
-from codemode_server.front.blocks import contents_of, kept_name
+from codemode_server.front.blocks import artifact_name, contents_of
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.tools.registry import (
@@ -62,7 +62,7 @@ class ConfiguredMetaTools:
         return await spec.handle(arguments, ToolContext(request, progress, self._services))
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
-        name = kept_name(uri)
+        name = artifact_name(uri)
         if name is None:
             raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
         owner = RequestContext.local(session, self._config).owner

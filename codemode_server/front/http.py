@@ -41,7 +41,7 @@ MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
 _LARGE_BODY_BYTES = 64 << 10
 _LARGE_AT_ONCE = 16
-"""Large requests that are received and kept at once. One is parsed at a time: it takes several times its size."""
+"""Large requests that are received and held at once. One is parsed at a time: it takes several times its size."""
 HEADER_SECONDS = 10.0
 """From opening a connection, or the last answer on it, until the headers of a request are there."""
 BODY_SECONDS = 30.0

@@ -33,7 +33,7 @@ def token(*, is_new: bool = False) -> str:
     """The token, made now if there is none or a new one is asked for.
 
     Raises:
-        SettingsError: it can't be read or kept, or others could read it.
+        SettingsError: it can't be read or written, or others could read it.
         NotPrivate: somebody else could have put it there.
     """
     file = token_file()
@@ -46,7 +46,7 @@ def token(*, is_new: bool = False) -> str:
         return _read(file)
     except OSError as error:
         raise SettingsError(
-            f"the token of --http can't be kept in {file}: {error.strerror or error}; make the folder writable, "
+            f"the token of --http can't be written to {file}: {error.strerror or error}; make the folder writable, "
             "or set $XDG_DATA_HOME to one that is"
         ) from error
 

@@ -130,7 +130,7 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     if has_value and _is_odd_line(execution.outcome.value):
         texts["value"] = json.dumps(parts["value"], ensure_ascii=False)
     remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
-    stored = execution.kept.get("value")
+    stored = execution.artifacts.get("value")
     is_whole = not any("the whole value" in line for line in cut)
     if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
         remarks.append(f"[stored as {_expression(stored)}]")
@@ -143,7 +143,7 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     lines = _lines(execution, redactor, _MAX_ERROR_REMARKS)
     if "hint" in error and "warnings" in lines:  # the hint knows the values that the warning guessed
         lines["warnings"] = [it for it in lines["warnings"] if not it.startswith(f"line {error.get('line')}:")]
-    stored = execution.kept.get("calls")
+    stored = execution.artifacts.get("calls")
     calls = call_reports.listed(execution.calls.reports, error.get("message", ""), has_results=isinstance(stored, Item))
     hints = [error["hint"]] if "hint" in error else []
 
@@ -249,7 +249,7 @@ def _shape(value: Any, redactor: Redactor) -> str:
 
 
 def _cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
-    stored, error = execution.kept.get(what), execution.outcome.error
+    stored, error = execution.artifacts.get(what), execution.outcome.error
     is_ended = what == "stdout" and error is not None and error.setting == "limits.output_bytes"
     name = f"{'the stdout up to the limit' if is_ended else f'the whole {what}'} ({shape}, {tokens:,} tokens)"
     if isinstance(stored, Item):
@@ -291,7 +291,7 @@ def _shown_line(file: ShownFile) -> str:
     line = f"{file.name or f'file {file.number}'}: {file.mime_type}, {file.size:,} bytes"
     if file.is_within_budget:
         return line
-    return f'{line}, past the budget; stored as results["{file.kept_as}"] and {SCHEME}{file.kept_as}'
+    return f'{line}, past the budget; stored as results["{file.artifact}"] and {SCHEME}{file.artifact}'
 
 
 def _duration(execution: Execution) -> list[str]:
@@ -360,7 +360,7 @@ def _remedy(setting: str) -> str:
 
 def _stored_results(execution: Execution) -> list[str]:
     """How the next program gets the results of the calls that succeeded."""
-    match execution.kept.get("calls"):
+    match execution.artifacts.get("calls"):
         case Item():
             first = min(it.seq for it in execution.calls.reports if it.status is CallStatus.SUCCEEDED)
             name = f'results["{execution.execution_id}"].calls[{first}]'

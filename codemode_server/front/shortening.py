@@ -97,13 +97,13 @@ def fit_text(text: str, budget_tokens: int, max_characters: int | None = None, r
     return shown
 
 
-def shares(wants: Sequence[int], budget: int) -> list[int]:
-    """Divides a budget: each gets what it wants, but at most its fair share of what is left."""
-    given = [0] * len(wants)
+def shares(wanted: Sequence[int], budget: int) -> list[int]:
+    """Divide a budget: each part gets the wanted size, but at most its fair share of the rest."""
+    given = [0] * len(wanted)
     left = budget
-    ascending = sorted(range(len(wants)), key=lambda index: wants[index])
+    ascending = sorted(range(len(wanted)), key=lambda index: wanted[index])
     for place, index in enumerate(ascending):
-        given[index] = min(wants[index], left // (len(wants) - place))
+        given[index] = min(wanted[index], left // (len(wanted) - place))
         left -= given[index]
     return given
 
@@ -146,8 +146,8 @@ def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:
 
 def _cut_string(text: str, room: int) -> str:
     mark = f"… ({len(text):,} characters)"
-    kept = max(_MIN_STRING, room - len(mark) - 4)
-    return text if kept >= len(text) else text[:kept].rstrip() + mark
+    length = max(_MIN_STRING, room - len(mark) - 4)
+    return text if length >= len(text) else text[:length].rstrip() + mark
 
 
 def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
@@ -161,8 +161,8 @@ def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
         left -= cost
     if len(shown) < len(items) and (len(shown) < _FEW_ITEMS or left > room // 2):
         following = items[len(shown) : max(len(shown) + 1, _FEW_ITEMS)]
-        wants = [min(_cost(item, left), left) for item in following]
-        shown += [_cut(item, share, safe) for item, share in zip(following, shares(wants, left), strict=True)]
+        wanted = [min(_cost(item, left), left) for item in following]
+        shown += [_cut(item, share, safe) for item, share in zip(following, shares(wanted, left), strict=True)]
     more = len(items) - len(shown)
     return [*shown, _more(more, "item")] if more else shown
 
@@ -180,9 +180,9 @@ def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, J
         left -= cost + least
         reserved += least
     left += reserved
-    wants = [min(_cost(value[key], left), left) for key in chosen]
+    wanted = [min(_cost(value[key], left), left) for key in chosen]
     shown: dict[str, JsonValue] = {}
-    for key, share in zip(chosen, shares(wants, left), strict=True):
+    for key, share in zip(chosen, shares(wanted, left), strict=True):
         name = key if len(key) <= _MAX_KEY else f"{safe(key)[:_MAX_KEY]}… ({len(key):,} characters)"
         shown[_unused(name, shown)] = _cut(value[key], share, safe)
     more = len(value) - len(chosen)

@@ -11,7 +11,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.attachments import Showing, ShownFile, checked
+from codemode_server.executions.attachments import Attachments, ShownFile, checked
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
@@ -51,12 +51,12 @@ def test_bytes_are_what_they_begin_with_whatever_is_said_of_them(
     assert checked(data, claimed, name) == (kind, mime_type)
 
 
-def showing(folder: Path, kept_bytes: int = 10**6, **limits: Any) -> tuple[Showing, list[ShownFile], ArtifactStore]:
+def showing(folder: Path, kept_bytes: int = 10**6, **limits: Any) -> tuple[Attachments, list[ShownFile], ArtifactStore]:
     files: list[ShownFile] = []
     kept = ArtifactStore(folder / "kept", lambda: kept_bytes, lambda: kept_bytes)
     made = LimitSettings(**limits)
     return (
-        Showing(ExecutionId("x1"), ADA, files, limits=made, kept=kept, redactor=Redactor([SECRET])),
+        Attachments(ExecutionId("x1"), ADA, files, limits=made, artifacts=kept, redactor=Redactor([SECRET])),
         files,
         kept,
     )
@@ -73,7 +73,7 @@ async def test_what_is_shown_is_kept_too_so_that_its_address_can_be_read(tmp_pat
 async def test_past_the_budget_it_is_only_kept(tmp_path: Path, limits: dict[str, int]) -> None:
     show, files, kept = showing(tmp_path, **limits)
     assert await show.show(PNG, None, None) == "shown"
-    assert await show.show(PNG, None, None) == "past the budget, kept as x1/2"
+    assert await show.show(PNG, None, None) == "past the budget, stored as x1/2"
     assert [(file.is_within_budget, len(file.data)) for file in files] == [(True, len(PNG)), (False, 0)]
     assert kept.read(ADA, "x1/2")[1] == PNG
 
@@ -102,7 +102,7 @@ async def test_what_has_no_room_anywhere_is_refused_with_what_to_do(tmp_path: Pa
 async def test_what_can_not_be_kept_is_shown_all_the_same(tmp_path: Path) -> None:
     show, files, _ = showing(tmp_path, kept_bytes=0)
     assert await show.show(PNG, None, None) == "shown"
-    assert files[0].kept_as is None
+    assert files[0].artifact is None
 
 
 async def test_a_program_shows_a_bounded_number(tmp_path: Path) -> None:

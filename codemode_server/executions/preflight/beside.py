@@ -23,7 +23,7 @@ def comes_with_result(known: ResultClass, name: str) -> bool:
 
 
 def is_always_none(known: ResultClass, name: str) -> bool:
-    """Whether `.name` gives None for an object of this class that came with files, and fails for any other."""
+    """Whether `.name` is None for an object of this class that came with files, and an error for any other object."""
     return name == TEXT and known.name in known.tool.stub.returned.type.names
 
 

@@ -26,14 +26,14 @@ NOT_CONSTANT: Any = object()
 
 @dataclass(slots=True)
 class Bound:
-    """A call, as far as it is to be seen."""
+    """The arguments of a call, as far as the text shows them."""
 
     tool: Tool
     call: ast.Call
     given: dict[str, ast.expr] = field(default_factory=dict)
     """By Python name."""
     is_whole: bool = True
-    """Whether all that is given is in `given`."""
+    """Whether `given` has all arguments."""
     problem: str = ""
     """Why the guest refuses it; empty if it does not."""
 
@@ -79,7 +79,7 @@ def bind(tool: Tool, call: ast.Call) -> Bound:
 
 
 def bind_form(tool: Tool, form: str, call: ast.Call) -> Bound:
-    """The same of `tool.raw(…)`, of `tool.pages(…)`, which adds arguments, of `tool.map(…)`, whose items are some."""
+    """Like `bind`, for `tool.raw(…)`, `tool.pages(…)`, which adds arguments, and the items of `tool.map(…)`."""
     if form != "map":
         return _bind(tool, call, needs_all=form == "raw")
     bound = Bound(tool, call, problem=_refused_items(tool, call))
@@ -93,7 +93,7 @@ def bind_form(tool: Tool, form: str, call: ast.Call) -> Bound:
 
 
 def _refused_items(tool: Tool, call: ast.Call) -> str:
-    """Why `.map()` refuses what it is given as items; empty if it does not, or that is not to be seen."""
+    """Why `.map()` refuses its items; empty if it does not, or if the text does not show them."""
     if not call.args:
         return f"{tool.name}{MAP_TAKES_A_LIST}; the list is the first argument, without a keyword"
     items = call.args[0]
@@ -142,7 +142,7 @@ def _pairs(node: ast.expr) -> list[tuple[str, ast.expr]] | None:
 
 
 def usage(tool: Tool) -> str:
-    """What the tool takes, as the guest says it."""
+    """The parameters of the tool, in the guest's words."""
     return signature_of(tool).usage()
 
 

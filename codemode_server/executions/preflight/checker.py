@@ -26,12 +26,12 @@ from codemode_server.processes.stream_readers import ContentLengthReader, conten
 logger = logging.getLogger(__name__)
 
 SECONDS = 1.0
-"""For one text; then the program runs without this part of the check."""
+"""Maximum time for one text; after it, the program runs without this part of the check."""
 _STARTING = 3
-"""Times as long with the start of a process."""
+"""The factor by which that time is longer if a process has to start."""
 IDLE_SECONDS = 300.0
 MAX_TEXTS = 1_000
-"""Read by one process."""
+"""Texts that one process reads before it is replaced."""
 MAX_RESIDENT_BYTES = 256 * 2**20
 _MAX_TEXT_BYTES = 512 * 1024
 _MAX_ANSWER_BYTES = 4 * 2**20
@@ -47,7 +47,7 @@ root = ["./source"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that the type checker says. Lines count from 1, columns from 0, in bytes of UTF-8."""
+    """One diagnostic of the type checker. Lines count from 1, columns from 0, in bytes of UTF-8."""
 
     code: str
     message: str
@@ -74,7 +74,7 @@ class TypeChecker:
 
     @property
     def resident_bytes(self) -> int:
-        """Memory of that process; 0 for none, or where that can't be told."""
+        """Memory of that process; 0 if there is none, or if it can't be measured."""
         return self._server.resident_bytes if self._server else 0
 
     async def aclose(self) -> None:
@@ -82,7 +82,7 @@ class TypeChecker:
         await self._end()
 
     async def tend(self) -> None:
-        """End the process whenever nobody needed it for long; in a task of its own."""
+        """End the process when it was idle for long; runs in a task of its own."""
         while True:
             await self._used.wait()
             self._used = anyio.Event()
@@ -93,7 +93,7 @@ class TypeChecker:
                 await self._end()
 
     async def diagnostics(self, text: str) -> list[Diagnostic] | None:
-        """What is wrong with a Python text, or None if that could not be told."""
+        """The diagnostics of a Python text, or None if it could not be checked."""
         if self._executable is None or len(text) > _MAX_TEXT_BYTES:
             return None
         self._used.set()
@@ -137,7 +137,7 @@ def find_executable() -> Path | None:
 
 
 class _Broken(Exception):
-    """Raised when the process ended, or said what no language server says."""
+    """Raised when the process ended, or broke the protocol of language servers."""
 
 
 class _Server:
@@ -183,13 +183,13 @@ class _Server:
     def resident_bytes(self) -> int:
         try:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        except (OSError, ValueError, IndexError):  # no such thing here: then the number of texts is the bound
+        except (OSError, ValueError, IndexError):  # not on this platform: then the number of texts is the bound
             return 0
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     async def check(self, text: str) -> list[Diagnostic]:
         self._texts += 1
-        # Open, and never written. Always the same: each name that it has once known it keeps something of.
+        # Opened, never written. Always the same name, since the checker stores something for each new one.
         address = (self._folder / "source" / "program.py").as_uri()
         document = {"uri": address, "languageId": "python", "version": 1, "text": text}
         await self._notify("textDocument/didOpen", {"textDocument": document})
@@ -202,7 +202,7 @@ class _Server:
             raise _Broken(f"its answer has another form: {error!r}") from error
 
     async def kill(self) -> None:
-        """End it now, and take away what it had."""
+        """Kill it and remove its folder."""
         await self._process.kill()
         temporary.remove(self._folder)
 

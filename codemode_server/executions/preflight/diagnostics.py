@@ -1,4 +1,4 @@
-"""What the type checker says of a program, as far as it is about tools: their arguments, and what they give back.
+"""Selects the diagnostics that are about tools: their arguments and their results.
 
 The rest is ordinary Python that a model wrote without types, and no business of ours. Its words are read by patterns,
 and what fits none is left out: the checker is young, and a new version may say it otherwise.
@@ -51,7 +51,7 @@ _TAKES = {"float": {"int", "bool"}, "int": {"bool"}}
 
 
 class Reader:
-    """Reads what is said of one document."""
+    """Reads the diagnostics of one document."""
 
     def __init__(self, findings: Findings, document: Document) -> None:
         self._findings = findings
@@ -137,7 +137,7 @@ class Reader:
             return self._refused_value(node, original, found["found"])
         argument = self._document.argument(node)
         if argument is not None and constant_of(_expression(original)) is not NOT_CONSTANT:
-            return None  # our own part has asked the schema
+            return None  # the check against the schema has answered that
         if argument is None:
             is_ours = bool(classes_in(found["found"]))
             return self._doubt(original, in_words(message) + self._origins(found["found"])) if is_ours else None
@@ -149,7 +149,7 @@ class Reader:
         return self._doubt(original, f"{text} {usage(call.tool)}")
 
     def _refused_value(self, node: ast.AST, original: ast.AST, kind: str) -> Finding | None:
-        """For a variable that has one value, what the gateway would say of it."""
+        """The gateway's error for a variable that has one constant value."""
         argument = self._document.argument(node)
         value = _value(kind)
         if argument is None or value is NOT_CONSTANT or constant_of(_expression(original)) is not NOT_CONSTANT:
@@ -181,7 +181,7 @@ class Reader:
         return self._findings.finding(node, message, "TypeError", is_sure=False)
 
     def _origins(self, text: str) -> str:
-        """Which tools gave the types in a text, and how far that is known."""
+        """Which tools returned the types in a text, and whether these are declared or observed."""
         told = []
         for name in dict.fromkeys(classes_in(text)):
             if known := self._classes.get(name):
@@ -199,12 +199,12 @@ class Reader:
 
     @cached_property
     def _own_keys(self) -> set[str]:
-        """Keys that the program itself may add to what it got."""
+        """Keys that the program itself may add to results."""
         return {key for keys in self._additions for key in keys or ()}
 
     @cached_property
     def _adds_any_key(self) -> bool:
-        """Whether it may add keys that can't be told beforehand."""
+        """Whether it may add keys that are not known beforehand."""
         return any(keys is None for keys in self._additions)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What becomes of a failure at some place of a program: caught, never reached, or the end of it.
+"""Static analysis: would an exception at a place end the program, or is it caught or never reached?
 
 Only the last may stop a program beforehand. So whatever could catch, hide or skip a failure counts as doing so: a
 handler around the place or around a call of the function that it is in, `suppress`, `return_exceptions`, a branch that
@@ -23,7 +23,7 @@ _TOOL_ERRORS = frozenset({"ToolError", "RuntimeError"})
 
 
 class Fates:
-    """Where an exception would end one program."""
+    """Says for one program where an exception would end it."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -39,7 +39,7 @@ class Fates:
                 self._functions.setdefault(node.name, []).append(node)
 
     def ends_the_program(self, node: ast.AST, raises: str, *, is_awaited_elsewhere: bool = False) -> bool:
-        """Whether an exception named `raises` at this place surely ends the program whenever the place is reached."""
+        """Whether an exception named `raises` at this place surely ends the program if the place is reached."""
         if self._is_skipped(node):
             return False
         catchers = [catcher for catcher in self._catchers if _catches(catcher, raises, self._unclear)]

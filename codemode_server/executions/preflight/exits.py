@@ -9,7 +9,7 @@ from typing import Any
 from codemode_server.executions.preflight.reading import EXITS, Function, Reading, asks_for_main, bound_by, last_name
 
 _BINDERS = frozenset({"exec", "eval", "globals"})
-"""What may bind any name."""
+"""Calls that may bind any name."""
 _MAX_CALLS = 20
 """Functions that are followed, one within the other, from the statement to the program's top level."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -33,7 +33,7 @@ def runs_for_certain(reading: Reading, statement: ast.AST) -> bool:
 
 
 def _always_run_by(reading: Reading, node: ast.AST) -> ast.AST | None:
-    """The function or module that runs this node whenever its own body runs; None if a condition or exit is between."""
+    """The function or module whose body surely runs this node; None if a condition or exit is between."""
     for parent, child in reading.above(node):
         if isinstance(parent, _PARTS):
             continue

@@ -30,7 +30,7 @@ from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_SCHEMA_SECONDS = 0.2
-"""For all calls of one program; schemas are the upstreams', and may be slow on purpose."""
+"""Time for all calls of one program; an upstream's schema may be slow on purpose."""
 _MAX_FINDINGS = 50
 _MAX_LOOKED_AT = 300
 _GIVEN = frozenset(dir(builtins)) | {
@@ -44,17 +44,17 @@ _GIVEN = frozenset(dir(builtins)) | {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong at a line."""
+    """A defect at a line."""
 
     line: int
     message: str
     is_sure: bool
     doubted_key: ResultKey | None = None
-    """Set where all that is wrong is a key that no result is known to have; a result of the run may have it."""
+    """Set if the defect is only a key that no known result has; a result of this run may have it."""
 
 
 class Findings:
-    """Our own part for one program; `calls` are kept for the type checker's part."""
+    """Our own part for one program; `calls` are used by the type checker's part."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Findings:
         ]
 
     def all(self) -> list[Finding]:
-        """What is wrong, in the order of the lines."""
+        """The findings, in the order of the lines."""
         found: dict[tuple[int, str], Finding] = {}
         for finding in islice(self._each(), _MAX_LOOKED_AT):
             known = found.setdefault((finding.line, finding.message), finding)
@@ -155,7 +155,7 @@ class Findings:
             yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
 
     def _is_awaited_elsewhere(self, call: Bound) -> bool:
-        """Whether a failure of the call itself may come to light at another place."""
+        """Whether a failure of the call may be raised at another place."""
         is_awaited = isinstance(self.reading.parents.get(call.call), ast.Await)
         return not is_awaited and self.call_uses.use_of(call.call) is not Use.VALUE
 

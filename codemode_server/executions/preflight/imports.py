@@ -56,7 +56,7 @@ class FailingImport:
     message: str
     raises: str
     is_reached: bool
-    """Whether every run that no exception ends before gets there (`runs_for_certain`)."""
+    """Whether every run reaches it, unless an exception ends it before (`runs_for_certain`)."""
 
 
 def imported_tools(reading: Reading) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from codemode_server.executions.preflight.result_forms import Found, Results
 
 Loop = ast.For | ast.AsyncFor | ast.comprehension
 _MAX_NODES = 2_000
-"""Of one loop; larger ones are not looked into, since loops within loops are looked into again."""
+"""Maximum number of nodes of one loop; larger ones are skipped, since nested loops are read again."""
 _MAX_USES = 30
 _WORD = re.compile(r"[$@]?[A-Za-z_][\w-]*")
 _NAME_OF_ITEM = re.compile(r"(?:.*_)?(?:line|row|record)")
@@ -30,7 +30,7 @@ _PASSING_ON = frozenset({"enumerate", "sorted", "reversed", "list"})
 
 
 def misread_results(reading: Reading, names: Names, calls: list[Bound]) -> Iterator[tuple[ast.AST, str]]:
-    """Each use of a result as what it is not, and what to write instead."""
+    """Each wrong use of a result, and what to write instead."""
     results = Results(reading, names, calls)
     for node, found in islice(_uses(reading, results), _MAX_USES):
         if isinstance(node, Loop):

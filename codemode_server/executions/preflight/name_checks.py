@@ -19,7 +19,7 @@ from codemode_server.sandbox.importable import TOOL_MODULES
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
 _OF_THE_ROOT = frozenset({"tool", "ToolError", "LimitExceeded", "File"})
 _MAX_UNKNOWN = 50
-"""More unknown names are not noted: each is compared with the names that there are, and the program may be hostile."""
+"""More unknown names are not recorded: each is compared with all known names, and the program may be hostile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Names:
                 self.bound.setdefault(name, []).append(target)
         used = {node.id for node in reading.nodes if isinstance(node, ast.Name)} | self.bound.keys()
         self.is_dynamic = not _DYNAMIC.isdisjoint(used)
-        """Whether names may come and go in ways that are not to be seen."""
+        """Whether the program may bind names in ways that its text does not show."""
         self._stored = {
             node.attr
             for node in reading.nodes
@@ -100,7 +100,7 @@ class Names:
                 self._note_unknown_member(node)
 
     def target(self, node: ast.expr) -> Target | None:
-        """What an expression certainly is."""
+        """The server, tool or module that an expression certainly is."""
         if isinstance(node, ast.Name):
             targets = self.bound.get(node.id, [])
             return targets[0] if targets and all(target == targets[0] for target in targets) else None
@@ -145,7 +145,7 @@ class Names:
             self._note_unknown(node, [owner.server.name, node.attr], "AttributeError")
 
     def _note_unknown(self, node: ast.AST, path: list[str], raises: str) -> bool:
-        """Note it if there is no such server, or no such tool on it; says whether there is none."""
+        """Record a server or tool that does not exist; says whether that is so."""
         if len(self.unknown) >= _MAX_UNKNOWN:
             known = self._catalog.by_name.get(path[0])
             return known is None or (len(path) > 1 and path[1] not in known.by_name)

@@ -50,7 +50,7 @@ class Checked:
 
     @property
     def message(self) -> str:
-        """The errors as the model is told of them."""
+        """The errors as the model reads them."""
         return "\n".join(["not run:", *_lines(self.errors)])
 
     @property
@@ -91,7 +91,7 @@ class Preflight(OwnsTasks):
 
     @property
     def resident_bytes(self) -> int:
-        """What the type checker's process takes of memory now; 0 where there is none, or that can't be told."""
+        """Memory of the type checker's process; 0 if there is none, or if it can't be measured."""
         return self._checker.resident_bytes if self._checker is not None else 0
 
     async def check(self, code: str, importable: frozenset[str] | None = None, last_result: str = "") -> Checked:
@@ -105,7 +105,7 @@ class Preflight(OwnsTasks):
             return Checked()
         try:
             found, imports = await self._findings(code, importable, last_result)
-        except Exception:  # a fault of ours is no reason not to run a program
+        except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
         if strictness == "warnings":
@@ -142,7 +142,7 @@ class Preflight(OwnsTasks):
         own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
-        except Exception:  # as above; what our own part found stands
+        except Exception:  # as above; the findings of our own part remain
             logger.exception("a program could not be checked by its types")
             more = []
         lines = {finding.line for finding in found}
@@ -166,7 +166,7 @@ class Preflight(OwnsTasks):
 
 
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
-    """What is large is worked on in a thread, so that other programs go on meanwhile."""
+    """Large texts are checked in a thread, so that other programs go on meanwhile."""
     return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
 
 

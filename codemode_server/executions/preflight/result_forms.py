@@ -26,7 +26,7 @@ class Form:
     """What a result is, by its type."""
 
     content: Content
-    """What programs want of it: a list of objects, a list of lists, or a text."""
+    """What programs look for in it: a list of objects, a list of lists, or a text."""
     key: str | None
     """The key of the content in the dict; None if the result itself is the text."""
     is_closed: bool = False

@@ -33,7 +33,7 @@ _MARK = "_keyword_argument"
 
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    """What is wrong with a program that can't be parsed; nothing where names are not why."""
+    """What is wrong with a program that can't be parsed; nothing if names are not the reason."""
     text = text_of(code)
     wrong = _error_in(text)
     found: list[Finding] = []
@@ -111,7 +111,7 @@ def _one_line(names: str) -> str:
 
 
 def _corrected_arguments(text: str, line: int) -> Iterator[tuple[str, Finding | None]]:
-    """The text with one keyword argument of a line marked; what is wrong with it is told once all can be parsed."""
+    """The text with one keyword argument of a line marked; what is wrong with it is reported once all can be parsed."""
     lines = text.split("\n")
     for match in _ARGUMENT.finditer(lines[line - 1]) if line <= len(lines) else ():
         corrected = f"{match.string[: match.end()]}{_MARK}{match.string[match.end() :]}"

@@ -148,7 +148,7 @@ def _tool_class(mark: str, function: ast.FunctionDef, returned: ReturnType, rena
 
 
 def _result(annotation: ast.expr | None, renaming: _Renaming) -> str:
-    """The type of a result; text as a type of its own, so that what is done to it can be told from other text."""
+    """The type of a result; text has a type of its own, to distinguish it from other text."""
     if annotation is None:
         return "_CmAny"
     members = _members(annotation)

@@ -58,7 +58,7 @@ _DEFINING_MODULES = {
 
 
 def starts_fresh(last: str) -> str:
-    """What to say of a name that an earlier program may have had; `last` is the name of the last result, or empty."""
+    """The hint for a name that an earlier program may have had; `last` is the name of the last result, or empty."""
     found = f'the last result is results["{last}"] (from codemode import results)' if last else ""
     return f"each program starts fresh, with no name of an earlier one; {found or 'only files in /workspace stay'}"
 

@@ -28,7 +28,7 @@ def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]
         """Show images, sounds or files to the model: File, bytes, path, Pillow image, matplotlib figure, or a list;
         of a tool's result all its files.
 
-        What is past the budget is kept, and the model is told where.
+        What exceeds the budget is stored, and the answer names it.
         """
         found = [file for thing in things for file in _files(resolve(thing), resolve)]
         files = list({id(file): file for file in found}.values())
@@ -40,7 +40,7 @@ def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]
 
 
 def hint_on(value: Any) -> str:
-    """What to say of a program's value that has to be shown to be seen, or of bytes that its output left out."""
+    """The hint for a value that the model only sees if it is shown, or for bytes that the output left out."""
     parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     few = (value, *islice(parts, _FEW))
     files = [thing for thing in few if isinstance(thing, File) and not thing.is_text]

@@ -1,6 +1,6 @@
 """One call to a tool: sent at once, and then awaited, waited for or used, by the rule in `await_rule`.
 
-A call that nobody took is waited for at the program's end, and if it failed, so has the program.
+A call whose result was never used is waited for at the program's end; if it failed, the program has failed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LimitExceeded(RuntimeError):
 
 
 class Unfinished:
-    """Stands for a value that is not there yet, or not asked for yet."""
+    """A value that has not arrived yet, or was not requested yet."""
 
     __slots__ = ()
 
@@ -100,7 +100,7 @@ class PendingCall(Unfinished):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("_", "cr_", "gi_", "ag_")):
-            raise AttributeError(name)  # others' questions about what kind of object it is are no use of the value
+            raise AttributeError(name)  # asking what kind of object it is does not use the value
         return getattr(resolve(self), name)
 
     __hash__ = object.__hash__
@@ -172,7 +172,7 @@ class Calls:
         self.link = link
         self.unclaimed: dict[int, PendingCall] = {}
         self.failures: list[Any] = []
-        """Those of each `map`; at the end a warning names those that the program never looked at."""
+        """The failures of each `map`; at the end a warning names those that the program never read."""
         self._limited: set[object] = set()
         """Tasks and threads in which a call raised `LimitExceeded`."""
         self._mapping: set[object] = set()
@@ -209,7 +209,7 @@ class Calls:
     def _check_limit(self) -> None:
         """End the program if this task or thread calls again after a `LimitExceeded`."""
         if self.link.no_more_calls is not None and _caller() in self._limited and not self.unclaimed:
-            self.link.exceed("limits.calls")  # with calls that nobody took yet, it may not know of the limit
+            self.link.exceed("limits.calls")  # while results of calls are still unused, it may not know of the limit
 
     @contextlib.contextmanager
     def mapping(self) -> Iterator[None]:
@@ -255,18 +255,18 @@ class Calls:
         return result
 
     def give(self, future: Future[Any], title: str, frame: FrameType | None) -> Any:
-        """What a call gives to whom it was made by: the value to plain code, something to await to async code."""
+        """What a call returns: in plain code the value, in async code something to await."""
         if is_async_frame(frame):
             return self.pending(PendingCall(self, future, title))
         return self.link.wait(future)
 
     def pending(self, call: PendingCall) -> PendingCall:
-        """Keep a call in mind until somebody takes it."""
+        """Remember a call until its result is used."""
         self.unclaimed[id(call)] = call
         return call
 
     def settle_unclaimed(self) -> None:
-        """Wait for the calls that nobody took.
+        """Wait for the calls whose result was never used.
 
         Raises:
             ToolError: one of them failed.
@@ -276,7 +276,7 @@ class Calls:
         self.report_failures()
 
     def report_failures(self) -> None:
-        """Print what failed in each `map` whose errors the program never looked at."""
+        """Print what failed in each `map` whose errors the program never read."""
         for warning in [found for failures in self.failures if (found := failures.warning())][:_MAX_WARNINGS]:
             sys.stderr.write(f"{warning}\n")
 
@@ -290,7 +290,7 @@ def _caller() -> object:
 
 
 class _Origin:
-    """A server, as the files that came from it know it."""
+    """The server that files came from, which reads their links."""
 
     def __init__(self, calls: Calls, server: str) -> None:
         self._calls = calls

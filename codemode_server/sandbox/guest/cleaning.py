@@ -1,4 +1,4 @@
-"""What a microVM is left with after a program: no process of its user, no file of its, no memory taken.
+"""Cleans a microVM after a program: no process of its user, no file and no memory remains.
 
 For the supervisor, which is root; the folders it looks into are the program's, so whatever they hold is hostile.
 """
@@ -11,7 +11,7 @@ import signal
 import time
 
 USER = 65_534
-"""Who programs run as; owns nothing in the image."""
+"""The user that programs run as; it owns nothing in the image."""
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # noqa: S108 - all that the user can write of the image
 _FILE_SYSTEMS = ("/tmp", "/dev/shm", "/")  # noqa: S108 - those that SCRATCH is on, all in memory
 _CLEAN_SECONDS = 3.0
@@ -127,6 +127,6 @@ def out_of_memory_kills() -> int:
 
 
 def forget_files() -> None:
-    """Forget what is known of files on the host: others may have changed the workspace since."""
+    """Drop cached data of files on the host: others may have changed the workspace since."""
     with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
         file.write("2")

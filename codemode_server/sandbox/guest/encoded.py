@@ -1,4 +1,4 @@
-"""Base64 that tools gave within a value. The program has it as it came; what the model is shown of it is a summary.
+"""Base64 that tools returned within a value. The program has it unchanged; the model is shown a summary.
 
 A string is recognized by its first characters, also where it stands in JSON, in a `repr`, or cut short. So it does not
 matter how the program writes a value out, and no other text is touched.
@@ -18,12 +18,12 @@ _KNOWN_BY = 56
 _MAX_KNOWN = 10_000
 _BASE64 = "A-Za-z0-9+/_-"
 DATA_URI_START = re.compile(r"data:(?P<type>[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,\r\n]{0,80})*;base64,")
-"""Of a `data:` URI all that comes before its base64; the host recognizes them by it as well."""
+"""The part of a `data:` URI before its base64; the host recognizes them by it as well."""
 _DATA_URI = re.compile(rf"{DATA_URI_START.pattern}(?P<data>[{_BASE64}]+={{0,2}})")
 
 
 class _Known:
-    """What this program's calls gave so far."""
+    """The base64 in results of this program's calls."""
 
     def __init__(self) -> None:
         self.summaries: dict[str, str] = {}

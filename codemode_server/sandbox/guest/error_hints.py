@@ -1,6 +1,6 @@
-"""The one likely mend of a failed program, told from what its failing line worked on: the keys that were there …
+"""The likely fix of a failed program, found in the values that its failing line used, such as the keys of a dict.
 
-It is only looked at (see `failing_place`). Where nothing certain can be said, nothing is.
+Nothing of the program is called (see `error_place`). Without certainty there is no hint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_HINT = 500
 
 
 def mend(error: BaseException) -> str:
-    """What would most likely mend it, in a sentence; empty where that can't be told."""
+    """The most likely fix, in a sentence; empty if it is not known."""
     try:
         return _mend(error)[:_MAX_HINT]
     except Exception:  # noqa: BLE001 - values of the program may do anything when they are looked at

@@ -1,6 +1,6 @@
-"""Where in the program an exception came from, and what stood there.
+"""Where in the program an exception came from, and the values there.
 
-It is only looked at: names and subscripts of plain dicts and lists are followed, nothing of the program is called.
+Names and subscripts of plain dicts and lists are followed; nothing of the program is called.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 class Place:
-    """Where in the program it failed, and what stood there."""
+    """The place in the program where it failed, and the values there."""
 
     def __init__(self, error: BaseException) -> None:
         self._frame: types.FrameType | None = None

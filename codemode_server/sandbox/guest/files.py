@@ -20,7 +20,7 @@ from .pictures import dimensions
 
 
 class Origin(Protocol):
-    """Where a file came from: reads what it links to."""
+    """The source of a file, which can read its links."""
 
     def read(self, uri: str) -> Any:
         """The resource, once it is there."""
@@ -74,7 +74,7 @@ class File:
 
     @property
     def files(self) -> list[File]:
-        """Itself: every result of a tool that has files has them here."""
+        """The file itself; every result with files has them under this name."""
         return [self]
 
     def fetch(self) -> Any:
@@ -96,7 +96,7 @@ class File:
 
     @property
     def width(self) -> int | None:
-        """Of a picture (PNG, JPEG, GIF, WebP) in pixels, else None."""
+        """Width of a picture (PNG, JPEG, GIF, WebP) in pixels, else None."""
         found = dimensions(self.data)
         return found[0] if found else None
 
@@ -167,7 +167,7 @@ class File:
         return self.is_text or mime_type.startswith("text/") or mime_type.endswith(("json", "xml"))
 
     def described(self) -> dict[str, Any]:
-        """What a program's result says of it: not its bytes, but its text."""
+        """Its form in a program's result: the text, never the bytes."""
         said: dict[str, Any] = {"mime_type": self.mime_type, "size": self.size, "name": self.name}
         if self.uri is not None:
             said["uri"] = self.uri
@@ -180,7 +180,7 @@ class File:
         return said
 
     def as_argument(self) -> bytes | str:
-        """The content as a tool gets it."""
+        """The content in the form that tools take."""
         return self._fetched()
 
     def _fetched(self) -> bytes | str:
@@ -196,7 +196,7 @@ class File:
 
 
 class Shown(tuple[str, ...]):
-    """What `show` gives: what became of each file. No value of a program; may be awaited, though it need not be."""
+    """The result of `show`: a line on each file. It is not a value of the program, and may be awaited."""
 
     __slots__ = ()
 
@@ -258,12 +258,12 @@ class Blocks(list[Any]):
 
 
 def _plain(part: str) -> str:
-    """A word of an upstream for a line of ours."""
+    """A word of an upstream, made fit for a line of ours."""
     return part if part.isprintable() else repr(part)
 
 
 def from_reply(value: Any, encoding: str, origin: Origin | None = None, *, is_raw: bool = False) -> Any:
-    """What a tool gave back, as the program gets it."""
+    """The result of a call as the program gets it."""
     if is_raw:
         encoded.remember_raw(value)
         return value

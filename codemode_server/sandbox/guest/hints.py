@@ -30,7 +30,7 @@ _MAX_NAMES = 5
 
 
 def of_the_sandbox(error: BaseException) -> str:
-    """What to do in place of what failed; empty where the sandbox is not why it failed."""
+    """What to do instead; empty if the sandbox is not the reason for the failure."""
     if isinstance(error, AttributeError):
         return _of_module(getattr(error, "name", None), getattr(error, "obj", None))
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
@@ -63,7 +63,7 @@ def of_name(error: NameError, defined: Iterable[str]) -> str:
 
 
 def _last_result() -> str:
-    """The name of the last value that was kept in this session, or empty."""
+    """The name of the last value stored in this session, or empty."""
     values = [name for name in sys.modules["codemode"].results if "/" not in name]
     return values[-1] if values else ""
 

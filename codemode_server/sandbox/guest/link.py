@@ -1,4 +1,4 @@
-"""The guest's end of the wire: frames to and from the host, and the requests that wait for a reply.
+"""The guest's end of the connection: frames to and from the host, and the requests that wait for a reply.
 
 The transport is whatever the backend has: `send(text)` and `receive(timeout_s)`, each a whole frame. Any thread may
 send; one pumps, and a backend with real threads gives its own `wait`.
@@ -97,7 +97,7 @@ class _Window:
         self.most_characters = 2**62
         self.waiting: collections.deque[_Request] = collections.deque()
         self.unanswered: dict[int, int] = {}
-        """By id, how long each is."""
+        """Length of each, by id."""
 
     def is_open(self) -> bool:
         """Whether the next one may be sent. One may, however long it is."""
@@ -121,7 +121,7 @@ class Link:
         self._outgoing: collections.deque[str] = collections.deque()
         self._calls, self._questions = _Window(), _Window()
         self._over_limit: collections.deque[Future[Any]] = collections.deque()
-        """Calls that the host makes no more; refused once those in flight are answered."""
+        """Calls over the limit; refused once those in flight are answered."""
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
@@ -134,7 +134,7 @@ class Link:
         """Why no further call is answered, once the host said that the program has made all its calls."""
 
     def limit(self, limits: dict[str, Any]) -> None:
-        """Keep to the limits of the `run` frame."""
+        """Take the limits of the `run` frame."""
         self.call_bytes = self._calls.most_characters = limits["call_bytes"]
         self._calls.most = limits["calls_in_flight"]
         self.values = limits["values"]
@@ -175,7 +175,9 @@ class Link:
     def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
         future: Future[Any] = Future()
         window.waiting.append(_Request(head, body, future))
-        if window is self._calls and self.no_more_calls is not None:  # said while this call was being written
+        if (
+            window is self._calls and self.no_more_calls is not None
+        ):  # the host said so while this call was being written
             self._take_back_waiting_calls()
             self._refuse_calls_over_limit()
         self._flush()
@@ -225,7 +227,7 @@ class Link:
         return len(self._waiting) + len(self._calls.waiting) + len(self._questions.waiting)
 
     def pump(self, timeout_s: float | None) -> bool:
-        """Take one reply in, if one comes in time."""
+        """Receive one reply, if one comes in time."""
         text = self._transport.receive(timeout_s)
         if text is None:
             return False

@@ -19,7 +19,7 @@ from .replacements import replace_members
 
 
 class Reentrant(asyncio.BaseEventLoop):
-    """To be put before one of asyncio's own loops."""
+    """A mixin for one of asyncio's own loops."""
 
     _scheduled: list[Any]
     _ready: collections.deque[Any]
@@ -93,7 +93,7 @@ class _Policy(_PolicyBase):  # type: ignore[misc]
 
 
 def install(make: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Any], Any]:
-    """Have asyncio make its loops so; gives what runs an awaitable to its end."""
+    """Make asyncio use this loop class; returns a function that runs an awaitable to its end."""
     replace_members(asyncio.events, _event_loop_policy=_Policy(make))
 
     def run(main: Coroutine[Any, Any, Any], *, debug: bool | None = None, loop_factory: Any = None) -> Any:

@@ -24,7 +24,7 @@ _FOR_ALL = frozenset({"refused", "unknown_tool"})
 
 
 class Failures:
-    """What went wrong in one map, and whether the program asked."""
+    """The errors of one map, and whether the program read them."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -33,7 +33,7 @@ class Failures:
         self.is_looked_at = False
 
     def warning(self) -> str | None:
-        """Names the errors that the program never looked at; None if there are none."""
+        """Names the errors that the program never read; None if there are none."""
         if self.is_looked_at or not self.errors:
             return None
         index, error = min(self.errors.items(), key=lambda it: it[0])
@@ -64,7 +64,7 @@ class Mapped(list[Any]):
 
 
 class PendingMap(PendingCall):
-    """A map on its way; begun at once, and taken further by whoever waits for it."""
+    """A running map; begun at once, and continued by the code that waits for it."""
 
     __slots__ = (
         "_begin",
@@ -121,7 +121,7 @@ class PendingMap(PendingCall):
         return self._future.result()
 
     def step(self) -> Future[Any] | None:
-        """Begin as many calls as may be on their way; gives what settles when one is done, or None at the end."""
+        """Begin as many calls as may be in flight; gives a future that settles when one is done, or None at the end."""
         try:
             self._take_in()
             with self._calls.mapping():

@@ -1,4 +1,4 @@
-"""What the program prints: stdout and stderr as frames, in order, so early that a killed program's words are kept."""
+"""What the program prints: stdout and stderr as frames, in order, early enough to survive a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .encoded import without_bytes
 from .link import Link
 
 _PROMPT_WRITES = 2_000
-"""So many writes go out as they are made; a program that prints more has its words collected for a moment."""
+"""So many writes are sent at once; the output of a program that prints more is collected for a moment."""
 _COLLECT_CHARACTERS = 8_192
 _COLLECT_SECONDS = 0.01
 

@@ -1,4 +1,4 @@
-"""What a page of results says of itself: which of it are the items, where the next page is, and whether there is one.
+"""Reads a page of results: which part has the items, where the next page is, and whether there is one.
 
 Every service has its own words for that, so names are compared without case and punctuation: `nextCursor`,
 `next_cursor` and `NEXT-CURSOR` are one. Marks are looked for in objects, the outer ones first, never inside lists:
@@ -29,7 +29,7 @@ _NEXT = words(
     "marker after offset"
 )
 _ECHOES = frozenset(words("cursor pagetoken marker after offset bookmark continuationtoken"))
-"""Of these, the names that a server may also use to repeat what it was asked for."""
+"""Those of these names that a server may also use to repeat the request."""
 _INSIDE_NEXT = ("after", "cursor", "token", "href", "url", "uri", "link", "page", "offset", "start")
 _MORE = frozenset(
     words("hasmore hasnextpage hasnext hasmorepages hasmoreresults hasmoreitems moreresults more istruncated")

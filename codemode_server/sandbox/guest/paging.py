@@ -33,7 +33,7 @@ def _as_int(value: Any) -> int | None:
 
 
 class _Turner:
-    """Where one walk over the pages stands: `arguments` ask for the next page, or are None at the end."""
+    """The state of one iteration over pages: `arguments` request the next page, None at the end."""
 
     def __init__(self, ways: Ways, arguments: dict[str, Any]) -> None:
         self._ways = ways
@@ -50,7 +50,7 @@ class _Turner:
         self._given: list[Any] = []
 
     def take(self, page: Any, *, is_whole: bool) -> list[Any]:
-        """What a page gives: its items, or the page itself; `turn` comes after they are given."""
+        """The items of a page, or the page itself; `turn` is called after they are yielded."""
         self._pages += 1
         self._here = self._items_of(page, is_whole)
         self._items += len(self._here)
@@ -119,7 +119,7 @@ class _Turner:
         return None
 
     def _step_of_text(self, page: str, items: list[Any], sent: dict[str, Any]) -> dict[str, Any] | None:
-        """As `_step`, of a page that is a text."""
+        """Like `_step`, for a page that is a text."""
         ways = self._ways
         for name in (ways.cursor, ways.offset, ways.number):
             if name is not None:

@@ -10,7 +10,7 @@ from .files import Blocks, File
 
 SAMPLES: dict[str, Any] = {}
 UNKNOWN: Any = object()
-"""Stands for what is not remembered."""
+"""A value that was not remembered."""
 MAX_TEXT = 1_000
 """Characters of a text that are remembered."""
 _MAX_TOOLS = 64
@@ -23,7 +23,7 @@ _PLAIN = (int, float, bool)
 
 
 def remember_sample(tool: str, value: Any) -> None:
-    """Remember what a result looks like; it is not held on to."""
+    """Remember the form of a result, without the result."""
     if tool in SAMPLES or len(SAMPLES) < _MAX_TOOLS:
         SAMPLES[tool] = _skeleton(value, 0)
 

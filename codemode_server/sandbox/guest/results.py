@@ -1,4 +1,4 @@
-"""`codemode.results`: what earlier programs of the session gave back, whole, read from the host on demand."""
+"""`codemode.results`: what earlier programs of the session returned, in full, read from the host on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FailedProgram:
 
 
 class CallResults(Mapping[int, Any]):
-    """By the number of the call in the report of the failure."""
+    """The results, by the numbers of the calls in the report of the failure."""
 
     def __init__(self, results: Results, name: str, numbers: list[int]) -> None:
         self._results = results
@@ -59,14 +59,14 @@ class CallResults(Mapping[int, Any]):
 
 
 class Results(Mapping[str, Any]):
-    """By the name that the result told: `results["x7f3a9c21b04"]`."""
+    """The results, by the names in their answers: `results["x7f3a9c21b04"]`."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
-            raise TypeError(f"results are named by text, as the result told, not by {type(name).__name__}")
+            raise TypeError(f"results are named by text, as their answers say, not by {type(name).__name__}")
         value, encoding = self._read(name)
         if encoding == "blocks" and value and value[0]["type"] == "calls":
             return FailedProgram(self, name, value[0]["numbers"])

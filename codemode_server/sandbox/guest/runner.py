@@ -22,7 +22,7 @@ from .value_descriptions import shape
 from .values import to_result
 
 _RESERVE_BYTES = 2**20
-"""Kept to tell of an error with when the program has used up all memory."""
+"""Reserved for the report of an error when the program has used up all memory."""
 
 
 def run(
@@ -32,7 +32,7 @@ def run(
     run_async: Callable[[Any], Any],
     before_end: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the program of a `run` frame and send what came of it; `before_end` sends what others still have to say."""
+    """Run the program of a `run` frame and send its outcome; `before_end` sends pending output of its subprocesses."""
     limits = frame["limits"]
     link.limit(limits)
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
@@ -63,7 +63,7 @@ def run(
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
         files.remove_empty(error)
-        calls.report_failures()  # an error may come of a None that stands for a call that failed
+        calls.report_failures()  # the error may be caused by the None of a call that failed
         text = to_json({**done, "value": None, "value_form": "none", "hint": "", "error": describe(error)})
     lines.stop()
     before_end()

@@ -109,7 +109,7 @@ class Stub:
         return f"<tool servers.{self._server}.{self._name}{'.raw' if self._is_raw else ''}>"
 
     def __get__(self, instance: object, owner: type | None = None) -> Stub:
-        return self  # kept in a class it stays a plain function, without self
+        return self  # as a class attribute it stays a plain function, without self
 
     def _send(self, bound: dict[str, Any]) -> Future[Any]:
         check_required(self.signature, bound)

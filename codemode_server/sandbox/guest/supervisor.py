@@ -1,4 +1,4 @@
-"""The first process in a microVM: keeps a runner ready, passes its frames on, ends it and what it leaves behind.
+"""The first process in a microVM: keeps a runner ready, passes its frames on, ends it and cleans up.
 
     python3 -I -B -c "…; from codemode_guest import supervisor; supervisor.main()" '{"transport": "vsock", …}'
 
@@ -119,14 +119,14 @@ class _Runner:
         self.status: int | None = None
 
     def limit(self, memory_mb: int, disk_mb: int) -> None:
-        """What the program may use, beside what the runner does already."""
+        """Limit the memory and files of the program, beyond what the runner uses already."""
         used = kilobytes(f"/proc/{self.pid}/status", "VmData:") * 1024
         memory = used + memory_mb * 2**20
         resource.prlimit(self.pid, resource.RLIMIT_DATA, (memory, memory))
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (disk_mb * 2**20, disk_mb * 2**20))
 
     def read(self) -> bytes | None:
-        """Some of what it sent; empty once it has closed, None if there is nothing now."""
+        """Some data that it sent; empty once it has closed, None if there is none now."""
         try:
             return self.stream.recv(PACKET)
         except BlockingIOError:
@@ -135,7 +135,7 @@ class _Runner:
             return b""
 
     def write(self) -> int:
-        """Pass on what waits for it, as far as it takes it; gives how many bytes went."""
+        """Write pending data, as much as it accepts; gives the number of bytes."""
         try:
             sent = self.stream.send(self.outgoing)
         except BlockingIOError:
@@ -180,7 +180,7 @@ class Supervisor:
         self._free_at_start = 0
 
     def serve(self) -> None:
-        """Until the host is gone."""
+        """Serve until the host is gone."""
         self._start_runner()
         self._free_at_start = kilobytes("/proc/meminfo", "MemAvailable:")
         watch_at = 0.0
@@ -267,7 +267,7 @@ class Supervisor:
         self._reading = wanted
 
     def _pass_last_words(self, runner: _Runner) -> None:
-        """What a runner had sent when it ended, as far as the host takes it now; once that was all, it is gone."""
+        """Forward what a runner had sent when it ended, as far as the host accepts it now; then it is gone."""
         while runner.unanswered + PACKET <= WINDOW:
             if not (data := runner.read()):
                 self._gone(runner)
@@ -275,13 +275,13 @@ class Supervisor:
             self._send_data(runner, data)
 
     def _gone(self, runner: _Runner) -> None:
-        """The runner has ended by itself, or talks no more: say so."""
+        """The runner has ended by itself, or closed its stream: report that."""
         self._end_runner(runner)
         self._forget_runner(runner)
         self._host.control(op="gone", status=runner.status, memory=runner.ran_out_of_memory)
 
     def _end_runner(self, runner: _Runner) -> None:
-        """Take the status of a runner that has ended, or end it; its last words are still to be read."""
+        """Take the status of a runner that has ended, or end it; its last output is still to be read."""
         if runner.status is None:
             self._selector.unregister(runner.ending)
             runner.end()
@@ -314,7 +314,7 @@ class Supervisor:
 
 
 def _become_runner(stream: socket.socket, other_end: socket.socket) -> None:
-    """In the forked process: give everything up, then wait for the program."""
+    """In the forked process: drop all privileges, then wait for the program."""
     status = 1
     try:
         other_end.close()
@@ -353,7 +353,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _harden() -> None:
-    """What can be taken away for good, so that no program has it; for the rest see `system_calls`."""
+    """Switch off what no program needs, for good; for the rest see `system_calls`."""
     with contextlib.suppress(OSError):  # not in every kernel
         _write(_NO_NAMESPACES, "0")
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a value is, in a few words: for the hint of a line that used it in a wrong way."""
+"""Describes a value in a few words, for the hint of a line that used it wrongly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_PARSED = 100_000
 
 
 def shape(value: Any) -> str:
-    """What a value is."""
+    """What a value is, such as `a dict with the keys 'id', 'name'`."""
     if isinstance(value, dict):
         return f"a dict with {_keys(value)}" if value else "an empty dict"
     if isinstance(value, (list, tuple)):
@@ -72,7 +72,7 @@ def way_into_text(name: str, text: str) -> str:
 
 
 def nearest_key(wanted: Any, keys: Iterable[Any]) -> str | None:
-    """The key that was plainly meant."""
+    """The key that was surely meant."""
     if not isinstance(wanted, str):
         return None
     return similar_name(wanted, (key for key in islice(keys, 500) if isinstance(key, str)))

@@ -264,7 +264,7 @@ def _install_locks(scheduler: Scheduler) -> None:
             self.release()
 
     class Waiter:
-        """What `Condition.notify` releases."""
+        """One waiter of a `Condition`, released by `notify`."""
 
         is_released = False
 

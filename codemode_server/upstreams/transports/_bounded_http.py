@@ -142,8 +142,8 @@ class Bounds:
         self._answers_in_posts = answers_in_posts
 
     async def bound(self, response: httpx2.Response) -> None:
-        """Replace the body of a response by what is taken of it."""
-        # The bytes are decoded by a response of its own, so that what is counted is what takes memory.
+        """Replace the body of a response by the bounded one."""
+        # A response of its own decodes the bytes, so that the decoded size is counted.
         sent = _Sent(response)
         request_id = _id_of(response.request) if self._answers_in_posts else None
         is_refused = _is_encoded_again(response)
@@ -311,7 +311,7 @@ class _Sent:
         self._network = network if isinstance(network, PacedStream) else None
         self._pace = self._network.pace if self._network else Pace()
         self._fruitless_bytes = 0
-        """Of what came, since something was decoded."""
+        """Bytes received since anything was decoded."""
         stream = cast("httpx2.AsyncByteStream", response.stream)
         body = _Body(self._arriving(stream), stream.aclose)
         self.response = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=body)
@@ -335,7 +335,7 @@ class _Sent:
                     await self._pace.rest()
 
     async def beginning(self) -> AsyncGenerator[bytes]:
-        """A body that is no message: pages of proxies, mostly. What is long is cut off."""
+        """A body without a message, mostly a proxy's error page; cut if it is long."""
         left = LARGE_BYTES
         with contextlib.suppress(httpx2.DecodingError):
             async for piece in self.pieces():

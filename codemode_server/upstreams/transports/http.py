@@ -157,9 +157,9 @@ def _client(
 
 
 async def _note_refusal(response: Any) -> None:
-    noted = refusals.get()
-    if noted is not None and response.status_code >= 400:
-        noted.append(f"{response.status_code} {response.reason_phrase}".strip())
+    refused = refusals.get()
+    if refused is not None and response.status_code >= 400:
+        refused.append(f"{response.status_code} {response.reason_phrase}".strip())
 
 
 def _sign_in(status: str, headers: Mapping[str, str]) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from codemode_server.upstreams.transports.stdio import StdioSettings
 
 refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
-"""Where a transport notes the errors of this call of which mcp says only that there was one: `503 Service Unavailable`.
-mcp runs a request's POST in the context of its caller."""
+"""Collects the HTTP errors of this call, for instance `503 Service Unavailable`, which mcp reports without details. mcp
+runs a request's POST in the context of its caller."""
 
 
 class ToolFilter(Section):

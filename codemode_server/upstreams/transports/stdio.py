@@ -116,7 +116,7 @@ class StdioTransport:
         max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
         redactor: Callable[[], Redactor] = Redactor,
     ) -> None:
-        """`redactor` masks what is told of the child's stderr."""
+        """`redactor` masks the child's stderr in messages."""
         self._launch = launch
         self._redactor = redactor
         self._reaper = reaper

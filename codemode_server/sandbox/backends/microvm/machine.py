@@ -88,10 +88,9 @@ class Machine:
                 async with _GuestListener(folder / f"{name[-6:]}.sock") as listener:
                     box = await _create(build, name, listener.path, workspace)
                     stream, errors = await _start_supervisor(box, build, listener)
-                wire = Wire(stream)
-                machine = cls(name, box, wire, errors, workspace)
-                await machine._meet(build)
-                machine.pid = await anyio.to_thread.run_sync(_pid_of, name)
+                    machine = cls(name, box, Wire(stream), errors, workspace)
+                    await machine._meet(build)
+                    machine.pid = await anyio.to_thread.run_sync(_pid_of, name)
                 machine.boot_seconds = time.monotonic() - began
                 return machine
         except TimeoutError:
@@ -152,22 +151,29 @@ class Machine:
 
 
 class _GuestListener:
-    """The host's socket that the supervisor connects to, once; nothing listens there afterwards."""
+    """The host's socket that the supervisor connects to, once; nothing listens there afterwards.
+
+    If the boot fails or is cancelled, the connection is closed too.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._connection: SocketStream | None = None
 
     async def __aenter__(self) -> _GuestListener:
         self._listener = await anyio.create_unix_listener(self.path, mode=0o600)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
         with anyio.CancelScope(shield=True):
             await self._listener.aclose()
+            if error is not None and self._connection is not None:
+                await self._connection.aclose()
         self.path.unlink(missing_ok=True)
 
     async def accept(self) -> SocketStream:
-        return await self._listener.accept()
+        self._connection = await self._listener.accept()
+        return self._connection
 
 
 class _Errors:

@@ -1,9 +1,9 @@
-"""The typed settings of one codemode-server, as `upstream.yaml` has them; read once, passed down, never global.
+"""The typed settings of one codemode-server: the sections and fields of `upstream.yaml`.
 
-`config` finds and reads the file; this module says what may stand in it. The docstring under each field is its
+`config` finds and reads the file; this module defines what it may contain. The docstring under each field is its
 documentation, and goes into the JSON Schema for editors.
 
-No message of a validator holds the value it is about: that may be a secret. Nor does the `repr` of the settings.
+Neither the messages of validators nor the `repr` of the settings contain values that may be secrets.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
-
 if TYPE_CHECKING:
+    from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
     from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
     from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
 else:
     ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
-if TYPE_CHECKING:
-    from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
-else:
     SandboxSettings = sandboxes.settings_model()
 
 
@@ -35,13 +32,13 @@ class PermissionRule(Section):
     """One rule: exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its tools)."""
 
     allow: Glob | None = None
-    """Calls that match go through."""
+    """Calls that match are allowed."""
     deny: Glob | None = None
     """Calls that match are refused."""
     ask: Glob | None = None
-    """Calls that match need a person's approval; not there yet, so they are refused, saying so."""
+    """Calls that match need a person's approval. Nobody can be asked yet, so they are refused with that reason."""
     reason: str | None = Field(default=None, max_length=300)
-    """Told to the program when the rule refuses a call."""
+    """Part of the error that the program gets when the rule refuses a call."""
 
     @field_validator("allow", "deny", "ask")
     @classmethod
@@ -69,61 +66,63 @@ class PermissionRule(Section):
 
 
 class PermissionSettings(Section):
-    """What programs may call. The first rule that matches decides; the model has no say in it."""
+    """What programs may call. The first rule that matches decides; the model cannot change it."""
 
     default: Literal["allow", "deny", "ask"] = "allow"
-    """For calls that no rule matches."""
+    """Decision for calls that no rule matches."""
     rules: tuple[PermissionRule, ...] = ()
-    """In order; names are matched as the server has them and as Python has them. The reading of a resource that a
-    result links to is judged as `server/read_resource`."""
+    """Checked in order. A pattern may use the server's names or the Python names. Reading a resource that a result
+    links to counts as a call of `server/read_resource`."""
 
 
 class LimitSettings(Section):
-    """What one program may use. Past one of these it ends with an error that names it; the next program is unharmed."""
+    """Limits for one program. Unless a limit says otherwise, a program that exceeds it ends with an error that names
+    the setting; later programs are not affected."""
 
     wall_seconds: Seconds = 60.0
-    """Time of the program itself: all of it during which no call is on its way to an upstream."""
+    """Time during which the program has no call in flight."""
     upstream_seconds: Seconds = 600.0
-    """Time during which at least one call is on its way; counted apart from `wall_seconds`. Also the longest that one
-    call may take, however much progress its server reports (`servers.<name>.timeout` bounds its silence)."""
+    """Time during which at least one call is in flight; not part of `wall_seconds`. Also the longest that one call may
+    take, even if its server reports progress (`servers.<name>.timeout` limits the time without progress)."""
     memory_mb: Number = Field(default=256, ge=64, le=4096)
     """Memory of the program, MiB."""
     output_bytes: Number = Field(default=8 * 2**20, ge=1024)
-    """What is shown of what a program prints, stdout and stderr together, bytes; more is kept for later programs. One
-    that prints more than this and than `call_bytes` is ended."""
+    """Printed output that is shown, stdout and stderr together, bytes; longer output is stored for later programs. A
+    program that prints more than both this and `call_bytes` is ended."""
     output_tokens: Number = Field(default=6_000, ge=100)
-    """What reaches the model of the value, stdout, stderr and shown text, tokens altogether. Shortens, ends nothing: of
-    a value the first items and all keys are left, of printed text the first and last lines, and the whole is kept."""
+    """Tokens of value, stdout, stderr and shown text together that the model receives. Longer results are cut, and no
+    program is ended: a value keeps its first items and all keys, printed text its first and last lines, and the whole
+    is stored."""
     shown_files: Number = Field(default=8, ge=0, le=64)
-    """Images, sounds and files that one program can show to the model (`codemode.show`); of more, the model gets a
+    """Images, sounds and files that one program can show to the model (`codemode.show`). For more, the model gets a
     link."""
     shown_bytes: Number = Field(default=768 * 2**10, ge=0, le=16 * 2**20)
-    """Size of them altogether as they are sent (in base64), bytes; hosts take no more than 1 MB in all."""
+    """Their total size as they are sent (in base64), bytes; hosts accept at most 1 MB in all."""
     kept_mb: Number = Field(default=64, ge=0, le=4_096)
-    """What one session keeps of its programs' values, output and shown files for later programs, MiB; the oldest goes
-    first. 0 keeps nothing."""
+    """Space for the values, output and shown files that one session stores for its later programs, MiB; the oldest are
+    deleted first. 0 stores nothing."""
     calls: Number = Field(default=1_000, ge=0)
     """Calls that one program may make. The next one raises `LimitExceeded`, which the program can catch once, to return
     what it has."""
     calls_in_flight: Number = Field(default=16, ge=1, le=256)
-    """Calls of one program on their way at once; more wait for their turn."""
+    """Calls of one program in flight at once; more wait for their turn."""
     call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
     """Size of one call's arguments, and of its result, as JSON, bytes; either has at most 500,000 values as well."""
     value_bytes: Number = Field(default=4 * 2**20, ge=1024, le=64 * 2**20)
-    """What is shown of the value that a program returns, as JSON, bytes; more is kept for later programs. One that
-    returns more than this and than `call_bytes`, or more than 500,000 values, is ended."""
+    """Size of the returned value that is shown, as JSON, bytes; a larger value is stored for later programs. A program
+    that returns more than both this and `call_bytes`, or more than 500,000 values, is ended."""
     programs: Number = Field(default=4, ge=1, le=64)
     """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
     takes the last place while it has another, so that no session holds up the rest."""
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
     workspace_mb: Number = Field(default=256, ge=1)
-    """Files under /workspace, MiB; and, counted by themselves, under /tmp. A program that passes it is ended, and what
-    it added to /workspace beyond it is removed. Deleting works however much there is."""
+    """Size of the files under /workspace, and separately of those under /tmp, MiB. A program that exceeds it is ended,
+    and what it added to /workspace beyond it is removed. Files can always be deleted, also above the limit."""
 
 
 class LangfuseSettings(Section):
-    """Where traces go if Langfuse is used; the usual LANGFUSE_* environment variables do as well."""
+    """Access to Langfuse, if traces go there; the usual LANGFUSE_* environment variables work as well."""
 
     public_key: str | None = Field(default=None, repr=False)
     """`pk-lf-…`; default: `LANGFUSE_PUBLIC_KEY`."""
@@ -134,7 +133,8 @@ class LangfuseSettings(Section):
 
 
 class TracingSettings(Section):
-    """OpenTelemetry spans of each program and each call. What they hold of payloads is `state.payloads`."""
+    """OpenTelemetry spans of each program and each call. `state.payloads` says how much of arguments and results they
+    contain."""
 
     otlp_endpoint: str | None = Field(default=None, repr=False)
     """Address of an OTLP/HTTP collector's traces, for instance `http://127.0.0.1:4318/v1/traces`."""
@@ -145,8 +145,7 @@ class TracingSettings(Section):
 
 
 class EndpointSettings(Section):
-    """An encoder elsewhere, behind an OpenAI-compatible address. It is sent the descriptions of all tools, and every
-    query."""
+    """An encoder behind an OpenAI-compatible address. It receives the descriptions of all tools, and every query."""
 
     url: str = Field(repr=False, max_length=2_000)
     """Address, for instance `http://127.0.0.1:11434/v1`; `/embeddings` may be left out."""
@@ -155,11 +154,11 @@ class EndpointSettings(Section):
     api_key: str | None = Field(default=None, repr=False, max_length=4_096)
     """Sent as `Authorization: Bearer …`; write `${VAR}`."""
     dimensions: Number | None = Field(default=None, ge=8, le=16_384)
-    """Size of the vectors to ask for, of models that have several."""
+    """Size of the vectors to request, for models that offer several."""
     batch: Number = Field(default=32, ge=1, le=2_048)
     """Texts in one request."""
     timeout: Seconds = 30.0
-    """Seconds for one request. A search waits 5 at most, and is ranked without it then."""
+    """Seconds for one request. A search waits for at most 5 seconds, and is then ranked without the encoder."""
 
     @field_validator("url")
     @classmethod
@@ -170,7 +169,7 @@ class EndpointSettings(Section):
     @classmethod
     def _key_can_be_sent(cls, key: str | None) -> str | None:
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("holds characters that an HTTP header can't")
+            raise ValueError("contains characters that an HTTP header cannot")
         return key
 
 
@@ -179,20 +178,20 @@ class SearchSettings(Section):
 
     ranker: Literal["auto", "lexical", "static", "semantic"] = "auto"
     """`lexical` ranks by words; `static` adds a small table of what words mean; `semantic` adds a model. `auto` takes
-    the best that is on this machine and downloads nothing, while `semantic` lets a missing model be downloaded. Until a
-    ranker is ready, and where it can't be had, the one below it answers; `codemode-server status` tells which does."""
+    the best that is on this machine and downloads nothing; `semantic` downloads a missing model. While a ranker is not
+    ready or not available, the next simpler one answers; `codemode-server status` shows which one."""
     model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
     """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
     file)."""
     query_prompt: str | None = Field(default=None, max_length=2_000)
-    """Put before each query; default: what the model itself says, for instance `query: `."""
+    """Put before each query; default: the prompt in the model's own configuration, for instance `query: `."""
     document_prompt: str | None = Field(default=None, max_length=2_000)
-    """Put before the description of each tool; default: what the model itself says."""
+    """Put before the description of each tool; default: the prompt in the model's own configuration."""
     endpoint: EndpointSettings | None = None
-    """In place of a model on this machine."""
+    """An encoder used in place of a model on this machine."""
     habits: bool = True
-    """Let the tools that programs call most come first among those that fit a query about as well. Kept between runs:
-    names of tools and a number that fades within weeks; nothing of queries, arguments or results. `false` forgets
+    """Whether tools that programs call often come first among those that fit a query about equally well. Stored between
+    runs: names of tools and a number that fades within weeks, no queries, arguments or results. `false` deletes
     them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
     """How many tokens the list of tools may spend on the names of the servers and the signatures of some of their
@@ -206,52 +205,52 @@ def is_folder(model: str) -> bool:
 
 
 class TypeSettings(Section):
-    """What programs know of results before they call."""
+    """Types of results, and the check of programs before they run."""
 
     learn: bool = True
-    """Learn from each call what its tool gives, for tools that don't declare it: kinds and names of fields, and the
-    layout of texts, shown in stubs and search results. Kept between runs, unless `state.payloads` is `none`. Values are
-    kept with `state.payloads: all` only: the words of a small set that recur, and the first line of a text."""
+    """Learn from each call the type of its result, for tools that do not declare one: kinds and names of fields, and
+    the layout of texts, shown in stubs and search results. Stored between runs, unless `state.payloads` is `none`.
+    Values are stored only with `state.payloads: all`: recurring words of a small set, and the first line of a text."""
     check: Literal["errors", "warnings", "none"] = "errors"
-    """Programs are checked against the tools before anything of them runs. `errors`: one that would surely fail is
-    refused, with the line and what is right; `warnings`: it runs, and what is wrong is told beside the result; `none`:
-    no check."""
+    """How programs are checked against the tools before they run. `errors`: a program that is certain to fail is
+    refused, with the line and the correction; `warnings`: it runs, and its result comes with the findings; `none`: no
+    check."""
 
 
 class ResultSettings(Section):
     """The form in which the host gets results."""
 
     structured_content: bool = False
-    """Send each result as `structuredContent` as well, and list an `outputSchema` with each tool: for programs that
-    read results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
+    """Send each result as `structuredContent` as well, and list an `outputSchema` for each tool, for software that
+    reads results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
 class StateSettings(Section):
-    """What is kept between runs, and where."""
+    """What is stored, where, and for how long."""
 
     dir: str | None = None
-    """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must be
-    yours, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
+    """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
+    belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     """Name of the principal that uses this server: owner of its workspace, stored results and records."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
-    """What records and traces keep of arguments and results: everything, types and sizes only, or nothing."""
+    """What the audit and traces store of arguments and results: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
-    """What all sessions together keep of their programs' results, MiB (`limits.kept_mb` is for each). In private files,
-    which are removed when the product ends."""
+    """Space for the stored results of all sessions together, MiB (`limits.kept_mb` is for one session). They are
+    private files, which are removed when the server ends."""
     record_days: Number = Field(default=90, ge=0, le=36_500)
-    """How long the audit of executions and their calls stays in the database, days. 0: for ever."""
+    """How long the audit of executions and their calls stays in the database, days. 0: forever."""
     record_mb: Number = Field(default=256, ge=0, le=1_048_576)
-    """How much the audit may take in the database, MiB; beyond it the oldest rows are deleted. 0: no bound."""
+    """How much the audit may take in the database, MiB; beyond it the oldest rows are deleted. 0: no limit."""
     journal_hours: Number = Field(default=168, ge=0, le=876_000)
     """How long the complete arguments and results of calls stay in the journal after their execution has ended, hours;
     they are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
     journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
     """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
-    takes at most a quarter; of further calls it has no arguments and results."""
+    takes at most a quarter; beyond that its calls are stored without arguments and results."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
     """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
-    one. A full disk, a lock or a missing permission is no damage."""
+    one. A full disk, a lock or a missing permission does not count as damage."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
 
@@ -274,7 +273,7 @@ class Settings(Section):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of `upstream.yaml`, for editors.
 
-    Wider than the settings where the file is: a variable may stand for a number, a number for text.
+    It accepts more than the settings do, as the file may: a variable in place of a number, a number in place of text.
     """
     schema = Settings.model_json_schema()
     models = {model.__name__: model for model in _models(Settings)}
@@ -290,11 +289,11 @@ def json_schema() -> dict[str, Any]:
     schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {
-        "description": "Servers in the form that hosts have them; a file of theirs can be pasted here.",
+        "description": "Servers in the format of hosts; a host's configuration can be pasted here.",
         "type": "object",
         "additionalProperties": {"type": "object"},
     }
-    schema["patternProperties"] = {"^(x-.*|\\$schema)$": {"description": "Ignored; a place for YAML anchors."}}
+    schema["patternProperties"] = {"^(x-.*|\\$schema)$": {"description": "Ignored; for YAML anchors."}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "upstream.yaml of codemode-server",
@@ -317,7 +316,7 @@ def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _field_documentation(model: type[BaseModel]) -> dict[str, str]:
-    """The docstrings under the fields of one model and of those that it extends, by field."""
+    """The docstrings under the fields of a model and of its base classes, by field."""
     import ast
     import inspect
     import textwrap
@@ -339,7 +338,7 @@ def _field_documentation(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _as_written(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of one field as the file may have it."""
+    """The schema of one field, for the values that the file may contain."""
     about: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
     if "$ref" in field:
         about = {"description": definitions[field["$ref"].rpartition("/")[2]]["description"]} | about

@@ -25,7 +25,7 @@ def run(parsed: argparse.Namespace) -> int:
     steps = anyio.run(prepare, sandbox, parsed.archive, announce)
     for step in steps:
         show(step.text)
-    return 0 if all(step.is_well for step in steps) else 1
+    return 0 if all(step.is_successful for step in steps) else 1
 
 
 async def prepare(settings: SandboxSettings, archive: Path | None, announce: Callable[[str], None]) -> list[Step]:

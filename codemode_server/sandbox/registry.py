@@ -1,7 +1,7 @@
-"""The sandbox backends, each described by a value: a module of `sandbox/backends/` that has a `BACKEND` is one.
+"""The sandbox backends: the modules of `sandbox/backends/`, each of which exports its description as `BACKEND`.
 
-Selection, `setup`, `doctor`, `status` and the settings go through `backends()`; nothing else names a backend. Listing
-them imports nothing heavy: the functions of a spec import what they need when they are called.
+Selection, `setup`, `doctor`, `status` and the settings use `backends()`; no other module names a backend. Listing them
+imports nothing heavy: the functions of a spec import what they need when they are called.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codemode_server.settings import LimitSettings
 
 Announce = Callable[[str], None]
-"""Shows the person one line on what is being done."""
+"""Shows the person one line about the current step."""
 
 
 class SandboxSettings(Section):
@@ -34,12 +34,13 @@ class SandboxSettings(Section):
 
     backend: str = "auto"
     require: Literal["any", "microvm"] = "any"
-    """`microvm`: programs are refused, with the reason, where no microVM can be had; nothing less takes its place."""
+    """`microvm`: where microVMs do not work, programs are refused with the reason, and no weaker sandbox is used."""
     warm: Number = Field(default=1, ge=0, le=16)
-    """Sandboxes kept ready: microVMs, each for one session, or `wasm` workers, each for one program (about 45 MB)."""
+    """Sandboxes started in advance: microVMs, each for one session, or `wasm` workers, each for one program (about 45
+    MB)."""
 
     @model_validator(mode="after")
-    def _backend_can_meet_what_is_required(self) -> Self:
+    def _backend_can_meet_requirement(self) -> Self:
         if self.backend != "auto" and not candidates(self):
             problem = f"`{self.require}` can't be met by `backend: {self.backend}`; change one of the two"
             raise ProblemWithin(problem, "require")
@@ -60,28 +61,28 @@ class Check:
     remedy: str = ""
 
     @property
-    def is_in_the_way(self) -> bool:
+    def is_obstacle(self) -> bool:
         return self.state in ("missing", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a backend finds of its needs on this machine."""
+    """Whether a backend works on this machine, by its checks."""
 
     checks: tuple[Check, ...]
     place: str = ""
-    """Where programs would run, for the person; empty if none can run there."""
+    """Description of where programs would run; empty if none can."""
     is_ready: bool = True
-    """False where `place` needs `codemode-server setup` first."""
+    """False if `codemode-server setup` has to run first."""
 
     @property
     def obstacle(self) -> str:
-        return next((check.message for check in self.checks if check.is_in_the_way), "")
+        return next((check.message for check in self.checks if check.is_obstacle), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is known of a backend without starting anything, for `status`."""
+    """What `status` can say about a backend without starting anything."""
 
     text: str
     """The backend, or why no program can run there."""
@@ -91,11 +92,11 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What `setup` did for one need of a backend."""
+    """What `setup` did for a backend."""
 
     name: str
     message: str
-    is_well: bool = True
+    is_successful: bool = True
 
     @property
     def text(self) -> str:
@@ -103,31 +104,31 @@ class Step:
 
 
 class Diagnose(Protocol[_Contravariant]):
-    """Looks at what the backend needs; downloads and mends nothing. `boot`: start a sandbox for it."""
+    """Checks what the backend needs; downloads and changes nothing. `boot`: also start a sandbox."""
 
     async def __call__(self, settings: _Contravariant, *, boot: bool, announce: Announce) -> Diagnosis: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSpec(Generic[Settings]):
-    """One technology that can run programs, before anything of it is imported."""
+    """Description of a technology that can run programs; importing it imports nothing of the technology."""
 
     name: str
-    """Its value of `sandbox.backend`."""
+    """The value of `sandbox.backend` that selects it."""
     isolation: IsolationLevel
     sandbox: str
-    """What one of its sandboxes is called in messages: `microVM`."""
+    """Name of one of its sandboxes in messages, for instance `microVM`."""
     documentation: str
     """One sentence for the JSON Schema."""
     settings_model: type[Settings]
-    """Its settings; they are keys of `sandbox:`."""
+    """Its settings, which become keys of `sandbox:`."""
     diagnose: Diagnose[Settings]
     outlook: Callable[[Settings], Awaitable[Outlook]]
     prepare: Callable[[Settings, Path | None, Announce], Awaitable[Step | None]]
-    """Fetches and compiles ahead what the first program would wait for, from an archive if one is given; None where
-    there is nothing to say."""
+    """Downloads and compiles in advance what the first program would wait for, from an archive if one is given. None if
+    there is nothing to report."""
     create: Callable[[Settings, LimitSettings, Path | None, Announce], Awaitable[SandboxBackend]]
-    """A started backend, for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
+    """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
 
 
 @cache
@@ -150,7 +151,7 @@ def candidates(settings: SandboxSettings) -> list[BackendSpec[Any]]:
 
 
 def demand(settings: SandboxSettings) -> str:
-    """The setting that lets no other backend take the place of one that can't be had; empty if there is none."""
+    """The setting that rules out other backends if the best one does not work; empty if none does."""
     if settings.backend != "auto":
         return f"sandbox.backend: {settings.backend}"
     return f"sandbox.require: {settings.require}" if settings.require != "any" else ""

@@ -20,7 +20,7 @@ _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its
 async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
     """Checks everything; with `boot`, also boots a microVM unless a check failed."""
     checks = [*await _machine(), await _image(settings)]
-    obstacles = [check for check in checks if check.is_in_the_way]
+    obstacles = [check for check in checks if check.is_obstacle]
     if BACKEND not in candidates(settings):
         booted = Check("boot", "skipped", f"`sandbox.backend` is `{settings.backend}`")
     elif obstacles:
@@ -31,7 +31,7 @@ async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce)
     else:
         booted = await _boot_of_last_time(settings)
     checks.append(booted)
-    if obstacle := next((check for check in checks if check.is_in_the_way), None):
+    if obstacle := next((check for check in checks if check.is_obstacle), None):
         if (obstacle.name, obstacle.state) == ("image", "missing"):
             return Diagnosis((*checks,), f"{_PLACE}, once the image is pulled and if one boots here", is_ready=False)
         return Diagnosis((*checks,))
@@ -58,7 +58,7 @@ async def _machine() -> list[Check]:
     try:
         found = await anyio.to_thread.run_sync(runtime.find)
     except SandboxUnavailable as error:
-        if home.is_in_the_way:  # the cause of the error
+        if home.is_obstacle:  # the cause of the error
             return [*checks, Check("microsandbox", "ok", version), home]
         return [*checks, Check("microsandbox", "failed", error.reason, error.remedy), home]
     return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), *await _virtualization(), home]

@@ -13,7 +13,9 @@ from codemode_server.sandbox.registry import Announce, Step, candidates, demand
 async def prepare(settings: MicrovmSettings, archive: Path | None, announce: Announce) -> Step:
     """Pull the image, or load it from `archive`; only if microVMs may run here."""
     if BACKEND not in candidates(settings):
-        return Step("image", f"not needed, since `sandbox.backend` is `{settings.backend}`", is_well=archive is None)
+        return Step(
+            "image", f"not needed, since `sandbox.backend` is `{settings.backend}`", is_successful=archive is None
+        )
     if not demand(settings) and archive is None:
         if runtime.version() is None:
             return Step("image", "not needed, since there is no microsandbox for this platform")
@@ -28,7 +30,7 @@ async def prepare(settings: MicrovmSettings, archive: Path | None, announce: Ann
         began = time.monotonic()
         stored = await image.pull(settings.image, announce)
     except SandboxUnavailable as error:
-        return Step("image", str(error), is_well=False)
+        return Step("image", str(error), is_successful=False)
     return Step("image", f"{settings.image} pulled, {_size(stored)} in {time.monotonic() - began:.0f} s")
 
 

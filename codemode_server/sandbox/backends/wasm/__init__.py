@@ -1,7 +1,8 @@
 """The wasm backend: CPython 3.14 as a WebAssembly component, each program in a fresh instance in a worker process.
 
-`build` makes the component from the guest's sources, `component` finds it and has it compiled for this machine once,
-`worker` is the process that owns an instance, `backend` is all of it behind the contract.
+`build` makes the component from the guest's sources, `component` finds it and compiles it for this machine once,
+`worker` runs in the process that owns an instance, `process` is the host's end of that process, and `backend`
+implements the contract with a pool of them.
 """
 
 from __future__ import annotations

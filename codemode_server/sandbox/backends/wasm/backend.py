@@ -1,9 +1,9 @@
-"""The wasm backend: a pool of worker processes behind the contract, one program to a fresh instance.
+"""Implements the sandbox contract with a pool of worker processes; each program runs in a fresh instance.
 
-A worker whose program came to its end by itself makes a fresh instance for the next one, while the answer is on its
-way; after anything else (a limit, a trap, a broken frame, a cancellation) its process is killed. Replacements are
-started without waiting for them: a process makes itself ready while the host goes on. So the pool needs no task of its
-own, and `start`, `run` and `aclose` may be called from different tasks of one event loop.
+A worker whose program ended by itself makes a fresh instance for the next program while the answer is sent; after
+anything else (a limit, a trap, a broken frame, a cancellation) its process is killed. Replacements are started without
+waiting until they are ready. So the pool needs no task of its own, and `start`, `run` and `aclose` may be called from
+different tasks of one event loop.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
 _log = logging.getLogger(__name__)
 _MAX_LEFT = 4
-"""Full scratch folders that wait to be removed; the answers of further programs wait for them."""
+"""Scratch folders that may wait to be removed; with more, the next answer waits until all are removed."""
 
 
 class WasmBackend:
-    """CPython as WebAssembly in worker processes; works wherever wasmtime does."""
+    """Runs programs on CPython in WebAssembly; works wherever wasmtime does."""
 
     name = "wasm"
     level = IsolationLevel.WASM
@@ -62,7 +62,7 @@ class WasmBackend:
         self._rebuilt = False
         self._quotas = Quotas()
         self._left: list[Path] = []
-        """Scratch folders that programs left full, to be removed by `tend`."""
+        """Scratch folders that programs did not leave empty, to be removed by `tend`."""
         self._is_any_left = anyio.Event()
         self._is_tended = False
         self._removing = anyio.Lock()
@@ -77,7 +77,7 @@ class WasmBackend:
         await self.aclose()
 
     async def start(self) -> None:
-        """Compile the component if this machine has not yet, and start the warm workers."""
+        """Compile the component unless it is compiled already, and start the warm workers."""
         await self._native_code()
         await self._fill()
         for worker in list(self._idle):
@@ -88,7 +88,7 @@ class WasmBackend:
                 await self._fill()
 
     async def tend(self) -> None:
-        """Remove what programs left in their scratch folders, which can take long; their answers do not wait for it."""
+        """Remove what programs left in their scratch folders; it can take long, so their answers do not wait for it."""
         self._is_tended = True
         try:
             while True:
@@ -135,11 +135,11 @@ class WasmBackend:
 
     @property
     def worker_pids(self) -> frozenset[int]:
-        """The processes that are there now."""
+        """Process ids of the current workers."""
         return frozenset(worker.pid for worker in self._all)
 
     def _remove_scratch(self, scratch: Path) -> None:
-        """At once if it is empty, as most programs leave it."""
+        """Remove a scratch folder now if it is empty, as most programs leave it; otherwise `tend` removes it."""
         try:
             os.rmdir(scratch)  # noqa: PTH106
         except OSError:
@@ -150,13 +150,13 @@ class WasmBackend:
         channel = Channel(worker.reader, worker.stream, program, host_api)
         outcome = await quota.run(channel, worker.pid)
         if channel.is_gone:
-            outcome = await _with_last_words(outcome, program, worker)
+            outcome = await _with_exit_reason(outcome, program, worker)
         return outcome, channel.is_clean and ended_itself(outcome)
 
     async def _take(self, program: Program) -> tuple[Worker, Path]:
         """A worker whose instance waits for this program's first frame, and the program's /tmp.
 
-        A worker that died while idle, or whose instance was made for other limits or folders, is passed over.
+        Workers that died while idle, and instances made for other limits or folders, are discarded.
         """
         while True:
             worker, was_idle = await self._next()
@@ -184,7 +184,7 @@ class WasmBackend:
         return await self._start_worker(), False
 
     async def _until_ready(self, worker: Worker) -> None:
-        """Wait for a worker; what could not be loaded is compiled again, but not over and over."""
+        """Wait until a worker is ready. Native code that does not load is discarded once, to be compiled again."""
         try:
             await worker.ready()
         except BadNativeCode as error:
@@ -198,14 +198,15 @@ class WasmBackend:
             raise
 
     async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
-        """The next program most likely has the limits and the workspace of this one, so an instance is made for it."""
+        """Return a worker to the pool with an instance for the next program, which probably has the same limits and
+        workspace; or discard it."""
         if is_reusable and len(self._idle) < self._warm and not self._closed:
             try:
                 await worker.prepare(_make_instance(program))
             except SandboxUnavailable as error:
                 _log.warning("no sandbox could be prepared for the next program: %s", error)
             else:
-                if len(self._idle) < self._warm and not self._closed:  # as before it waited
+                if len(self._idle) < self._warm and not self._closed:  # still, after waiting
                     self._idle.append(worker)
                     return
         await self._discard(worker)
@@ -245,7 +246,7 @@ class WasmBackend:
 
 
 def _make_instance(program: Program) -> Instance:
-    """What an instance for this program is made with, and the folder that it sees as /tmp."""
+    """The parameters of an instance for this program, with a new folder for its /tmp."""
     scratch = None
     try:
         scratch = temporary.make("tmp")
@@ -258,10 +259,10 @@ def _make_instance(program: Program) -> Instance:
         raise SandboxUnavailable(reason, remedy, is_temporary=True) from error
 
 
-async def _with_last_words(outcome: Outcome, program: Program, worker: Worker) -> Outcome:
-    """The outcome of a program whose worker ended by itself, with the reason."""
-    words = await worker.last_words()
+async def _with_exit_reason(outcome: Outcome, program: Program, worker: Worker) -> Outcome:
+    """The outcome of a program whose worker process ended by itself, with the reason."""
+    reason = await worker.exit_reason()
     if worker.ran_out_of_memory:
         return replace(outcome, ending=Ending.LIMITED, error=out_of_memory(program.limits))
-    error = ProgramError("SandboxFailed", f"the sandbox ended under the program: {words}")
+    error = ProgramError("SandboxFailed", f"the sandbox ended under the program: {reason}")
     return replace(outcome, error=error)

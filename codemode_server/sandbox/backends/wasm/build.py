@@ -1,9 +1,9 @@
-"""Makes the component: the guest's sources and CPython, compiled to WebAssembly by componentize-py.
+"""Builds the component: the guest's sources and CPython, compiled to WebAssembly by componentize-py.
 
     python -m codemode_server.sandbox.backends.wasm.build [--if-stale]
 
-Standard library only: the build hook loads this file by its path, where nothing but the build's requirements is
-installed. Beside the component stands a stamp that says what it was made from, so that a stale one is never run.
+Imports only the standard library, since the build hook loads this file by its path in an environment that has only the
+build's requirements. A stamp beside the component records what it was built from, so that a stale one is never run.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ PACKAGE = "codemode_guest"
 
 
 class BuildFailed(Exception):
-    """Raised when the component can't be made; the message says what is missing."""
+    """Raised when the component cannot be built; the message says what is missing."""
 
 
 def stamp_path(component: Path) -> Path:
-    """Where the stamp of a component is."""
+    """Path of the stamp of a component."""
     return component.with_name(component.name + ".json")
 
 
 def sources_digest() -> str:
-    """What the component is made from, in one word: the guest's sources and the WIT world."""
+    """SHA-256 of what the component is built from: the guest's sources and the WIT world."""
     digest = hashlib.sha256()
     for path in [*sorted(GUEST.glob("*.py")), WORLD]:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
@@ -45,7 +45,7 @@ def sources_digest() -> str:
 
 
 def read_stamp(component: Path) -> dict[str, str]:
-    """The stamp of a component; empty if there is none to be read."""
+    """The stamp of a component; empty if it is missing or unreadable."""
     try:
         stamp = json.loads(stamp_path(component).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -59,7 +59,7 @@ def is_current(component: Path = COMPONENT) -> bool:
 
 
 def build_component(out: Path = COMPONENT) -> None:
-    """Build the component and its stamp, each put in place whole.
+    """Build the component and its stamp; each replaces the old file in one step.
 
     Raises:
         BuildFailed: a tool is missing or failed.
@@ -98,7 +98,7 @@ def _folder_of(package: str) -> Path:
 
 
 def _put(data: bytes, path: Path) -> None:
-    """Write a file so that nobody sees half of it."""
+    """Write a file atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     with os.fdopen(handle, "wb") as file:
         file.write(data)

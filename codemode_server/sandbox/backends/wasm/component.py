@@ -1,8 +1,9 @@
-"""Finds the component and has it compiled to this machine's native code, once; runs nothing stale or foreign.
+"""Finds the component and compiles it to this machine's native code, once.
 
-Native code depends on the component, on wasmtime and on the processor, so it is made at first use and kept in the
-user's cache folder: the folder 0700, the file 0600 with its digest beside it. Code that somebody else owns or could
-have written is not loaded; code that doesn't match its digest is made again. Two products at once wait for one another.
+Native code depends on the component, on wasmtime and on the processor, so it is compiled at first use and stored in the
+user's cache folder: the folder has mode 0700, the file 0600, with its digest beside it. Code that somebody else owns,
+could have written, or that does not match its digest is compiled again. Two products that compile at the same time wait
+for one another.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ _COMPILE_SECONDS = 600.0
 _UNUSED_SECONDS = 30 * 86_400.0
 _MAX_FILES = 10
 _IN_USE_SECONDS = 86_400.0
-"""Of more than `_MAX_FILES`, those used within a day stay as well: products that run may start workers from them."""
+"""Files beyond `_MAX_FILES` stay if they were used within this time: a running product may start workers from them."""
 
 
 def cache_folder() -> Path:
-    """Where native code is kept unless told otherwise."""
+    """The default folder for native code."""
     return Path(platformdirs.user_cache_dir("codemode-server")) / "wasm"
 
 
 def wasmtime_folder() -> Path:
-    """The folder that the worker finds wasmtime in."""
+    """The folder from which the worker imports wasmtime."""
     spec = importlib.util.find_spec("wasmtime")
     if spec is None or spec.origin is None:
         raise SandboxUnavailable("the package 'wasmtime' is not installed; install codemode-server again")
@@ -50,10 +51,10 @@ def wasmtime_folder() -> Path:
 
 
 def checked_component(component: Path = build.COMPONENT) -> Path:
-    """The component, if it is there and made from the sources beside it.
+    """The component, if it is there and was built from the current sources.
 
     Raises:
-        SandboxUnavailable: it is missing or stale, with the command that makes it.
+        SandboxUnavailable: it is missing, stale or damaged; the message has the command that builds it.
     """
     if not component.is_file():
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make component")
@@ -68,10 +69,10 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
 
 
 def native_code(component: Path, folder: Path, announce: Callable[[str], None]) -> Path:
-    """The component's native code for this machine, compiled now if need be; blocks for as long as that takes.
+    """The component's native code for this machine, compiled now if necessary. Blocks.
 
     Raises:
-        SandboxUnavailable: it can't be compiled or kept here.
+        SandboxUnavailable: it cannot be compiled or stored.
     """
     _make_private(folder)
     target = folder / f"{_key(component)}.cwasm"
@@ -88,12 +89,12 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
 
 
 def is_compiled(component: Path, folder: Path) -> bool:
-    """Whether this machine has the component's native code already."""
+    """Whether the component's native code is in the folder already."""
     return _is_sound(folder / f"{_key(component)}.cwasm")
 
 
 def discard(native: Path) -> None:
-    """Forget native code that did not load."""
+    """Delete native code that did not load."""
     native.unlink(missing_ok=True)
 
 
@@ -121,7 +122,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _is_sound(target: Path) -> bool:
-    """Whether native code is there, ours alone to write, and as it was made."""
+    """Whether native code is there, only this user can access it, and it matches its digest."""
     try:
         status = target.lstat()
         if not stat.S_ISREG(status.st_mode):
@@ -134,7 +135,7 @@ def _is_sound(target: Path) -> bool:
 
 
 def _compile(component: Path, target: Path, lock: int) -> None:
-    """Have it compiled by a process that goes on, and keeps the lock, should this one be ended meanwhile."""
+    """Compile in a process that continues, and holds the lock, even if this process ends meanwhile."""
     for unfinished in target.parent.glob("compiling-*"):
         with contextlib.suppress(OSError):  # what an older version left may be a folder
             unfinished.unlink()
@@ -157,7 +158,7 @@ def _compile(component: Path, target: Path, lock: int) -> None:
 
 
 def _forget_unused(folder: Path, used: Path) -> None:
-    """Remove the native code of other versions and processors that was not used for long; it has 50 MB each."""
+    """Remove native code of other versions and processors that has not been used for long; each file has 50 MB."""
     newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
     for number, path in enumerate(newest_first):
         longest = _UNUSED_SECONDS if number < _MAX_FILES else _IN_USE_SECONDS
@@ -167,13 +168,13 @@ def _forget_unused(folder: Path, used: Path) -> None:
 
 
 def _used_at(native: Path) -> float:
-    """When it was used last: each use touches its digest."""
+    """Time of the last use, at which the digest was touched."""
     digest = _digest_path(native)
     return (digest if digest.exists() else native).lstat().st_mtime
 
 
 def worker_environment() -> dict[str, str]:
-    """An empty environment, or as near to it as Windows lets a process start."""
+    """An empty environment; on Windows, with the one variable that a process needs to start."""
     return {"SYSTEMROOT": os.environ["SYSTEMROOT"]} if sys.platform == "win32" and "SYSTEMROOT" in os.environ else {}
 
 

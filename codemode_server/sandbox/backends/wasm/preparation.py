@@ -1,4 +1,4 @@
-"""Whether the wasm component is there and compiled for this machine, for `doctor`; compiled ahead, by `setup`."""
+"""Checks the wasm component for `doctor`, and compiles it in advance for `setup`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Step
 
 
 def diagnose() -> Diagnosis:
-    """Blocks."""
+    """Whether the component is built and compiled for this machine. Blocks."""
     try:
         component.wasmtime_folder()
         guest = component.checked_component()
@@ -21,12 +21,12 @@ def diagnose() -> Diagnosis:
 
 
 def prepare(announce: Announce) -> Step:
-    """Compile the component if that was not done yet. Blocks."""
+    """Compile the component unless it is compiled already. Blocks."""
     try:
         guest, folder = component.checked_component(), component.cache_folder()
         if component.is_compiled(guest, folder):
             return Step("wasm", "was compiled already")
         component.native_code(guest, folder, announce)
     except SandboxUnavailable as error:
-        return Step("wasm", str(error), is_well=False)
+        return Step("wasm", str(error), is_successful=False)
     return Step("wasm", "compiled for this machine")

@@ -1,4 +1,4 @@
-"""One worker process, from its start to its end: its frames, its settings for a program, its last words."""
+"""The host's end of a worker process: starts it, has it make instances, learns why it ended, and kills it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _START_SECONDS = 60.0
 _END_SECONDS = 2.0
 _EXIT_BAD_NATIVE_CODE = 3
 _EXIT_OUT_OF_MEMORY = 5
-_MAX_LAST_WORDS = 2_000
+_MAX_REASON_BYTES = 2_000
 _ENDED_WHILE_IDLE = "the sandbox's worker process ended while it was idle"
 
 
 class BadNativeCode(Exception):
-    """Raised when the worker could not load the native code: it has to be made again."""
+    """Raised when the worker could not load the native code, which has to be compiled again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What an instance of the component is made with."""
+    """Parameters of an instance of the component."""
 
     scratch: Path
     """The folder that its program sees as /tmp."""
@@ -39,11 +39,11 @@ class Instance:
     memory_mb: int
     file_mb: int
     inodes: tuple[int, ...]
-    """Of its folders."""
+    """Inodes of its folders."""
 
     @classmethod
     def for_program(cls, program: Program, scratch: Path) -> Instance:
-        """Raises OSError if a folder is not there."""
+        """The parameters for a program. Raises OSError if a folder is missing."""
         folders = [scratch] if program.workspace is None else [scratch, program.workspace]
         # One file may grow a little past the quota, so that the quota, with its setting, ends the program.
         file_mb = program.limits.workspace_mb + 1
@@ -51,7 +51,7 @@ class Instance:
         return cls(scratch, program.workspace, program.limits.memory_mb, file_mb, inodes)
 
     def is_for(self, program: Program) -> bool:
-        """Whether it can run a program: nothing has changed, and nobody has replaced or removed a folder."""
+        """Whether it fits a program: the same parameters, and nobody has replaced or removed a folder."""
         try:
             return self == Instance.for_program(program, self.scratch)
         except OSError:
@@ -67,11 +67,11 @@ class Worker:
         self.reader = FrameReader(process.stdout)
         self._is_ready = False
         self.instance: Instance | None = None
-        """One that waits for a program; nothing of any program has run in it."""
+        """The instance that waits for a program; no program has run in it."""
 
     @classmethod
     async def start(cls, native_code: Path) -> Worker:
-        """Start a process; it makes itself ready while others go on."""
+        """Start a process without waiting until it is ready."""
         command = [sys.executable, "-I", "-B", str(component.WORKER), "serve"]
         try:
             process = await ChildProcess.start(
@@ -89,7 +89,7 @@ class Worker:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether it ended by itself since the program's memory was full."""
+        """Whether it ended by itself because the program's memory was full."""
         return self._process.returncode == _EXIT_OUT_OF_MEMORY
 
     @property
@@ -97,28 +97,28 @@ class Worker:
         return self._process.returncode is None
 
     async def ready(self) -> None:
-        """Wait until it can take a program.
+        """Wait until it can make an instance.
 
         Raises:
             BadNativeCode: it could not load its code.
-            SandboxUnavailable: it did not come up.
+            SandboxUnavailable: it did not start.
         """
         if self._is_ready:
             return
         try:
             with anyio.fail_after(_START_SECONDS):
-                await self._read_own_word()
+                await self._read_signal()
         except (TimeoutError, FramingError):
             raise SandboxUnavailable("the sandbox's worker process did not become ready") from None
         except anyio.EndOfStream:
-            words = await self.last_words()
+            reason = await self.exit_reason()
             if self._process.returncode == _EXIT_BAD_NATIVE_CODE:
-                raise BadNativeCode(words) from None
-            raise SandboxUnavailable(f"the sandbox's worker process ended at its start: {words}") from None
+                raise BadNativeCode(reason) from None
+            raise SandboxUnavailable(f"the sandbox's worker process ended at its start: {reason}") from None
         self._is_ready = True
 
     async def prepare(self, instance: Instance) -> None:
-        """Have it make an instance, while the host goes on.
+        """Have it make an instance, without waiting for that.
 
         Raises:
             SandboxUnavailable: it is dead.
@@ -135,19 +135,19 @@ class Worker:
         await self._send(frame(b"") + frames.encode(settings))
 
     async def begin(self) -> Instance:
-        """Give the instance, once it waits for its program.
+        """Wait until the instance waits for its program, and return its parameters.
 
         Raises:
-            SandboxUnavailable: it is dead, and nothing of the program has run.
+            SandboxUnavailable: it is dead, and the program has not run.
         """
         self._is_ready = False
         await self._send(frame(b""))
         try:
             with anyio.fail_after(_START_SECONDS):
-                await self._read_own_word()
+                await self._read_signal()
         except (TimeoutError, FramingError, anyio.EndOfStream):
             raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
-        assert self.instance is not None, "`prepare` was called"  # noqa: S101 - else a fault of ours
+        assert self.instance is not None, "`prepare` was called"  # noqa: S101 - a bug of ours otherwise
         instance, self.instance = self.instance, None
         return instance
 
@@ -158,29 +158,29 @@ class Worker:
             raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
 
     async def is_reusable(self) -> bool:
-        """Whether, after a program's `done`, nothing of it runs any more and nothing more was said."""
+        """Whether the instance has ended after the program's `done`, and sent nothing more."""
         try:
             with anyio.fail_after(_END_SECONDS):
-                await self._read_own_word()
+                await self._read_signal()
         except (TimeoutError, FramingError, anyio.EndOfStream, anyio.BrokenResourceError):
             return False
         self._is_ready = True
         return self.reader.is_empty
 
-    async def _read_own_word(self) -> None:
+    async def _read_signal(self) -> None:
         if await self.reader.read(0):
             raise FramingError("a frame after the last")
 
-    async def last_words(self) -> str:
-        """Why it ended by itself, in its own words."""
-        words = OutputTail()
+    async def exit_reason(self) -> str:
+        """Why it ended by itself: what it wrote to stderr, or its exit status."""
+        reason = OutputTail()
         with anyio.move_on_after(_END_SECONDS):
             await self._process.wait()
             with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                 async for chunk in self._process.stderr:
-                    words.add(chunk, _MAX_LAST_WORDS)
-        return words.text or f"exit status {self._process.returncode}"
+                    reason.add(chunk, _MAX_REASON_BYTES)
+        return reason.text or f"exit status {self._process.returncode}"
 
     async def kill(self) -> None:
-        """End it now, and wait until it is gone."""
+        """Kill it, and wait until it is gone."""
         await self._process.kill()

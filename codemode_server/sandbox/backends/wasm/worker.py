@@ -1,12 +1,13 @@
-"""The process that owns an instance of the component; killing it is how a program is ended, whatever it does.
+"""Runs in a process of its own, which owns an instance of the component; the host ends a program by killing it.
 
     python -I -B worker.py serve <folder with wasmtime> <native code>
     python -I -B worker.py compile <folder with wasmtime> <component> <native code>
 
-It passes frames on without reading them: stdin to the guest, the guest to stdout. A frame of length 0 is the worker's
-own word, which no guest can say. The first from the host means "make an instance", with its settings in the frame
-after, the second "its program follows". The worker says "the instance waits for it", and then "the program is over".
-Imports nothing of codemode_server and gets no environment. What went wrong goes to stderr.
+It forwards frames without parsing them: from stdin to the guest, from the guest to stdout. An empty frame is a signal
+between host and worker, which no guest can send. The host's first signal means "make an instance", with its settings in
+the next frame, the second "its program follows". The worker sends one when it is ready, one when the instance waits for
+its program, and one when the program has ended. It imports nothing of codemode_server, gets no environment, and writes
+the reason for a failure to stderr.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from wasmtime import component
 EXIT_BAD_NATIVE_CODE = 3
 EXIT_TRAPPED = 4
 EXIT_OUT_OF_MEMORY = 5
-_WASM_STACK = 2 * 2**20  # as much as wasmtime takes
+_WASM_STACK = 2 * 2**20  # the maximum that wasmtime accepts
 _THREAD_STACK = 16 * 2**20
 _OPEN_FILES = 256
 _READ = 2**18
@@ -36,7 +37,7 @@ _DEEP = "call stack exhausted"
 
 
 def engine() -> wasmtime.Engine:
-    """The same for compiling and for running: native code fits no other settings."""
+    """The engine for compiling and for running, since native code works only with the same settings."""
     config = wasmtime.Config()
     config.wasm_component_model = True
     config.max_wasm_stack = _WASM_STACK
@@ -44,9 +45,9 @@ def engine() -> wasmtime.Engine:
 
 
 def compile_component(source: str, target: str) -> None:
-    """Write the component's native code for this machine and its digest, each whole or not at all.
+    """Write the component's native code for this machine and its digest, each atomically.
 
-    All of it is done here, so that a product that is ended meanwhile leaves a machine that is ready for the next one.
+    This process finishes both even if the product ends meanwhile, so the next product does not compile again.
     """
     import hashlib
 
@@ -60,7 +61,7 @@ def compile_component(source: str, target: str) -> None:
 
 
 class _Pipe:
-    """Frames on stdin and stdout; the host's death ends the process at once, even while a program computes."""
+    """Frames on stdin and stdout. When the host dies, the process ends at once, even while a program computes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -74,13 +75,13 @@ class _Pipe:
     def write(self, text: str) -> None:
         data = text.encode()
         del text
-        for piece in (struct.pack(">I", len(data)), data):  # one by one: it may be too long to be copied once more
+        for piece in (struct.pack(">I", len(data)), data):  # separately, since joining them would copy the data
             left = memoryview(piece)
             while left:
                 left = left[os.write(1, left) :]
 
     def read(self, timeout_s: float | None) -> str | None:
-        """The next frame, if it comes in time."""
+        """The next frame; None after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             if len(self._buffer) >= 4:
@@ -110,13 +111,13 @@ class _Pipe:
 
     @staticmethod
     def _read_ahead(chunks: queue.SimpleQueue[bytes]) -> None:
-        """Where nothing can wait for the other end's closing alone, a thread reads all the time."""
+        """Read all the time, in a thread, where `poll` is missing and only reading notices that stdin was closed."""
         while chunk := os.read(0, _READ):
             chunks.put(chunk)
         os._exit(0)
 
     def next_program(self) -> dict[str, Any]:
-        """Skip what was meant for the last program, up to the settings of the next."""
+        """The settings for the next program; frames for the last one are skipped."""
         while self.read(None):
             pass
         settings: dict[str, Any] = json.loads(self.read(None) or "{}")
@@ -125,7 +126,7 @@ class _Pipe:
 
 def _end_with_the_host() -> None:
     poll = select.poll()
-    poll.register(0, 0)  # closing is always told
+    poll.register(0, 0)  # a hang-up is always reported
     poll.poll()
     os._exit(0)
 
@@ -140,7 +141,7 @@ def serve(native_code: str) -> None:
     pipe = _Pipe()
 
     def send(_: wasmtime.Store, frame: str) -> None:
-        if frame:  # an empty one is the worker's own word
+        if frame:  # an empty one is a signal of the worker
             pipe.write(frame)
 
     def receive(_: wasmtime.Store, timeout_us: int) -> str | None:
@@ -182,9 +183,9 @@ def _run_one(
         run = linker.instantiate(store, code).get_func(store, "run")
         assert run is not None  # noqa: S101 - the component is ours
         run(store)
-        pipe.write("")  # before the instance's memory is given back, which takes a moment
+        pipe.write("")  # before the memory of the instance is freed, which takes time
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
-        # Where an allocation fails that can't raise MemoryError, what follows is any trap.
+        # A failed allocation that cannot raise MemoryError leads to an arbitrary trap.
         if _DEEP not in str(error) and _private_bytes() > 0.75 * settings["memory_bytes"]:
             _give_up(EXIT_OUT_OF_MEMORY, "the interpreter had no memory left to say so")
         raise
@@ -193,7 +194,7 @@ def _run_one(
 
 
 def _private_bytes() -> int:
-    """Memory in use now, where that is easily known; while the instance is there, most of it is the program's."""
+    """Memory in use, or 0 where /proc does not say; while the instance exists, most of it is the program's."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon:")), 0)
@@ -209,7 +210,7 @@ def _reason(trap: str) -> str:
 
 
 def _limit_files(file_bytes: int) -> None:
-    """What no program needs, the process may not have either."""
+    """Limit the files of the process to what a program may need."""
     try:
         import resource
     except ImportError:
@@ -227,10 +228,10 @@ def _give_up(status: int, reason: str) -> None:
 
 
 def main() -> None:
-    """Serve in a thread of its own, whose stack is as deep as the component's."""
+    """Compile, or serve in a thread whose stack is large enough for the component's."""
     if sys.argv[1] == "compile":
         if hasattr(os, "nice"):
-            os.nice(5)  # it takes all processors, right after a host was started
+            os.nice(5)  # compiling uses all processors, often while a host starts
         compile_component(sys.argv[3], sys.argv[4])
         return
     threading.stack_size(_THREAD_STACK)

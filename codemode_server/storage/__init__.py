@@ -1,1 +1,1 @@
-"""SQLite behind the contracts of the stages above: one file, WAL, append-only where it is a record."""
+"""Implements the stores of other stages on one SQLite file in WAL mode; the audit is append-only."""

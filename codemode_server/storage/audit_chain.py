@@ -24,11 +24,11 @@ COLUMNS = (
     " payload, error, level"
 )
 _ROW_BYTES = 250
-"""What the fields of fixed size and the indexes take, about."""
+"""About the size of the fixed-size fields and index entries of a row."""
 
 
 def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
-    """Add an event in the transaction of the caller, which began with a lock on the file."""
+    """Append an event, in a transaction of the caller that has locked the file."""
     values = _values(event)
     number, digest = _last(connection)
     connection.execute(
@@ -38,13 +38,13 @@ def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
 
 
 def size_of(event: AuditEvent) -> int:
-    """About how many bytes its row takes."""
+    """Approximate size of its row in bytes."""
     return _ROW_BYTES + sum(len(value) for value in _values(event) if isinstance(value, str))
 
 
 def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
-    """Delete the oldest rows up to number `until`, at most `limit`, and move the anchor, in the transaction of the
-    caller; gives how many they were."""
+    """Delete at most `limit` of the oldest rows up to number `until`, and move the anchor, in a transaction of the
+    caller; returns the number of deleted rows."""
     oldest = connection.execute(
         "SELECT number, digest FROM audit WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
     ).fetchall()
@@ -66,7 +66,7 @@ def _last(connection: sqlite3.Connection) -> tuple[int, str]:
 
 
 def _values(event: AuditEvent) -> tuple[Any, ...]:
-    """The columns of an event, as SQLite gives them back."""
+    """The columns of an event, with the types that SQLite returns, so that the digest can be verified."""
     named = {field.name: getattr(event, field.name) for field in fields(event)}
     named |= {"kind": event.kind.value, "principal": event.principal.principal_id, "at": float(event.at)}
     if event.milliseconds is not None:
@@ -86,8 +86,8 @@ def event_of(row: Sequence[Any]) -> AuditEvent:
 
 
 def digest_of(before: str, values: Sequence[Any]) -> str:
-    """The digest of a row with these values, after the row with the digest `before`."""
-    if values[-1] is None:  # rows from before there was a level
+    """Digest of a row with these values; `before` is the digest of the row before it."""
+    if values[-1] is None:  # rows of versions without a level
         values = values[:-1]
     canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode()
     return hashlib.sha256(before.encode() + canonical).hexdigest()

@@ -1,8 +1,8 @@
-"""The one SQLite file of an installation: opening it, and bringing its schema up to date.
+"""Opens the one SQLite file of an installation, and handles its damage, its removal and a full disk.
 
-Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. What
-is used on the event loop's thread is quick: one insert costs tens of microseconds. Journal, audit, vectors and upkeep
-work in threads, each with a connection of its own, since transactions belong to connections.
+Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. Journal and
+audit share a thread and a connection; vectors and the upkeep have a connection each, since transactions belong to
+connections. Listings, learned types and usage statistics use one on the event loop, where each statement is short.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ T = TypeVar("T")
 
 FILE_NAME = "codemode.db"
 FILE_SUFFIXES = ("", "-wal", "-shm")
-"""Of the files that make up the database."""
+"""Suffixes of the files that make up the database."""
 _WAL_BYTES = 4 * 2**20
-"""What the file of changes is cut back to after it was longer."""
+"""Size to which SQLite truncates the write-ahead log after a checkpoint."""
 _BUSY_SECONDS = 5.0
-"""How long another product's lock is waited for."""
+"""How long to wait for the lock of another product."""
 
 
 class Database:
-    """An open database. Every failure to use it is a `JournalUnavailable` that names the file and the remedy.
+    """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy.
 
-    A file that was moved or removed meanwhile is noticed: from then on a new one at the same place is used.
+    If the file was moved or removed, the next use opens or creates the one at the same path.
     """
 
     def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
-        """Open or create the database in `folder`. `on_damage`: what becomes of a file that is damaged.
+        """Open or create the database in `folder`. `on_damage`: what to do with a damaged file.
 
         Raises:
-            JournalUnavailable: it can't be opened.
+            JournalUnavailable: it cannot be opened.
         """
         self.path = folder / FILE_NAME
         self.reserve = Reserve(folder)
         self._on_damage = on_damage
         self._is_closed = False
         self._damage: tuple[tuple[int, int], JournalDamaged] | None = None
-        """The file that SQLite met damage in while it was used, and what it said."""
+        """Identity of a file in which SQLite found damage while it was used, and the error."""
         self._connection = self._open(is_start=True)
         self._identity = _identity(self.path)
 
@@ -78,10 +78,10 @@ class Database:
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """The connection with the lock on the file, for changes of which all are made or none.
+        """The connection in a transaction, for data that can be recreated; not for journal and audit.
 
-        The lock comes before what is read, so that another product's news are not written over. For what can be made
-        anew: the last 4 MiB of a disk are left to the record.
+        The file is locked before anything is read, so that changes of another product are not overwritten. The last 4
+        MiB of a disk are left for journal and audit.
 
         Raises:
             JournalUnavailable: as `use`.
@@ -92,7 +92,7 @@ class Database:
             yield connection
 
     def write(self, statement: str, values: tuple[object, ...]) -> int:
-        """Execute one statement of the record; gives how many rows it changed.
+        """Execute one statement of journal or audit; returns the number of changed rows.
 
         Raises:
             JournalUnavailable: as `use`.
@@ -100,7 +100,7 @@ class Database:
         return self.with_reserve(lambda connection: connection.execute(statement, values).rowcount)
 
     def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step of the record in a transaction; it may be done again after a failure.
+        """Do a step of journal or audit in a transaction; it may be repeated after a failure.
 
         Raises:
             JournalUnavailable: as `use`.
@@ -113,7 +113,7 @@ class Database:
         return self.with_reserve(all_or_nothing)
 
     def with_reserve(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step of the record, or one that frees space, for which the reserve is given up if the disk is full.
+        """Do a step of journal or audit, or one that frees space. If the disk is full, it uses up the reserve.
 
         Raises:
             JournalUnavailable: as `use`.
@@ -146,7 +146,7 @@ class Database:
                 return self._opened_anew(is_start=is_start)
 
     def _opened_anew(self, *, is_start: bool) -> sqlite3.Connection:
-        """Rename the damaged file and make a new one, unless another product was quicker."""
+        """Rename the damaged file and make a new one, unless another product has done that already."""
         try:
             with held(self.path.with_name(f"{FILE_NAME}.lock")):
                 if self._damage is not None and self._damage[0] == _identity(self.path):
@@ -163,13 +163,13 @@ class Database:
         return _opened(self.path, is_start=False)
 
     def _set_aside(self) -> Path:
-        """Under a name of its own, which `set_aside` finds; the caller has the lock, so no other product takes it."""
+        """Rename the files to a new name that `set_aside` finds. The caller holds the lock, so names do not collide."""
         aside = self.path
         while any(os.path.lexists(aside.with_name(aside.name + suffix)) for suffix in FILE_SUFFIXES):
             now = time.time()
             at = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1e6):06}"
             aside = self.path.with_name(f"{FILE_NAME}.damaged-{at}")
-        # The file itself comes last: without it, whoever opens the database makes a new one.
+        # The main file comes last: as soon as it is gone, a product that opens the database makes a new one.
         for suffix in reversed(FILE_SUFFIXES):
             with suppress(FileNotFoundError):
                 self.path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
@@ -184,8 +184,8 @@ class Database:
         self._connection, self._identity, self._damage = connection, _identity(self.path), None
 
     def _note_damage(self, problem: JournalDamaged) -> None:
-        """Have the file examined at the next start, since not every damage is met at once. Where it may be set aside,
-        the next use does that on SQLite's word: to examine it now would hold up the event loop."""
+        """Have the next start check the whole file, since SQLite may not have met all damage. If damaged files are set
+        aside, the next use does so without that check, which would block the event loop."""
         with suppress(OSError):
             _damage_mark(self.path).touch(0o600)
         if self._on_damage == "set_aside" and self._identity is not None:
@@ -194,7 +194,7 @@ class Database:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All changes or none. The lock on the file comes first, so that another product's changes are seen."""
+    """All changes or none. The file is locked first, so that changes of other products are seen."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -205,7 +205,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def set_aside(folder: Path) -> list[str]:
-    """The names of the damaged databases that were set aside in a folder, the oldest first."""
+    """Names of the damaged databases that were set aside in a folder, oldest first."""
     name = re.compile(rf"({re.escape(FILE_NAME)}\.damaged-\d{{8}}-\d{{6}}(?:-\d{{6}})?)(?:-wal|-shm)?")
     return sorted({found[1] for path in folder.iterdir() if (found := name.fullmatch(path.name))})
 
@@ -213,7 +213,7 @@ def set_aside(folder: Path) -> list[str]:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which file is at the path; None if there is none."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - each use of the database asks, and `Path.stat` takes twice as long
+        status = os.stat(path)  # noqa: PTH116 - done at each use, and `Path.stat` takes twice as long
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -224,10 +224,10 @@ def _damage_mark(path: Path) -> Path:
 
 
 def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
-    """A connection to a sound database of this version; where damage was met before, a start examines all of it.
+    """A connection to a sound database of this version; if damage was found earlier, a start checks all of it.
 
     Raises:
-        JournalUnavailable: there can't be one.
+        JournalUnavailable: the file cannot be used.
     """
     try:
         connection = _connect(path)
@@ -248,19 +248,19 @@ def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open the file itself, made if it is not there."""
+    """Connect to the file, which is created privately if it is missing."""
     private_folder(path.parent, is_readable=True)
     for suffix in ("", "-wal", "-shm", "-journal", ".lock", ".damage-met"):
         check_file(path.with_name(FILE_NAME + suffix))
-    # SQLite would follow a link, and make a file that others can read. Closing a file that is there would end the locks
-    # of this process's other connections.
+    # SQLite would follow a link, and make a file that others can read. An existing file is not opened here: closing it
+    # would release the locks of this process's other connections.
     with suppress(FileExistsError):
         os.close(open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Two products that open a new record at once are in one another's way here, where SQLite does not wait."""
+    """Switch to WAL, with retries: SQLite does not wait for another product that does the same at this moment."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -276,11 +276,12 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> None:
-    """What is quick to see of damage, and at a start, which is in a thread, all of it where some was met before: two
-    seconds for each GB. Only `integrity_check` compares the indexes with their tables.
+    """Check that the tables exist; at a start also the whole file, if damage was found earlier (two seconds per GB).
+
+    Only `integrity_check` compares the indexes with their tables.
 
     Raises:
-        JournalDamaged: there is some.
+        JournalDamaged: the file is damaged.
     """
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if missing := sorted(TABLES - there):

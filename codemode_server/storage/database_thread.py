@@ -1,8 +1,8 @@
-"""Runs the work of journal and audit on the database in a thread of its own, with group commit.
+"""Runs the database steps of journal and audit in one thread, with group commit.
 
-The event loop never waits for the disk: a step is queued, the thread does all steps that wait in one transaction, and
-their callers go on after it is committed. A step is queued before its caller first waits, so a caller that is cancelled
-neither loses nor repeats what it wrote, and steps are done in the order in which they were asked for.
+The event loop never waits for the disk: a step is queued, the thread does all queued steps in one transaction, and
+their callers continue after the commit. A step is queued before its caller first awaits, so that a cancelled caller
+neither loses nor repeats a write, and steps are done in the order in which they were requested.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from codemode_server.storage.database import Database, OnDamage, transaction
 logger = logging.getLogger(__name__)
 
 _MAX_QUEUED = 256
-"""Steps that somebody waits for in one transaction."""
+"""Items that are taken from the queue for one transaction."""
 _COLLECT_S = 0.05
-"""How long a step that nobody waits for stays back, so that it is done with the next one that somebody waits for."""
+"""How long a posted step is held back, so that it shares a transaction with the next step that somebody awaits."""
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection], T]
@@ -35,12 +35,12 @@ Step = Callable[[sqlite3.Connection], T]
 
 @dataclass(slots=True)
 class _Request(Generic[T]):
-    """A step that waits, and who waits for it."""
+    """A step in the queue, and the future of its caller."""
 
     step: Step[T]
     is_durable: bool
     future: asyncio.Future[T] | None = None
-    """None if nobody waits; an error is logged then."""
+    """None if nobody awaits it; then an error is logged."""
     result: T | None = None
     error: Exception | None = None
 
@@ -54,15 +54,15 @@ class DatabaseThread:
         self._requests: queue.SimpleQueue[list[_Request[Any]] | None] = queue.SimpleQueue()
         self._posted: list[_Request[Any]] = []
         self._guard = threading.Lock()
-        """Held while what was posted is queued."""
+        """Guards `_posted`."""
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
         self._is_closed = False
 
     async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
-        """Do a step in a transaction; returns once that is committed. A step may be done again after a failure.
+        """Do a step in a transaction and return after the commit. A step may be repeated after a failure.
 
-        What is committed survives the death of the process, and with `is_durable` that of the machine.
+        A committed step survives the death of the process, and with `is_durable` also a power cut.
 
         Raises:
             JournalUnavailable: the database can't be used.
@@ -74,7 +74,7 @@ class DatabaseThread:
         return await future
 
     def post(self, step: Step[object]) -> None:
-        """Have a step done soon, before all later ones, and return at once; an error is logged."""
+        """Queue a step without waiting; it is done before all later ones, and an error is logged."""
         if self._is_closed:
             logger.warning("codemode-server is ending, so nothing is recorded any more")
             return
@@ -88,7 +88,7 @@ class DatabaseThread:
                 self._put()
 
     def _put(self, *requests: _Request[Any]) -> None:
-        """Queue what was posted and these."""
+        """Queue the posted steps and these."""
         with self._guard:
             if together := [*self._posted, *requests]:
                 self._requests.put(together)
@@ -98,7 +98,7 @@ class DatabaseThread:
             self._thread.start()
 
     def close(self) -> None:
-        """Do what was asked for and end the thread. Blocks."""
+        """Do all queued steps and end the thread. Blocks."""
         self._is_closed = True
         self._put()
         self._requests.put(None)
@@ -126,7 +126,7 @@ class DatabaseThread:
             if self._database is None:
                 self._database = Database(self._folder, on_damage=self._on_damage)
             self._database.with_reserve(partial(_transact, requests))
-        except Exception as error:  # noqa: BLE001 - the caller gets it
+        except Exception as error:  # noqa: BLE001 - raised in the caller
             if len(requests) > 1 and self._database is not None:
                 for request in requests:
                     self._do([request])
@@ -147,7 +147,7 @@ def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection)
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:
-    """Let the callers go on, with one message to each event loop."""
+    """Resume the callers, with one callback for each event loop."""
     waiting: dict[asyncio.AbstractEventLoop, list[_Request[Any]]] = {}
     for request in requests:
         if request.future is not None:
@@ -170,7 +170,7 @@ def _settle(requests: Sequence[_Request[Any]]) -> None:
 
 
 def _copy(error: Exception) -> Exception:
-    """Each caller raises an error of its own: a traceback belongs to one task."""
+    """A copy for one caller, since a traceback belongs to one task."""
     if not isinstance(error, CodemodeError):
         return error
     copy = type(error)(*error.args)

@@ -1,8 +1,8 @@
-"""Encrypts what the journal holds of arguments, results, programs and errors, with a key in a private file.
+"""Encrypts the arguments, results, programs and errors of the journal with a key in a private file.
 
-AES-256-GCM in chunks, since a chunk is encrypted with the interpreter's lock held. A value is bound to its place in the
-database: moved to another row it can't be read. `cryptography` is imported when the first value is encrypted, not
-before the host has its handshake.
+It uses AES-256-GCM in chunks, since the interpreter's lock is held while a chunk is encrypted. A value is bound to its
+row and column: moved to another place it cannot be decrypted. `cryptography` is imported when the first value is
+encrypted, not before the host has its handshake.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ValueUnreadable(Exception):
 
 
 class JournalCipher:
-    """In any thread; the key is read, or made, when it is first needed."""
+    """Works in any thread. The key is read, or created, at the first use."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -41,7 +41,7 @@ class JournalCipher:
         self._loaded: tuple[bytes, AESGCM] | None = None
 
     def encrypt(self, data: bytes, place: str) -> bytes:
-        """`place` names the row and column, and has to be given again to `decrypt`.
+        """Encrypt a value. `place` names its row and column; `decrypt` needs the same.
 
         Raises:
             JournalUnavailable: the key can't be read or made.
@@ -56,7 +56,7 @@ class JournalCipher:
         return b"".join(chunks)
 
     def decrypt(self, data: bytes, place: str) -> bytes:
-        """The value that `encrypt` was given for this place.
+        """The value that `encrypt` was called with for this place.
 
         Raises:
             ValueUnreadable: the key is another one, or the value was changed.
@@ -112,7 +112,7 @@ class JournalCipher:
             return file.read(_KEY_BYTES + 1)
 
     def _make(self) -> None:
-        """Whole or not at all: another product may make one at the same time, and the first one counts."""
+        """Create the key atomically; if another product does so at the same time, the first key stays."""
         unfinished = self.path.with_name(f"{FILE_NAME}.{secrets.token_hex(8)}.new")
         try:
             with os.fdopen(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:

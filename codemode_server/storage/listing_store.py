@@ -1,6 +1,6 @@
-"""What upstreams listed last time, on SQLite, so that their tools are there before they are.
+"""Stores the last listing of each upstream on SQLite, so that tools are known before the upstreams are connected.
 
-One listing of each upstream, and none that is very large: that one is fetched again next time.
+A very large listing is not stored and has to be fetched at each start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ListingStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
-        """By upstream, the fingerprint and its listing."""
+        """Fingerprint and listing, by upstream."""
         self._too_large: set[str] = set()
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
@@ -51,7 +51,7 @@ class ListingStore:
         self._read[name] = fingerprint, listing
         text = await run_large(listing.to_json)
         if self._read[name][1] is not listing:
-            return  # a later one was faster
+            return  # a later listing has replaced it
         row = (name, fingerprint, text, time.time())
         try:
             with self._database.change() as connection:

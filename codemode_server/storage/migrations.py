@@ -16,11 +16,11 @@ from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "habits", "journal_executions", "journal_calls", "audit", "audit_anchor"}
-"""What a sound database has."""
+"""Tables of a sound database."""
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Do the steps that the database has not had yet, each in a transaction.
+    """Do the steps that the database still lacks, each in a transaction.
 
     Raises:
         JournalUnavailable: a newer version made it.
@@ -29,7 +29,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     if version > len(MIGRATIONS):
         raise newer(path, version)
     for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
-        # If the other product migrated meanwhile, its version is seen inside the lock and nothing is done twice.
+        # Another product may have migrated meanwhile; the lock shows its version, so that no step is done twice.
         connection.execute("BEGIN IMMEDIATE")
         (current,) = connection.execute("PRAGMA user_version").fetchone()
         if current < number:
@@ -43,8 +43,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _move_old_executions(connection: sqlite3.Connection) -> None:
-    """Versions before the journal recorded executions and calls as `state.payloads` allows, for `state.record_days`:
-    as the audit does."""
+    """Move the records of versions without a journal to the audit, which has the same content and retention."""
     executions = connection.execute(
         "SELECT execution_id, session_id, customer, level, code, started_at, settled_at, status, error, milliseconds"
         " FROM executions WHERE execution_id NOT IN (SELECT execution_id FROM audit) ORDER BY started_at"
@@ -65,14 +64,14 @@ def _move_old_executions(connection: sqlite3.Connection) -> None:
         append_row(connection, replace(ended, status=status, error=error))
 
 
-def _move_old_calls(connection: sqlite3.Connection, of: AuditEvent) -> None:
+def _move_old_calls(connection: sqlite3.Connection, execution: AuditEvent) -> None:
     calls = connection.execute(
         "SELECT seq, server, tool, verdict, reason, started_at, arguments, settled_at, status, milliseconds, result,"
         " error FROM calls WHERE execution_id = ? ORDER BY seq",
-        (of.execution_id,),
+        (execution.execution_id,),
     )
     for seq, server, tool, verdict, reason, started_at, arguments, settled_at, *ending in calls:
-        call = replace(of, seq=seq, server=server, tool=tool, decision=verdict, reason=reason)
+        call = replace(execution, seq=seq, server=server, tool=tool, decision=verdict, reason=reason)
         append_row(connection, replace(call, kind=AuditEventKind.CALL_DECIDED, at=started_at, payload=arguments))
         if settled_at is not None:
             status, milliseconds, result, error = ending

@@ -1,4 +1,4 @@
-"""Which executions a living product runs, so that those of a killed one can be told apart on a shared database."""
+"""Names the product that runs an execution, so that executions of killed products are recognised."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ logger = logging.getLogger(__name__)
 
 
 class Ownership:
-    """This product's name as an owner, alive for as long as its folder is locked.
+    """This product's name as an owner; the product is alive as long as it holds the lock on the folder of that name.
 
-    A lock, and no process number: it ends with kill -9 and with the machine, no later process can have the same, and
-    it holds between containers that share the state folder.
+    A lock is better than a process id: it ends with the process or the machine, no later process can have the same, and
+    it works between containers that share the state folder.
     """
 
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._own: RunFolder | None = None
         self._names: set[str] = set()
-        """The own names so far: somebody may remove the folder of one while its executions run."""
+        """All names of this product: it takes a new one if somebody removed the folder while executions run."""
 
     def name(self) -> str | None:
-        """The owner to record with an execution; None where nothing can be locked."""
-        if self._own is None or not self._own.path.is_dir():  # somebody may have tidied up
+        """The owner to record with an execution; None if no folder can be locked."""
+        if self._own is None or not self._own.path.is_dir():  # somebody may have removed it
             self.close()
             try:
                 self._own = RunFolder.make(self._parent())
@@ -38,19 +38,19 @@ class Ownership:
         return self._own.path.name
 
     def dead(self) -> Iterator[RunFolder]:
-        """The folders of products that were killed, taken over; their names are owners.
+        """Locks and returns the folders of killed products, which are named after their owners.
 
         Raises:
-            NotPrivate, OSError: the folder that they are in can't be used.
+            NotPrivate, OSError: the parent folder cannot be used.
         """
         return abandoned(self._parent())
 
     def gone(self, owners: Iterable[str]) -> list[str]:
-        """Those of the owners that have no folder. They had one before anything was recorded with their name, so they
-        must have been read from the record before this is called.
+        """The owners that have no folder. Read `owners` from the journal before calling this: a product makes its
+        folder before it records anything.
 
         Raises:
-            NotPrivate, OSError: the folder that they are in can't be used.
+            NotPrivate, OSError: the parent folder cannot be used.
         """
         there = {path.name for path in self._parent().iterdir()} | self._names
         return [owner for owner in owners if owner not in there]
@@ -59,7 +59,7 @@ class Ownership:
         return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
 
     def close(self) -> None:
-        """This product runs nothing any more."""
+        """Remove the folder; this product runs nothing any more."""
         if self._own is not None:
             self._own.remove()
             self._own = None

@@ -1,4 +1,4 @@
-"""Disk space put by for the record, so that on a full disk programs can still be recorded, which may free some."""
+"""Reserves disk space for journal and audit, so that programs that free space can be recorded on a full disk."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 FILE_NAME = "reserve"
 SIZE_BYTES = 4 * 2**20
 SLICE_BYTES = 256 * 1024
-"""What is written and given up at once. In small parts, since a program may be filling the disk at that moment."""
+"""Size of the parts that are written and given up; small, since a program may be filling the disk at that moment."""
 _FREE_BYTES = 4 * SIZE_BYTES
-"""The reserve is only made where this much is free: it must not be what fills the disk."""
+"""Space that must be free before the reserve is made: it must not fill the disk itself."""
 
 
 class Reserve:
-    """A file in the state folder, shared by all products on it; of random bytes, since disks compress others."""
+    """A file in the state folder, shared by all products that use it; random bytes, which no disk can compress."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -33,8 +33,8 @@ class Reserve:
             return False
 
     def take(self, is_ending: Callable[[], bool] = lambda: False) -> bool:
-        """Put the space by if it is not yet and the disk has room; gives whether it is. Blocks while it writes,
-        and once `is_ending` no longer than a part takes."""
+        """Make the reserve if it is missing and the disk has room; returns whether it exists. Blocks while it writes,
+        and stops after the current part once `is_ending`."""
         if self.is_held:
             return True
         unfinished = self.path.with_name(f"{FILE_NAME}.new")
@@ -52,13 +52,13 @@ class Reserve:
             else:
                 unfinished.unlink()
         except OSError as error:
-            logger.debug("no disk space is put by: %s", error)
+            logger.debug("no disk space is reserved: %s", error)
             with contextlib.suppress(OSError):
                 unfinished.unlink(missing_ok=True)
         return self.is_held
 
     def give_up(self) -> bool:
-        """Free a part of the space; gives whether there was any."""
+        """Free one part; returns whether there was any left."""
         try:
             with os.fdopen(os.open(self.path, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)), "wb") as file:
                 left = os.fstat(file.fileno()).st_size - SLICE_BYTES
@@ -76,7 +76,7 @@ class Reserve:
 
     @property
     def is_needed(self) -> bool:
-        """Whether so little is free that only the record should write."""
+        """Whether so little space is free that only journal and audit should write."""
         try:
             return shutil.disk_usage(self.path.parent).free < SIZE_BYTES
         except OSError:

@@ -1,4 +1,4 @@
-"""The audit on SQLite; `audit_chain` has its rows and their digests."""
+"""The audit on SQLite; `audit_chain` writes its rows and computes their digests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SqliteAudit:
     """Implements `gateway.audit.Audit`."""
 
     def __init__(self, thread: DatabaseThread, on_written: Callable[[int], None] = lambda count: None) -> None:
-        """`on_written` is called with about how many bytes a row takes."""
+        """`on_written` is called with the approximate size of each row."""
         self._thread = thread
         self._on_written = on_written
 
@@ -51,7 +51,7 @@ class SqliteAudit:
         until = float("inf") if before is None else before
 
         def select(connection: sqlite3.Connection) -> list[ExecutionRecord]:
-            # The names of the kinds are literals, since the index is partial.
+            # The kind is a literal, so that SQLite can use the partial index.
             started = connection.execute(
                 f"SELECT {COLUMNS} FROM audit WHERE kind = 'execution_started' AND principal = ? AND at < ?"  # noqa: S608
                 " ORDER BY at DESC LIMIT ?",

@@ -32,11 +32,11 @@ from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadabl
 from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000
-"""What is stored of the name of a server or tool, and of a reason."""
+"""Longest stored name of a server or tool, and longest reason."""
 _ROW_BYTES = 300
-"""What the fields of fixed size and the indexes take, about."""
+"""About the size of the fixed-size fields and index entries of a row."""
 _OMITTED = b"\x00"
-"""Stored in place of a value that is more than the journal holds of one execution."""
+"""Stored in place of a value that would exceed the limit for one execution."""
 _EXECUTION_COLUMNS = (
     "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
     " milliseconds"
@@ -63,8 +63,8 @@ class SqliteJournal:
         on_written: Callable[[int], None] = lambda count: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`execution_bytes`: what is stored of the values of one execution; 0 for no bound. `on_written` is called with
-        about how many bytes an execution takes when it ends."""
+        """`execution_bytes`: limit for the values of one execution; 0 for none. `on_written` is called with the
+        approximate size of each execution that has ended."""
         self._thread = thread
         self._cipher = cipher
         self._ownership = ownership
@@ -72,7 +72,7 @@ class SqliteJournal:
         self._on_written = on_written
         self._clock = clock
         self._bytes: dict[ExecutionId, int] = {}
-        """What the running executions take so far."""
+        """Size of each running execution so far."""
 
     async def begin_execution(self, record: ExecutionRecord) -> None:
         owner = self._ownership.name() if self._ownership else None
@@ -115,7 +115,7 @@ class SqliteJournal:
 
         def update(connection: sqlite3.Connection) -> None:
             connection.execute(
-                # Another product may have taken this one for dead, after somebody had removed its folder.
+                # Another product may have marked it as interrupted, if somebody removed the folder of this one.
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
                 " bytes = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
                 (
@@ -158,7 +158,7 @@ class SqliteJournal:
                 ),
             )
 
-        # What only reads can be called again after the machine died, so its record need not outlive that.
+        # A call that only reads can be repeated after a power cut, so its record need not survive that.
         await self._thread.run(insert, is_durable=not is_read_only and isinstance(decision, Allow))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
@@ -220,8 +220,8 @@ class SqliteJournal:
         return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
 
     async def _prepared(self, execution_id: ExecutionId, value: JsonValue, place: str) -> Callable[[], bytes]:
-        """What gives the value as it is stored: a small one is encrypted in the journal's thread, a large one before,
-        so that other calls don't wait for it. That is not cancelled, since what was done has to be recorded."""
+        """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one
+        before, so that other calls do not wait for it; that is shielded, since the outcome has to be recorded."""
         if not is_large(value):
             return lambda: self._bounded(execution_id, _json(value), place)
         with anyio.CancelScope(shield=True):
@@ -232,7 +232,7 @@ class SqliteJournal:
         size = self._bytes.get(execution_id, 0) + _ROW_BYTES
         if self.execution_bytes and size + len(data) > self.execution_bytes:
             data = b""
-        if execution_id in self._bytes:  # else it has ended, and what ends now is small
+        if execution_id in self._bytes:  # otherwise the execution has ended already
             self._bytes[execution_id] = size + len(data)
         return self._cipher.encrypt(data, place) if data else _OMITTED
 
@@ -240,7 +240,7 @@ class SqliteJournal:
         return None if value is None else self._cipher.encrypt(_json(value), place)
 
     def _decrypted(self, data: bytes | str | None, place: str) -> JsonValue:
-        if data is None or isinstance(data, str):  # plain text: an error that the upkeep wrote
+        if data is None or isinstance(data, str):  # the upkeep writes errors as plain text
             return data
         if data == _OMITTED:
             raise ValueUnreadable("it was more than the journal holds of one execution; state.journal_mb is the bound")
@@ -309,7 +309,7 @@ def _nothing() -> None:
 
 
 def _detail(decision: Decision) -> JsonValue:
-    """What a decision holds beside its reason."""
+    """What a decision contains beside its reason."""
     match decision:
         case Replay(outcome=it):
             return {

@@ -1,4 +1,4 @@
-"""Tables of the database with one row for each tool: what its results looked like, how much it is used."""
+"""Tables with one row for each tool: the learned types of its results, and how often it is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codemode_server.storage.database import Database
 logger = logging.getLogger(__name__)
 
 MAX_TOOLS = 2_000
-"""Rows in each table; of more, those that were not written to for the longest are deleted."""
+"""Rows in each table; beyond it, the least recently written are deleted."""
 
 K = TypeVar("K", bound=tuple[str, ...])
 V = TypeVar("V")
@@ -32,7 +32,7 @@ class _ToolTable(Generic[K, V]):
     _values: ClassVar[str]
     """Two columns beside the key; the second is the time of the last change."""
     _content: ClassVar[str]
-    """What is stored, for the log."""
+    """Name of the content, for the log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class _ToolTable(Generic[K, V]):
         self._time = self._values.split(", ")[1]
 
     def _decode(self, value: Any, at: Any) -> V | None:
-        """None for a row that was damaged."""
+        """The value of a row; None if it is damaged."""
         raise NotImplementedError
 
     def _encode(self, value: V) -> tuple[object, float]:
@@ -94,7 +94,7 @@ class _ToolTable(Generic[K, V]):
 
 
 class SqliteObservedTypeStore(_ToolTable[ToolKey, str]):
-    """What was observed of tools' results: `catalog.observed.Observed` as JSON."""
+    """Learned types of tools' results: `catalog.observed.Observed` as JSON."""
 
     _key = ToolKey
     _table, _keys, _values = "shapes", "upstream, tool, schemas", "observed, stored_at"
@@ -108,7 +108,7 @@ class SqliteObservedTypeStore(_ToolTable[ToolKey, str]):
 
 
 class SqliteUsageStore(_ToolTable[ToolName, Use]):
-    """How much tools are used."""
+    """Usage statistics of tools."""
 
     _key = ToolName
     _table, _keys, _values = "habits", "server, tool", "uses, used_at"

@@ -1,4 +1,4 @@
-"""Why the database can't be used, found from SQLite's error and the file itself, with the remedy for that cause."""
+"""Explains why the database cannot be used, from SQLite's error and the state of the file, with the remedy."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUn
 
 ELSEWHERE = "set state.dir in upstream.yaml to a folder that can be written"
 _FULL_BELOW_BYTES = 64 * 1024
-"""SQLite can tell a full disk as an I/O error; with less room than this, that is what it was."""
+"""SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
 _FILES = 3
-"""A database in use: its file, its log of changes and the index of that."""
+"""Files of a database in use: the database, the write-ahead log and its index."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def unavailable(path: Path, error: Exception) -> JournalUnavailable:
-    """The error to raise for one that came from SQLite or from the file system."""
+    """The error to raise for an error of SQLite or of the file system."""
     if (code := _primary_code(error)) in _DAMAGE:
         return damaged(path, str(error))
     if _is_full(path, error, code):
@@ -32,12 +32,12 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
         cause = f"its tables are not as codemode-server makes them ({error})"
         remedy = "If another program changed it, move it away, and a new one is made; else install the newest version"
     else:
-        cause, remedy = _of_the_file(path, error)
+        cause, remedy = _file_problem(path, error)
     return JournalUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
 
 
 def damaged(path: Path, why: str) -> JournalDamaged:
-    """The error to raise for a file that is no sound database."""
+    """The error to raise for a damaged database."""
     return JournalDamaged(
         f"the record {path} can't be used: it is damaged ({why}). Restore it from a backup, or move it away, and a new "
         "one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does that."
@@ -45,7 +45,7 @@ def damaged(path: Path, why: str) -> JournalDamaged:
 
 
 def full(path: Path) -> JournalFull:
-    """The error to raise where there is no room on the disk."""
+    """The error to raise when the disk is full."""
     return JournalFull(
         f"the record {path} can't be used: database or disk is full. Free some disk space; "
         "`codemode-server workspace clean` removes the programs' files."
@@ -73,8 +73,8 @@ def _is_full(path: Path, error: Exception, code: int | None) -> bool:
     return code == sqlite3.SQLITE_FULL
 
 
-def _of_the_file(path: Path, error: Exception) -> tuple[str, str]:
-    """The cause and the remedy, from what stands at the path and who may write there."""
+def _file_problem(path: Path, error: Exception) -> tuple[str, str]:
+    """Cause and remedy, from what is at the path and who may write there."""
     folder = path.parent
     above = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
     try:
@@ -98,8 +98,10 @@ def _of_the_file(path: Path, error: Exception) -> tuple[str, str]:
 
 
 def _open_as_many_files_as_sqlite() -> None:
-    """Not the database itself: closing it would end the locks of this process's other connections, and another product
-    would remove the log of changes that they write to."""
+    """Raise OSError if the process cannot open enough files.
+
+    It does not open the database: closing that would release the locks of this process's other connections, and another
+    product would remove the write-ahead log that they use."""
     descriptors: list[int] = []
     try:
         descriptors.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FILES))

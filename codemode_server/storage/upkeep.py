@@ -1,8 +1,7 @@
-"""Keeps the state folder bounded: settles what killed products left, deletes what is too old or too much, gives the
-space back to the disk.
+"""Bounds the state folder: ends executions of killed products, deletes old and surplus rows, and frees disk space.
 
-All in a thread with a connection of its own, in transactions of some milliseconds with pauses between them, since the
-record is written to on the event loop meanwhile. Several products may do the same at once. What runs is never deleted.
+It works in a thread with its own connection, in transactions of a few milliseconds with pauses between them, since
+journal and audit write at the same time. Several products may do this at once. Running executions are never deleted.
 """
 
 from __future__ import annotations
@@ -38,27 +37,27 @@ Ts = TypeVarTuple("Ts")
 _DAY = 86_400.0
 _EVERY_SECONDS = 3_600.0
 _RESERVE_SECONDS = 60.0
-"""How often it is seen to that the reserve is there."""
+"""How often the reserve is checked."""
 _LONGEST_SECONDS = 3 * _DAY
-"""No execution takes longer, so one that began before was interrupted, whoever ran it."""
+"""No execution takes longer; one that is older was interrupted, whoever ran it."""
 _PAUSE_SECONDS = 0.005
-_STEPS_BETWEEN_LOOKS = 10_000
-"""Steps of SQLite's machine, about a millisecond, after which a statement ends if the product does."""
+_STEPS_BETWEEN_CHECKS = 10_000
+"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the product is ending."""
 _EXECUTIONS_AT_ONCE = 20
 _ROWS_AT_ONCE = 20
 _LOG_PAGES = 100
 _PAGES_AT_ONCE = 128
 _FREE_PAGES = 256
-"""Free pages that are left for what is written next."""
+"""Free pages that stay in the file for the next writes."""
 _CONVERTED_BYTES = 32 * 2**20
-"""A database of an older version is rewritten, so that it can shrink, if it has at most this much: 0.2 seconds."""
+"""A database of an older version that is at most this large is rewritten, in 0.2 seconds, so that it can shrink."""
 _SET_ASIDE = 2
-"""Damaged databases that stay where they were set aside, the newest."""
+"""Number of the newest damaged databases that are not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long and how much of a store stays; 0 for no bound."""
+    """Maximum age and size of a store; 0 for no limit."""
 
     days: float
     bytes: int
@@ -66,7 +65,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """A table whose rows can be made anew, and its bounds."""
+    """A table whose rows can be recreated, and its limits."""
 
     table: str
     key: str
@@ -74,7 +73,7 @@ class _Cache:
     content: str
     days: int
     bytes: int | None
-    """None where the store itself sees to it."""
+    """None if the store itself limits its size."""
 
 
 CACHES = (
@@ -86,7 +85,7 @@ CACHES = (
 
 
 class Upkeep:
-    """The upkeep of one state folder, by one product."""
+    """Does the upkeep of one state folder for one product."""
 
     def __init__(
         self,
@@ -107,12 +106,12 @@ class Upkeep:
         self._is_ending = threading.Event()
 
     def set_retention(self, audit: Retention, journal: Retention) -> None:
-        """Put other bounds in force and begin a pass. On the event loop."""
+        """Change the limits and begin a pass. Call it on the event loop."""
         self._audit, self._journal = audit, journal
         self._woken.set()
 
     def note_written(self, count: int) -> None:
-        """So many bytes were added; after a sixteenth of the smaller bound there is a pass. On the event loop."""
+        """Count added bytes; after a sixteenth of the smaller limit a pass begins. Call it on the event loop."""
         self._written += count
         bounds = [retention.bytes for retention in (self._audit, self._journal) if retention.bytes]
         if bounds and self._written > min(bounds) // 16:
@@ -120,7 +119,7 @@ class Upkeep:
             self._woken.set()
 
     async def run(self) -> None:
-        """A pass now, each hour, and whenever much was written."""
+        """Do a pass now, each hour, and whenever much was written."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep_reserve)
             while True:
@@ -135,18 +134,18 @@ class Upkeep:
             await anyio.sleep(_RESERVE_SECONDS)
 
     def end(self) -> None:
-        """Let what is under way in threads end within milliseconds; a statement that it interrupts changes nothing."""
+        """End the work in threads within milliseconds; an interrupted statement changes nothing."""
         self._is_ending.set()
 
     def pass_once(self) -> None:
-        """Do what there is to do. Blocks. A step that fails leaves the others to be done."""
+        """Do all steps, also if one fails. Blocks."""
         problems: list[str | None] = []
         try:
             with closing(Database(self._folder)) as database:
                 with database.use() as connection:
-                    # Else the event loop's connection would find a long log, and write it into the file.
+                    # Otherwise a commit of the journal would have to write a long log into the file.
                     connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-                    connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_LOOKS)
+                    connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
                 problems += [
                     self._problem(self._forget_set_aside),
                     self._problem(self._settle_interrupted, database),
@@ -155,7 +154,7 @@ class Upkeep:
                     self._problem(self._delete_executions, database),
                     self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
-                    *(self._problem(self._delete_of, database, cache) for cache in CACHES),
+                    *(self._problem(self._delete_cached, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]
         except (JournalUnavailable, NotPrivate, OSError) as error:
@@ -164,7 +163,7 @@ class Upkeep:
             logger.warning("old records can't be deleted: %s", problem)
 
     def _problem(self, step: Callable[[*Ts], None], *args: *Ts) -> str | None:
-        """Do a step; gives why it failed, and nothing if it was ended."""
+        """Do a step; returns why it failed, or None if it succeeded or the product is ending."""
         if self._is_ending.is_set():
             return None
         try:
@@ -183,7 +182,7 @@ class Upkeep:
             owner.remove()
 
     def _settle_gone(self, database: Database) -> None:
-        """Those of products whose folder somebody removed, or that a restored copy of the database has."""
+        """End the executions of products without a folder: somebody removed it, or the database was restored."""
         with database.use() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
@@ -195,7 +194,7 @@ class Upkeep:
         self._settle(database, "started_at < ?", self._clock() - _LONGEST_SECONDS)
 
     def _settle(self, database: Database, which: str, value: object) -> None:
-        """Its calls stay as they are: of one that was started and not settled the outcome is not known."""
+        """Mark running executions as interrupted. Calls without an outcome stay so, since it is unknown."""
         database.transact(partial(self._interrupt, which, value))
 
     def _interrupt(self, which: str, value: object, connection: sqlite3.Connection) -> None:
@@ -239,12 +238,12 @@ class Upkeep:
             self._delete(database, "journal_executions", "execution_id", which, _flat(rows))
 
     def _delete_orphans(self, database: Database) -> None:
-        """Calls that a living execution made after it was taken for dead and deleted."""
+        """Delete calls that a running execution made after it was taken for dead and deleted."""
         where = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
         self._delete(database, "journal_calls", "execution_id, seq", where, ())
 
     def _measure(self, database: Database) -> None:
-        """Note what each ended execution takes. Not when it is written: the sum over its calls takes a while."""
+        """Record the size of executions that were marked as interrupted, which have none yet."""
         while not self._is_ending.is_set():
             with database.use() as connection:
                 rows = connection.execute(
@@ -260,7 +259,7 @@ class Upkeep:
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_audit(self, database: Database) -> None:
-        """The oldest rows go; those that are left stay a chain."""
+        """Delete the oldest rows; the rest is still a valid chain."""
         limits = []
         with database.use() as connection:
             total, last = connection.execute("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
@@ -278,8 +277,8 @@ class Upkeep:
             count = database.transact(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
-    def _delete_of(self, database: Database, cache: _Cache) -> None:
-        """Delete what was not used for long, and what is beyond the bound, the oldest first."""
+    def _delete_cached(self, database: Database, cache: _Cache) -> None:
+        """Delete rows that were not used for long, and the oldest ones beyond the size limit."""
         old = self._clock() - cache.days * _DAY
         self._delete(database, cache.table, cache.key, f"{cache.time} < ?", (old,))
         if cache.bytes is None:
@@ -302,7 +301,7 @@ class Upkeep:
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _shrink(self, database: Database) -> None:
-        """Give free pages back to the disk. A large database of an older version can't; it uses them again."""
+        """Return free pages to the disk. A large database of an older version cannot; it reuses them."""
         with suppress(JournalFull), database.use() as connection:
             if not _can_shrink(connection):
                 return
@@ -318,7 +317,7 @@ class Upkeep:
 
 
 def _can_shrink(connection: sqlite3.Connection) -> bool:
-    """Whether the database has free pages to give back; a small one of an older version is rewritten first."""
+    """Whether the database has free pages to return; a small one of an older version is rewritten first."""
     if _pragma(connection, "auto_vacuum") == 0:
         used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
         if used * _pragma(connection, "page_size") > _CONVERTED_BYTES:
@@ -329,7 +328,7 @@ def _can_shrink(connection: sqlite3.Connection) -> bool:
 
 
 def _free_pages(connection: sqlite3.Connection) -> None:
-    # `execute` would make one step, which frees one page: the statement gives rows without columns.
+    # `execute` would step once and free one page, since the statement returns rows without columns.
     connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
 
 
@@ -339,16 +338,17 @@ def _size(column: str) -> str:
 
 _EXECUTION_BYTES = f"300 + {_size('code')} + {_size('error')}"
 _CALL_BYTES = f"200 + {_size('arguments')} + {_size('result')} + {_size('error')}"
-"""With what the fields of fixed size and the indexes take, about."""
+"""SQL for the approximate size of a row, with its fixed-size fields and index entries."""
 
 
 def _too_much(database: Database, most: int) -> float | None:
-    """Up to which time of their end executions have to go, so that nine tenths of `most` bytes are left."""
+    """Executions that ended at this time or earlier have to be deleted to leave nine tenths of `most` bytes; None if
+    they fit."""
     with database.use() as connection:
         (total,) = connection.execute("SELECT SUM(bytes) FROM journal_executions WHERE ended_at IS NOT NULL").fetchone()
         if (total or 0) <= most:
             return None
-        # The newest stays, however large: no program can have the record of itself deleted.
+        # The newest stays, however large, so that no program can have its own record deleted.
         newest_first = (
             "SELECT ended_at, COALESCE(bytes, 0) FROM journal_executions WHERE ended_at IS NOT NULL"
             " ORDER BY ended_at DESC LIMIT -1 OFFSET 1"
@@ -357,7 +357,7 @@ def _too_much(database: Database, most: int) -> float | None:
 
 
 def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float | None:
-    """The time of the first that does not fit any more; None if all fit."""
+    """The time of the first row that does not fit; None if all fit."""
     total = 0
     for at, size in newest_first:
         total += size

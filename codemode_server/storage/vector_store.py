@@ -1,4 +1,4 @@
-"""Vectors of texts, on SQLite, so that a model reads each text once and not at each start."""
+"""Stores vectors of texts on SQLite, so that a model encodes each text once and not at each start."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 256 * 2**20
 """Limit for all vectors, enough for 300,000 texts with a small model. Beyond it the least recently used are deleted."""
 _AT_ONCE = 500
-"""Keys in one question."""
+"""Keys in one query."""
 _DAY = 86_400.0
 
 
 class SqliteVectorCache:
-    """Implements `search.encoding.cached_encoder.VectorCache`, in any thread, with a connection of its own.
+    """Implements `search.encoding.cached_encoder.VectorCache`. Works in any thread, with a connection of its own.
 
-    A cache: what fails is logged once, and the store then neither knows nor keeps anything.
+    The first failure is logged, and after it the cache stays empty.
     """
 
     def __init__(self, folder: Path, *, most_bytes: int = MAX_BYTES) -> None:
@@ -62,7 +62,7 @@ class SqliteVectorCache:
             self._end()
 
     def _opened(self) -> Database | None:
-        """The connection; none once this was closed or has failed."""
+        """The database; None after `close` or a failure."""
         if self._database is None and not self._is_closed:
             self._database = Database(self._folder)
             with self._database.use() as connection:
@@ -80,7 +80,7 @@ class SqliteVectorCache:
             self._bytes = _forget(connection, self._most_bytes // 10 * 9)
 
     def _give_up(self, error: JournalUnavailable) -> None:
-        logger.warning("vectors of tools are not kept between runs: %s", error)
+        logger.warning("vectors of tools are not stored between runs: %s", error)
         self._is_closed = True
         self._end()
 
@@ -97,7 +97,7 @@ def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> 
         f"SELECT key, vector, used_at FROM vectors WHERE model = ? AND key IN ({marks})",  # noqa: S608 - only marks
         (model, *keys),
     ).fetchall()
-    # Not at each start: that would be a write for each tool.
+    # Updated at most once a day: at each start there would be a write for each tool.
     if stale := [key for key, _, used_at in rows if used_at < now - _DAY]:
         connection.executemany(
             "UPDATE vectors SET used_at = ? WHERE model = ? AND key = ?", [(now, model, key) for key in stale]
@@ -106,7 +106,7 @@ def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> 
 
 
 def _forget(connection: sqlite3.Connection, most_bytes: int) -> int:
-    """Forget what was not used for the longest; gives the bytes that are left."""
+    """Delete the least recently used vectors; returns the bytes that are left."""
     (total,) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM vectors").fetchone()
     gone = []
     for rowid, size in connection.execute("SELECT rowid, LENGTH(vector) FROM vectors ORDER BY used_at, rowid"):

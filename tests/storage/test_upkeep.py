@@ -356,7 +356,7 @@ def test_an_end_interrupts_what_takes_long(
         return _can_shrink(connection)
 
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep_module, "_STEPS_BETWEEN_LOOKS", 10)
+        patch.setattr(upkeep_module, "_STEPS_BETWEEN_CHECKS", 10)
         patch.setattr(upkeep_module, "_can_shrink", ended_meanwhile)
         upkeep.pass_once()
     assert rows(tmp_path, "PRAGMA auto_vacuum") == [(0,)], "it was not rewritten"

@@ -1,38 +1,31 @@
 """One open MCP session: sends requests as plain dicts, returns answers unvalidated, and reports the session's end.
 
-The only file that uses private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools` validate answers, and fail
-as a whole if one part is wrong: an off-schema tool, an unknown content type, an `outputSchema` without
-`structuredContent`. The dispatcher below them hands out the answer as it came, but the envelope of each era (`_meta`
-and headers) is put on by `ClientSession._stamp`, and only `_absorb_tool_listing` makes it send the arguments that a
-2026-07-28 server expects as HTTP headers.
+Only this file and `_watched_dispatcher` use private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools`
+validate answers, and fail as a whole if one part is wrong: an off-schema tool, an unknown content type, an
+`outputSchema` without `structuredContent`. The dispatcher below them returns the answer as it came, but
+`ClientSession._stamp` adds the envelope of each protocol version (`_meta` and headers), and only
+`_absorb_tool_listing` makes it send the arguments that a 2026-07-28 server expects as HTTP headers.
 """
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.off_loop import is_large, run_sized
+from codemode_server.off_loop import run_sized
 from codemode_server.upstreams._messages import NOT_TAKEN
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientSession, MessageHandlerFnT
-    from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
-    from mcp.shared.message import SessionMessage
+    from mcp.shared.dispatcher import CallOptions
 
-_READ_S = 5.0
-"""How long the next message waits while a large result is read, so that large results don't pile up in memory."""
 LIST_IS = "its list of tools is "
 """Beginning of the error for a list that was refused."""
-_MAX_INSTRUCTIONS_CHARACTERS = 100_000
 T = TypeVar("T")
 
 
@@ -71,9 +64,10 @@ class Link:
         from mcp.client.session import ClientSession
 
         from codemode_server import __version__
+        from codemode_server.upstreams._watched_dispatcher import WatchedDispatcher
 
         self.lost = anyio.Event()
-        self._dispatcher = _watched_dispatcher(streams, self.lost)
+        self._dispatcher = WatchedDispatcher(streams, self.lost)
 
         async def refuse(*_: Any) -> types.ErrorData:
             return types.ErrorData(code=types.INVALID_REQUEST, message="not supported")
@@ -107,8 +101,7 @@ class Link:
         self.session._stamp(data, options)
         if progress is not None:
             options["on_progress"] = progress
-        answer: Answer = await self._dispatcher.answer(method, data["params"], options)
-        return answer
+        return await self._dispatcher.answer(method, data["params"], options)
 
     async def tools_page(self, cursor: str | None) -> Answer:
         """One page of `tools/list`, from `cursor` on; no tools where the server does not have the method.
@@ -149,90 +142,6 @@ class Link:
             # The 2026-07-28 result has two required cache fields, of no use here.
             result = types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
             self.session._absorb_tool_listing(result, complete=True)
-
-
-def _watched_dispatcher(streams: TransportStreams, lost: anyio.Event) -> Any:
-    """A dispatcher of mcp that reports its end and reads large results one at a time; mcp is imported only now."""
-    import mcp_types as types
-    from mcp.shared.dispatcher import coerce_request_id
-    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-
-    class WatchedDispatcher(JSONRPCDispatcher):
-        """Sets `lost` when its loop ends, which a `ClientSession` does not report. A too large number in a progress
-        notification does not end the loop. A large result is read before the next message is taken."""
-
-        def __init__(self, *streams: Any) -> None:
-            super().__init__(*streams)
-            self._being_read: dict[int, anyio.Event] = {}
-            """By the identity of the result."""
-
-        async def answer(self, method: str, params: dict[str, Any], options: CallOptions) -> Answer:
-            result = await super().send_raw_request(method, params, options)
-            return Answer(result, self._being_read.pop(id(result), None))
-
-        async def send_raw_request(
-            self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
-        ) -> dict[str, Any]:
-            """For requests of the session itself, whose results mcp validates on the event loop."""
-            result = await super().send_raw_request(method, params, opts, **more)
-            is_read = self._being_read.pop(id(result), None)
-            if is_read is not None:
-                is_read.set()
-                result = _without_large_parts(result)
-            return result
-
-        async def _dispatch(self, item: SessionMessage | Exception, *rest: Any) -> None:
-            await super()._dispatch(item, *rest)
-            result = getattr(getattr(item, "message", None), "result", None)
-            if (is_read := self._being_read.get(id(result))) is not None:
-                with anyio.move_on_after(_READ_S):
-                    await is_read.wait()
-                self._being_read.pop(id(result), None)
-                # mcp's loop holds on to the message until the next one comes.
-                item.message.result = {}  # type: ignore[union-attr]
-
-        def _resolve_pending(self, request_id: types.RequestId | None, outcome: Any) -> None:
-            is_awaited = request_id is not None and coerce_request_id(request_id) in self._pending
-            if is_awaited and is_large(outcome):
-                self._being_read[id(outcome)] = anyio.Event()
-            super()._resolve_pending(request_id, outcome)
-
-        async def run(
-            self,
-            on_request: OnRequest,
-            on_notify: OnNotify,
-            on_notify_intercept: OnNotifyIntercept | None = None,
-            *,
-            task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-        ) -> None:
-            try:
-                await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
-            finally:
-                lost.set()
-
-        def _dispatch_notification(self, msg: types.JSONRPCNotification, *rest: Any) -> None:
-            if msg.method == "notifications/progress" and msg.params is not None:
-                msg = msg.model_copy(update={"params": _with_floats(msg.params)})
-            super()._dispatch_notification(msg, *rest)
-
-    return WatchedDispatcher(*streams)
-
-
-def _without_large_parts(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of a handshake without what makes it large; of long instructions the beginning is left."""
-    instructions = result.get("instructions")
-    small = {name: value for name, value in result.items() if not is_large(value)}
-    if isinstance(instructions, str):
-        small["instructions"] = instructions[:_MAX_INSTRUCTIONS_CHARACTERS]
-    return small
-
-
-def _with_floats(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, with infinity for each integer that is too large for a float: mcp converts them in its loop."""
-    return {
-        name: math.inf if isinstance(value, int) and abs(value) > sys.float_info.max else value
-        for name, value in params.items()
-    }
 
 
 def is_end(error: BaseException | None) -> bool:

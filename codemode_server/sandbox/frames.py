@@ -1,4 +1,4 @@
-"""The wire between host and guest, the same for every backend: what may be said, how long and how deep it may be.
+"""The protocol between host and guest, the same for every backend: its frames and their limits.
 
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
@@ -47,37 +47,37 @@ from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Limits, ProgramError
 
 MAX_DEPTH = 128
-"""Nesting of what a guest sends; deeper is not data, and could break those who handle it later."""
+"""Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
 _OVERHEAD = 64 * 2**10
-"""What a frame needs beside its payload."""
+"""Bytes that a frame needs beside its payload."""
 _MAX_NAME = 500
 MAX_URI = 8_192
 """Characters of a resource's URI."""
 _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
 _MAX_LINE = 10**7
-"""Number of a line; no program has so many lines."""
+"""Largest line number; no program has so many lines."""
 _TEXT_BYTES = 100
 _NARROW_BYTES = bytes(range(0xF0))
-"""All that UTF-8 has of characters up to U+FFFF."""
+"""The bytes that occur in the UTF-8 of characters up to U+FFFF."""
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 _PIECE_CHARACTERS = 2**20
-"""Of a long text that are written, or bytes of base64 that are read, at once; a multiple of four."""
+"""Characters of a long text that are written at once, or bytes of base64 that are read at once; a multiple of four."""
 _BATCH = 1_000
-"""Items of a list or object with a long text that are written at once."""
+"""Items that are written at once of a list or object with a long text."""
 _MAX_LOOKED_AT = 10_000
 """Values of a list or object that are searched for a long text."""
 _FRAME_VALUES = 1_000
-"""More than what a frame holds beside its payload."""
+"""More values than a frame holds beside its payload."""
 GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
-"""Limits that a guest sees first: it would have to send too long a frame to show it, or it knows that the program was
-told before. `values`: the program's value holds too many."""
+"""Limits that a guest detects before the host: otherwise it would have to send a frame that is too long, or it knows
+that the program has had its one `LimitExceeded`. `values`: the program's value holds too many values."""
 
 
 class ProtocolError(framing.FramingError):
-    """Raised when a guest says what no honest guest says."""
+    """Raised when a guest sends what no honest guest sends."""
 
 
 class TooManyValues(Exception):
@@ -125,7 +125,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The program imports a module of the host's."""
+    """The program imports a module whose source the host has."""
 
     id: int
     module: str
@@ -155,7 +155,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The program asks for what an earlier one gave back, from a byte on; without a name, for the names."""
+    """The program reads an artifact of an earlier one, from byte `start` on; with `name` None, the names of all."""
 
     id: int
     name: str | None
@@ -179,13 +179,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """The program is past a limit."""
+    """The program has exceeded a limit."""
 
     setting: str
     line: int | None = None
     """Where in the program."""
     value: str = ""
-    """What the program's value is, if that is too large."""
+    """Description of the program's value, if that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +204,11 @@ GuestFrame = Call | Read | Load | Search | Show | Artifact | Output | Line | Exc
 
 
 def parse(data: bytes) -> GuestFrame:
-    """One frame of a guest.
+    """Parse one frame of a guest.
 
     Raises:
-        ProtocolError: it is none.
-        TooManyValues: it is not parsed.
+        ProtocolError: it is not a valid frame.
+        TooManyValues: it was not parsed, since it holds too many values.
     """
     values = values_at_most(data)
     if values > MAX_VALUES and holds_too_many_values(data):
@@ -222,6 +222,11 @@ def parse(data: bytes) -> GuestFrame:
     if not isinstance(frame, dict):
         raise ProtocolError("a frame is no JSON object")
     _check_values(frame)
+    return _guest_frame(frame, data, values)
+
+
+def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
+    """The typed frame of a parsed object; `values` is at least the number of values in `data`."""
     match frame.get("op"):
         case "call":
             arguments = _field(frame, "arguments", dict)
@@ -268,7 +273,7 @@ def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, Json
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
-    """An answer, in pieces: the value is often too large to be copied once more.
+    """A reply, in pieces, since joining them would copy a large value once more.
 
     Raises:
         RecursionError: the value is nested too deep.
@@ -279,7 +284,7 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
-    """An answer that is an error."""
+    """A reply that is an error."""
     return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
 
 

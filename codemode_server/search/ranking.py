@@ -48,7 +48,7 @@ _SERVER_BY_WORDS = 0.08
 _PART_STEP = 0.001
 """Difference between the scores of the best tools of the parts of a short query."""
 _SPREAD = 0.4
-"""Minimum range by which similarities are scaled: in a small corpus everything, or nothing, may be similar."""
+"""Minimum range by which similarities are scaled: in a small set of tools all, or none, may be similar."""
 _BEYOND = 40
 """Results beyond the limit that the usage boost may move up."""
 
@@ -83,14 +83,9 @@ def rank(
     short = () if several else short_parts(query)
     parts = several or (query, *short)
     fits = np.stack([_scaled(index.scores(part, may_be_name=part == query)[among]) for part in parts])
-    whole = _scaled(index.scores(query)[among]) if several else None
     server = _scaled(index.segment_scores(query))[index.segment_of[among]]
     if vectors is not None:
-        similarity, similar_server = _similarity(vectors, query, parts, among)
-        if second_vectors is not None:
-            others, others_server = _similarity(second_vectors, query, parts, among)
-            similarity = (1 - _SECOND_ENCODER) * similarity + _SECOND_ENCODER * others
-            similar_server = (1 - _SECOND_ENCODER) * similar_server + _SECOND_ENCODER * others_server
+        similarity, similar_server = _combined_similarity(vectors, second_vectors, query, parts, among)
         one_subquery = _WORDS if second_vectors is None else _WORDS_WITH_MODEL
         share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_subquery, np.float32)
         share[1 : 1 + len(short)] = _WORDS_SHORT
@@ -104,10 +99,10 @@ def rank(
         fits *= 1 + _ACTION * short_agreements(parts, kinds)
     else:
         fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
-    scores: Scores = fits.max(axis=0) if several else fits[0]
-    if whole is not None:
+    scores: Scores = fits[0]
+    if several:
         weight = _WHOLE if vectors is not None else _WHOLE_BY_WORDS
-        scores = (1 - weight) * scores + weight * whole
+        scores = (1 - weight) * fits.max(axis=0) + weight * _scaled(index.scores(query)[among])
     scores += server
     if short:
         scores = _with_best_of_parts(scores, np.where(fits[1:] > 0, fits[1:] + server, 0))
@@ -118,7 +113,7 @@ def rank(
 
 
 def _with_best_of_parts(scores: Scores, of_parts: Scores) -> Scores:
-    """Moves the best result of each part (one row each) to the top, in the order of the parts."""
+    """Move the best result of each part (one row each) to the top, in the order of the parts."""
     top = scores.max()
     scores = scores.copy()
     taken: list[int] = []
@@ -140,6 +135,20 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
     return likely[np.argsort(-scores[likely], kind="stable")][:limit]
 
 
+def _combined_similarity(
+    vectors: VectorIndex, second: VectorIndex | None, query: str, parts: Sequence[str], among: NDArray[np.intp]
+) -> tuple[Scores, Scores]:
+    """`_similarity` of the best encoder, mixed with that of the second, if there is one."""
+    things, servers = _similarity(vectors, query, parts, among)
+    if second is None:
+        return things, servers
+    other_things, other_servers = _similarity(second, query, parts, among)
+    return (
+        (1 - _SECOND_ENCODER) * things + _SECOND_ENCODER * other_things,
+        (1 - _SECOND_ENCODER) * servers + _SECOND_ENCODER * other_servers,
+    )
+
+
 def _similarity(
     vectors: VectorIndex, query: str, parts: Sequence[str], among: NDArray[np.intp]
 ) -> tuple[Scores, Scores]:
@@ -151,12 +160,12 @@ def _similarity(
 
 
 def _scaled(scores: Scores) -> Scores:
-    """Scales to 1 for the best score."""
+    """The scores divided by the best one."""
     high = scores.max()
     return scores / high if high > 0 else scores
 
 
 def _scaled_range(nearness: Scores) -> Scores:
-    """Scales to 1 for the most similar, 0 for the least similar."""
+    """Scaled to 1 for the most similar; the least similar gets 0 if the range is at least `_SPREAD`."""
     high, low = float(nearness.max()), float(nearness.min())
     return 1 - (high - nearness) / max(high - low, _SPREAD)

@@ -19,10 +19,14 @@ from pathlib import Path
 MIN_ENTRY_BYTES = 4_096
 """Bytes that even an empty file or folder takes of a disk."""
 EVERYTHING = 2**63
-"""Bytes; more than any disk has."""
+"""Bytes or entries; more than any disk has."""
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ALLOCATED_AHEAD = 64 * 2**10
 """Bytes that a file system may set aside for a small file which is being written."""
+
+
+class TooManyFiles(Exception):
+    """Raised when a folder has more entries than may be walked."""
 
 
 @dataclass(slots=True)
@@ -71,18 +75,24 @@ class _Level:
     """Those in it that are still to be walked."""
 
 
-def walk(folder: Path) -> Iterator[Entry]:
+def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
     """Everything below a folder; a folder comes before what is in it, and once more after. Links are not followed.
 
     What disappears meanwhile, or can't be read, is left out. A caller may remove what it gets.
 
     Raises:
         OSError: this process can't open more files.
+        TooManyFiles: it has more entries than that.
     """
     with _unless_gone():
         here = os.open(folder, _FOLDER)
         levels = [_Level(None, _inode(here))]
-        yield from _walk(here, folder, levels)
+        count = 0
+        for entry in _walk(here, folder, levels):
+            count += not entry.is_emptied
+            if count > most_entries:
+                raise TooManyFiles
+            yield entry
 
 
 def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
@@ -106,12 +116,16 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
         os.close(here)
 
 
-def used_bytes(folder: Path, enough: int = EVERYTHING) -> int:
-    """Bytes in a folder and all below it; stops counting past `enough`. More than that if it can't be measured."""
+def used_bytes(folder: Path, enough: int = EVERYTHING, most_entries: int = EVERYTHING) -> int:
+    """Bytes in a folder and all below it; stops counting past `enough`. More than that if it can't be measured.
+
+    Raises:
+        TooManyFiles: it has more entries than that.
+    """
     used = 0
     names: Counter[int] = Counter()
     try:
-        for entry in walk(folder):
+        for entry in walk(folder, most_entries):
             used += counted_bytes(entry, names)
             if used > enough:
                 break

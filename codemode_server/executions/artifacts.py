@@ -158,6 +158,8 @@ class ArtifactStore:
             return _reply(found, part, start)
         except OSError as error:
             raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
+        except ValueError as error:  # only a forged request has such a start
+            raise MetaToolError(f"no piece of {name!r} begins at byte {start}") from error
 
     def _item_or_call(self, owner: Owner, name: str) -> tuple[_Stored, str]:
         """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
@@ -301,7 +303,8 @@ def _raising_not_stored() -> Iterator[None]:
 
 
 def _reply(stored: _Stored, part: Part, start: int) -> Reply:
-    """The answer to a program that reads a part of a file; raises OSError."""
+    """The answer to a program that reads a part of a file; raises OSError, and ValueError where it can't be read from
+    `start` on."""
     if not 0 <= start <= part.size:
         raise MetaToolError(f"{stored.item.name!r} has no byte {start}")
     with stored.path.open("rb") as file:

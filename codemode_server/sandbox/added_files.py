@@ -17,6 +17,7 @@ from codemode_server.text import one_line
 from codemode_server.untrusted_files import (
     MIN_ENTRY_BYTES,
     Entry,
+    TooManyFiles,
     content_size,
     counted_bytes,
     remove_entry,
@@ -28,10 +29,6 @@ _MAX_NAMES = 3
 _MAX_NAME_CHARACTERS = 60
 _PASSES = 3
 """Number of searches: one may not suffice for files with several names, or if others write meanwhile."""
-
-
-class TooManyFiles(Exception):
-    """Raised when a folder has so many entries that it can't be watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +84,9 @@ def contents(folder: Path, most_entries: int) -> Contents:
     sizes: dict[int, int] = {}
     names: Counter[int] = Counter()
     try:
-        for entry in walk(folder):
+        for entry in walk(folder, most_entries):
             used += counted_bytes(entry, names)
             sizes[entry.status.st_ino] = content_size(entry.status)
-            if len(sizes) > most_entries:
-                raise TooManyFiles
     except OSError as error:
         raise TooManyFiles from error
     return Contents(used, sizes, names)

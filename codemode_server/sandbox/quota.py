@@ -15,10 +15,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,16 +25,16 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import LimitExceeded
-from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
+from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
-from codemode_server.untrusted_files import used_bytes
+from codemode_server.untrusted_files import EVERYTHING, TooManyFiles, used_bytes
 
 SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1
 _MAX_ENTRIES = 250_000
 """Files and folders of a workspace; with more it can't be measured while a program waits."""
-_FEW_FILES = 20
+_FEW_ENTRIES = 20
 """Measuring so many takes less time than the change to a thread and back."""
 
 _Measured = TypeVar("_Measured")
@@ -59,13 +58,20 @@ class Quotas:
             LimitExceeded: the workspace can't be measured.
         """
         quota = Quota(program, scratch, self)
-        await _measured(program.workspace, quota.measure_start)
+        try:
+            await _measured(quota.measure_start)
+        except TooManyFiles:
+            raise LimitExceeded(
+                f"/workspace holds more than {_MAX_ENTRIES:,} files and folders, too many to measure; "
+                "the user can remove some with `codemode-server workspace clean`",
+                setting=SETTING,
+            ) from None
         self.running.add(quota)
         try:
             yield quota
         finally:
             with anyio.CancelScope(shield=True):
-                if await _measured(program.workspace, quota.is_exceeded_in_workspace):
+                if await _measured(quota.is_exceeded_in_workspace):
                     await anyio.to_thread.run_sync(quota.settle)
             self.running.remove(quota)
 
@@ -86,22 +92,10 @@ class Quota:
         """How many other programs used the workspace when it held too much."""
         self._removed = Removed()
 
-    def measure_start(self) -> None:
-        """Note what the workspace holds before the program runs.
-
-        Raises:
-            LimitExceeded: that is too much to be noted.
-        """
-        if self._program.workspace is None:
-            return
-        try:
-            self._before = contents(self._program.workspace, _MAX_ENTRIES)
-        except TooManyFiles:
-            raise LimitExceeded(
-                f"/workspace holds more than {_MAX_ENTRIES:,} files and folders, too many to measure; "
-                "the user can remove some with `codemode-server workspace clean`",
-                setting=SETTING,
-            ) from None
+    def measure_start(self, most_entries: int) -> None:
+        """Note what the workspace holds before the program runs; raises TooManyFiles."""
+        if self._program.workspace is not None:
+            self._before = contents(self._program.workspace, min(most_entries, _MAX_ENTRIES))
 
     async def run(self, channel: Channel, holder: int | None) -> Outcome:
         """The outcome of the program, ended when one of its folders holds more than it may.
@@ -109,12 +103,21 @@ class Quota:
         `holder` is the process on the host that has the program's files open.
         """
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, channel, holder)
+            tasks.start_soon(self._watch, lambda: self.exceed(channel), holder)
             outcome = await channel.run()
             tasks.cancel_scope.cancel()
         if not self._is_over and ended_itself(outcome) and self._scratch is not None:
-            self._is_over = await _measured(self._scratch, lambda: self._has_passed_in_tmp(holder))
+            self._is_over = await _measured(lambda most: self._has_passed_in_tmp(holder, most))
         return outcome
+
+    async def watch_end(self, is_at_end: Callable[[], Awaitable[bool]], holder: int | None) -> bool:
+        """What `is_at_end` says, or False once too much was written: a program may write after it said it was done."""
+        is_ended = False
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch, tasks.cancel_scope.cancel, holder)
+            is_ended = await is_at_end()
+            tasks.cancel_scope.cancel()
+        return is_ended
 
     def exceed(self, channel: Channel) -> None:
         """End the program since it has written too much."""
@@ -131,10 +134,10 @@ class Quota:
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
-    def is_exceeded_in_workspace(self) -> bool:
-        """Whether the workspace holds more than it may now."""
+    def is_exceeded_in_workspace(self, most_entries: int = EVERYTHING) -> bool:
+        """Whether the workspace holds more than it may now; raises TooManyFiles."""
         workspace = self._program.workspace
-        return workspace is not None and used_bytes(workspace, self._allowed) > self._allowed
+        return workspace is not None and used_bytes(workspace, self._allowed, most_entries) > self._allowed
 
     def settle(self) -> None:
         """Remove what was added to the workspace beyond the quota. Nothing of the program runs any more."""
@@ -185,14 +188,15 @@ class Quota:
             remark += f"; of what was added to /workspace, {self._removed.text}"
         return remark
 
-    async def _watch(self, channel: Channel, holder: int | None) -> None:
-        """End the program when too much was written."""
+    async def _watch(self, end: Callable[[], None], holder: int | None) -> None:
+        """Call `end` when too much was written."""
         pause = _INTERVAL_SECONDS
         while True:
             await anyio.sleep(pause)
             began = time.monotonic()
             if self._is_over or await anyio.to_thread.run_sync(self._has_passed, holder):
-                self.exceed(channel)
+                self._is_over = True
+                end()
                 return
             pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
 
@@ -206,8 +210,8 @@ class Quota:
         self._end_others()
         return True
 
-    def _has_passed_in_tmp(self, holder: int | None) -> bool:
-        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder):
+    def _has_passed_in_tmp(self, holder: int | None, most_entries: int = EVERYTHING) -> bool:
+        if self._scratch is not None and self._is_passed(self._scratch, self._max_bytes, holder, most_entries):
             self._is_tmp_over = True
         return self._is_tmp_over
 
@@ -222,24 +226,20 @@ class Quota:
             other._removed = self._removed
 
     @staticmethod
-    def _is_passed(folder: Path, allowed: int, holder: int | None) -> bool:
+    def _is_passed(folder: Path, allowed: int, holder: int | None, most_entries: int = EVERYTHING) -> bool:
         # Removed files first: one that is removed between the two would be counted in both the other way round.
-        return removed_bytes(holder, folder) + used_bytes(folder, allowed) > allowed
+        return removed_bytes(holder, folder) + used_bytes(folder, allowed, most_entries) > allowed
 
 
-async def _measured(folder: Path | None, measure: Callable[[], _Measured]) -> _Measured:
-    """Measure a folder, in a thread unless it holds next to nothing."""
-    return measure() if folder is None or _has_few_files(folder) else await anyio.to_thread.run_sync(measure)
+async def _measured(measure: Callable[[int], _Measured]) -> _Measured:
+    """Call `measure` with the most entries that it may look at: in a thread, unless it finds few.
 
-
-def _has_few_files(folder: Path) -> bool:
-    """Whether there are few files in a folder, and no other folders."""
+    Counting them beforehand is not enough, since another program can move many into the folder at any moment.
+    """
     try:
-        with os.scandir(folder) as entries:
-            found = list(islice(entries, _FEW_FILES + 1))
-        return len(found) <= _FEW_FILES and not any(entry.is_dir(follow_symlinks=False) for entry in found)
-    except OSError:
-        return False
+        return measure(_FEW_ENTRIES)
+    except TooManyFiles:
+        return await anyio.to_thread.run_sync(measure, EVERYTHING)
 
 
 def ended_itself(outcome: Outcome) -> bool:

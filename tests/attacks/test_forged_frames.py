@@ -182,6 +182,26 @@ runner.Link.send_text = end
     assert recorded(tmp_path) == [("main", "act", "allow", "succeeded")]
 
 
+@pytest.mark.parametrize(("files", "ending"), [(4, "succeeded"), (10**6, "limit_exceeded")])
+async def test_a_program_that_writes_after_its_end_is_still_measured(tmp_path: Path, files: int, ending: str) -> None:
+    """The first is the positive control."""
+    forged = """
+import codemode_guest.runner as runner
+def end(self, text):
+    self._transport.send(text)
+    for n in range(FILES):
+        with open(f"/tmp/{n}", "wb") as file:
+            file.write(bytes(2**20))
+runner.Link.send_text = end
+"ended"
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path), limits={"workspace_mb": 8})) as host:
+        answer = await host.run(RAW + forged.replace("FILES", str(files)))
+        assert answer.content["status"] == ending
+        assert answer.content.get("error", {}).get("setting") == (None if files == 4 else "limits.workspace_mb")
+        await is_well(host)
+
+
 NO_FRAMES = {
     "utf-16": "raw.send(chr(0).join(json.dumps({'op': 'load', 'id': 1, 'module': 'servers'})) + chr(0))",
     "utf-16 with half a character": (
@@ -307,6 +327,27 @@ answers.append(receive())
         assert answer.value == [True, ["bad_argument"] * 7, [own]], "control: its own it gets"
         assert answer.content["shown"] == ["passwd: text/plain, 10 bytes"]
         assert [block.type for block in answer.result.content] == ["text", "resource"]
+        await is_well(host)
+
+
+async def test_a_forged_read_of_a_result_from_where_no_piece_begins_is_refused(tmp_path: Path) -> None:
+    forged = """
+answers = []
+for n, (name, start) in enumerate(QUESTIONS, start=1):
+    send(op="artifact", id=n, name=name, start=start)
+    answers.append(receive())
+[answer.get("kind", "given") for answer in answers]
+"""
+    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
+        short = (await host.run("['é']")).content["execution_id"]
+        long = (await host.run("'é' * 2_000_000")).content["execution_id"]
+        good, bad = (
+            [(short, 0), (long, 0), (long, 3)],
+            [(short, 1), (short, 3), (long, 2), (long, -1), (long, 10**4000)],
+        )
+        answer = await host.run(RAW + forged.replace("QUESTIONS", str(good + bad)))
+        assert answer.value[:3] == ["given"] * 3, "control"
+        assert answer.value[3:] == ["bad_argument"] * 5
         await is_well(host)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.sandbox.added_files import Contents, Removed, TooManyFiles, contents, remove_added
-from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
+from codemode_server.sandbox.added_files import Contents, Removed, contents, remove_added
+from codemode_server.untrusted_files import MIN_ENTRY_BYTES, TooManyFiles, used_bytes
 
 MB = 2**20
 EVERYTHING = 10**12

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from codemode_server.sandbox import quota
 from codemode_server.sandbox.contract import Ending, SandboxBackend
-from codemode_server.untrusted_files import used_bytes
+from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -194,8 +195,8 @@ async def test_a_file_that_is_removed_during_a_measurement_is_not_counted_twice(
     file, walk = tmp_path / "one", used_bytes
     file.write_bytes(bytes(MB))
 
-    def walk_and_remove(folder: Path, allowed: int) -> int:
-        used = walk(folder, allowed)
+    def walk_and_remove(folder: Path, allowed: int, most_entries: int) -> int:
+        used = walk(folder, allowed, most_entries)
         file.unlink(missing_ok=True)
         return used
 
@@ -204,3 +205,22 @@ async def test_a_file_that_is_removed_during_a_measurement_is_not_counted_twice(
         assert not quota.Quota._is_passed(tmp_path, MB, os.getpid())
         if sys.platform == "linux":
             assert quota.Quota._is_passed(tmp_path, MB - 1, os.getpid()), "control: it counts while it is open"
+
+
+@pytest.mark.parametrize("entries", [20, 21])
+async def test_the_event_loop_measures_no_more_than_a_few_entries_wherever_they_are(
+    tmp_path: Path, entries: int
+) -> None:
+    """A program can move a folder with many files into the workspace at any moment."""
+    for number in range(entries - 1):
+        (tmp_path / "folder" / str(number)).mkdir(parents=True)
+    threads: list[int] = []
+
+    def measure(most_entries: int) -> int:
+        threads.append(threading.get_ident())
+        return used_bytes(tmp_path, most_entries=most_entries)
+
+    assert await quota._measured(measure) == entries * MIN_ENTRY_BYTES
+    assert threads[0] == threading.get_ident(), "control: few are measured here"
+    assert (len(threads) == 1) == (entries == 20)
+    assert threading.get_ident() not in threads[1:]

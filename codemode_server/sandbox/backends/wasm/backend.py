@@ -106,7 +106,7 @@ class WasmBackend:
             async with self._quotas.enforced(program, scratch) as quota:
                 try:
                     outcome, is_clean = await self._run_in(worker, program, host_api, quota)
-                    is_reusable = is_clean and await worker.is_reusable()
+                    is_reusable = is_clean and await quota.watch_end(worker.is_reusable, worker.pid)
                 finally:
                     if not is_reusable:
                         await worker.kill()

@@ -1,6 +1,6 @@
-"""Masks configured secrets in what is stored, traced or returned, and replaces values by their shapes.
+"""Masks configured secrets in everything that is stored, traced or returned, and replaces values by their shapes.
 
-Keys can be values too (addresses, ids, dates, paths), so a shape shows those only that read like names of fields.
+Keys can be data too (addresses, ids, dates, paths), so a shape shows only keys that look like names of fields.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from codemode_server.text import clean, clean_line
 
 MASK = "***"
 _SEARCHED_AT_ONCE = 256 * 1024
-"""Characters searched by one regular expression while no other thread of the product can run."""
+"""Characters that one regular expression searches at once, since no other thread runs meanwhile."""
 _MAX_SPANS = 100_000
-"""Places of secrets in one text; with more, all of it is masked, rather than so many places held."""
+"""Maximum number of secrets in one text; with more, the whole text is masked, to bound memory."""
 _MAX_LOOKED_AT = 20_000
-"""Values of a call's arguments that are searched for guarded secrets."""
+"""Maximum number of values in a call's arguments that are searched for guarded secrets."""
 MAX_PAYLOAD_BYTES = 16 * 1024
-"""What a record or trace holds of one call's arguments, and of its result."""
+"""Maximum size of one call's arguments in the audit and in traces, and of its result."""
 _MAX_SHAPE_KEYS = 40
 _MAX_SHAPE_DEPTH = 6
 _SHAPE_BYTES = 32
-"""What the shape of one value takes at most, beside its name and what is in it."""
+"""Maximum size of the shape of one value, without its name and content."""
 
 Payloads = Literal["all", "shapes", "none"]
 
 
 class Redactor:
-    """Replaces the secrets of the configuration wherever they turn up, in every spelling that `secret_spellings` knows.
+    """Masks the secrets of the configuration, in every spelling that `secret_spellings` knows.
 
-    What an upstream makes of a secret otherwise (base64, a hash) can't be known and is not found, nor can a part of
-    one: whatever shortens a text of somebody else's has to mask it first. `head`, `tail` and `line` do both.
+    Other transformations of a secret (base64, a hash) are not found, nor is a part of one: mask untrusted text before
+    you cut it. `head`, `tail` and `line` do both.
     """
 
     def __init__(self, secrets: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
-        """`guarded` are those that nobody but their upstream has a reason to send."""
+        """`guarded` are the secrets that no program has a reason to send."""
         self._guarded = _searched(guarded)
         self._secrets = _searched(secrets)
         self._longest = max((secret.longest for of_anchor in self._secrets.values() for secret in of_anchor), default=0)
 
     def text(self, text: str) -> str:
-        """`text` with a mask in place of each secret; the very same where there is none."""
+        """`text` with a mask in place of each secret; the same object if there is none."""
         spans = self._spans(text)
         return _masked(text, spans, len(text)) if spans else text
 
     def visible(self, text: str) -> str:
-        """`text` cleaned and masked: also of secrets that only show once characters without width are gone."""
+        """`text` cleaned and masked, before and after cleaning: zero-width characters may hide a secret."""
         masked = self.text(text)
         cleaned = clean(masked)
         return masked if cleaned == masked else self.text(cleaned)
 
     def head(self, text: str, limit: int) -> str:
-        """The first `limit` characters of `text`, masked. The work does not grow with what is behind them."""
+        """The first `limit` characters of `text`, masked, in time that does not depend on the rest."""
         return _masked(text, self._spans(text[: limit + self._longest]), limit)
 
     def tail_bytes(self, limit: int) -> int:
@@ -67,9 +67,9 @@ class Redactor:
         return limit + 4 * self._longest
 
     def tail(self, data: bytes, limit: int, *, is_cut: bool) -> str:
-        """The last `limit` bytes as text, or less, masked; `is_cut` says that something was dropped before `data`.
+        """At most the last `limit` bytes as text, masked; `is_cut`: earlier bytes were dropped from `data`.
 
-        What may be the end of a secret that began before `data` is left out.
+        A beginning that may be the end of a cut secret is left out.
         """
         text = data.decode("utf-8", "replace")
         start = len(data[:-limit].decode("utf-8", "replace")) if len(data) > limit else 0
@@ -84,20 +84,20 @@ class Redactor:
         return clean_line(self.visible(text), limit)
 
     def value(self, value: JsonValue) -> JsonValue:
-        """The same JSON value with the secrets in its strings replaced; the very same object where there are none."""
+        """The JSON value with the secrets in its strings masked; the same object if there are none."""
         if isinstance(value, str):
             return self.text(value)
         return self._walked([value]) if self._secrets and self._may_hold(value) else value
 
     def take_value(self, box: list[JsonValue]) -> JsonValue:
-        """`value` of the one that is in `box`, which is emptied: of a long text there is no second copy while the first
-        is there, unless somebody else holds it."""
+        """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
+        complete."""
         if self._secrets and self._may_hold(box[0]):
             return self._walked(box)
         return box.pop()
 
     def holds_guarded(self, value: JsonValue) -> bool:
-        """Whether a JSON value holds a secret that a program has no reason to send, as far as it is looked at."""
+        """Whether one of the first `_MAX_LOOKED_AT` values in a JSON value contains a guarded secret."""
         waiting = [value] if self._guarded else []
         for _ in range(_MAX_LOOKED_AT):
             if not waiting:
@@ -114,7 +114,7 @@ class Redactor:
         return False
 
     def _may_hold(self, value: JsonValue) -> bool:
-        """Whether a secret is in any of the strings, or short strings together; makes no JSON of them all."""
+        """Whether a string of the value may contain a secret. Joins short strings to search them together."""
         short: list[str] = []
         size, waiting = 0, [value]
         while waiting:
@@ -158,7 +158,7 @@ class Redactor:
         return MASK if any(span == (0, len(written)) for span in self._spans(written)) else value
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the secrets are, in order; those that overlap as one. A text with too many of them is one itself."""
+        """Start and end of each secret, in order, with overlapping ones merged; all of a text with too many."""
         places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
         found = sorted(islice(places, _MAX_SPANS + 1))
         if len(found) > _MAX_SPANS:
@@ -173,7 +173,7 @@ class Redactor:
 
 
 def _searched(secrets: Iterable[str]) -> dict[str, list[_Secret]]:
-    """What is searched for, by the anchors."""
+    """The secrets to search for, by their anchors."""
     pieces = {piece for secret in secrets if secret.strip() for piece in pieces_of(secret)}
     found: dict[str, list[_Secret]] = {}
     for piece in sorted(pieces):
@@ -182,17 +182,17 @@ def _searched(secrets: Iterable[str]) -> dict[str, list[_Secret]]:
 
 
 def _likely(secrets: dict[str, list[_Secret]], text: str) -> Iterator[_Secret]:
-    # `in` takes a tenth of the time of any regular expression, and most texts hold no secret.
+    # `in` takes a tenth of the time of a regular expression, and most texts contain no secret.
     return (secret for anchor, of_anchor in secrets.items() if anchor in text for secret in of_anchor)
 
 
 class _Secret:
-    """One secret, and where it is in a text. Its pattern is made when a text may hold it."""
+    """Finds one secret in texts. Its pattern is compiled when a text first contains its anchor."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
         self._anchor = anchor_of(secret)
-        """In every text that holds the secret, however it is spelled."""
+        """Part of every spelling of the secret."""
         before = secret.index(self._anchor)
         self._longest_before, self._longest_rest = longest_spelling(secret[:before]), longest_spelling(secret[before:])
         self.longest = longest_spelling(secret)
@@ -202,13 +202,13 @@ class _Secret:
             yield from ((begin, begin + len(self._secret)) for begin in _places(self._secret, text))
             return
         for start, end in self._windows(text):
-            # In parts, so that other threads get their turn.
+            # In parts, so that other threads can run in between.
             for part in range(start, end, _SEARCHED_AT_ONCE):
                 for match in self._pattern.finditer(text, part, min(end, part + _SEARCHED_AT_ONCE + self.longest)):
                     yield match.span()
 
     def _windows(self, text: str) -> Iterator[tuple[int, int]]:
-        """The parts of a text in which the secret may be: those around its anchor. They don't overlap."""
+        """The parts of a text around the anchor of the secret; they do not overlap."""
         if not self._anchor:
             yield 0, len(text)
             return
@@ -239,7 +239,7 @@ NO_SECRETS = Redactor()
 
 
 def _masked(text: str, spans: Iterable[tuple[int, int]], limit: int) -> str:
-    """The first `limit` characters of `text` with a mask in place of each span; one that goes on behind them too."""
+    """The first `limit` characters of `text` with a mask for each span, also one that ends after them."""
     parts: list[str] = []
     place = 0
     for begin, end in spans:
@@ -252,7 +252,7 @@ def _masked(text: str, spans: Iterable[tuple[int, int]], limit: int) -> str:
 
 
 def _masked_bytes(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
-    """`_masked` of all of `text` in UTF-8, which takes a quarter of a long text with an emoji."""
+    """`_masked` of the whole text, as UTF-8, which takes a quarter of the memory if the text has an emoji."""
     data, place = bytearray(), 0
     for begin, end in [*spans, (len(text), len(text))]:
         for start in range(place, begin, _SEARCHED_AT_ONCE):
@@ -263,7 +263,7 @@ def _masked_bytes(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
 
 
 def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:
-    """`value` as a record or trace may hold it: JSON text of at most `MAX_PAYLOAD_BYTES`, a shape of it, or nothing.
+    """`value` for the audit and traces: JSON text of at most `MAX_PAYLOAD_BYTES`, its shape, or nothing.
 
     JSON that is too long becomes `{"…": "the first 5000 of 70000 characters of JSON", "begins": "…"}`.
     """
@@ -280,27 +280,27 @@ def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:
     return json.dumps({"…": about, "begins": begins}, ensure_ascii=False)
 
 
-def kept_text(text: str, redactor: Redactor, limit: int) -> str:
-    """`text` as the record may hold it: without secrets, and of at most about `limit` characters."""
+def recorded_text(text: str, redactor: Redactor, limit: int) -> str:
+    """`text` for the audit and traces: masked, and at most about `limit` characters."""
     masked = redactor.text(text)
     return masked if len(masked) <= limit else f"{masked[:limit]}… ({len(masked)} characters in all)"
 
 
 def shape(value: JsonValue) -> Any:
-    """Types, names of fields and lengths of a JSON value; never a value of it.
+    """Types, names of fields and lengths of a JSON value, without values.
 
-    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`. However large the value is, a
-    shape is bounded as JSON (`MAX_PAYLOAD_BYTES`), and so is the part of the value that is looked at.
+    `{"rows": [{"id": 1}, {"id": 2}]}` has the shape `{"rows": ["2 x", {"id": "int"}]}`. A
+    shape has at most `MAX_PAYLOAD_BYTES` as JSON, and only a bounded part of the value is read.
     """
     return _Shape().of(value, 0)
 
 
 class _Shape:
-    """One shape that is being made, and the room left for it."""
+    """Builds one shape within its budget."""
 
     def __init__(self) -> None:
         self._left = MAX_PAYLOAD_BYTES * 3 // 4
-        """Bytes. What is open when they run out is closed, which the last quarter is for."""
+        """Remaining bytes. The last quarter is for closing what is open when they run out."""
 
     def of(self, value: JsonValue, depth: int) -> Any:
         self._left -= _SHAPE_BYTES

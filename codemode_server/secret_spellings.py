@@ -1,10 +1,10 @@
-"""One secret → a pattern of the ways in which programs write it. Pure.
+"""Makes a pattern that matches the spellings of a secret in common encodings.
 
-A character that some encoding changes is accepted in any of its spellings, each one by itself: as it is, behind
+Each character that some encoding changes matches in any of its spellings, independently of the others: as it is, behind
 backslashes (JSON, also JSON within JSON, PHP's `\\/`, shells), as `\\u00E9`, `\\xe9` or `\\351` (JSON, Go, C,
 Python's `repr`, also of its UTF-8 bytes), percent-encoded, or as a reference of HTML and XML. Quotes may be doubled
-(CSV, SQL). White space matches any white space, since texts are wrapped and put on one line. Letters and digits of
-ASCII are left alone by all of these encodings. Others may be composed or decomposed, or be UTF-8 read as Latin-1.
+(CSV, SQL). White space matches any white space, since texts are wrapped and joined. None of these encodings changes
+ASCII letters and digits. Other letters may be composed or decomposed, or be UTF-8 read as Latin-1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import groupby
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9]+")
 _SPACE_RUN = re.compile(r"\s+")
 _MORE_SLASHES = r"\\{0,15}"
-"""Further backslashes: each JSON within JSON doubles them."""
+"""Further backslashes: JSON within JSON doubles them."""
 _SPACE = (
     r"\s|\\\\{0,15}(?:[nrt]|(?i:u00|x)(?:0[9aAdD]|20)|0(?:11|12|15|40))|%(?:25)?(?:0[9aAdD]|20)|\+"
     r"|&(?:amp;)?(?:#(?:9|10|13|32|x[9aAdD]|x20)|nbsp);"
@@ -27,17 +27,17 @@ _QUOTES = {
     '"': ('"', r"\\\"", r"\\{3}\"", r"\\{7}\"", "%(?:25)?22", "&(?:amp;)?(?:quot|#34|#[xX]22);"),
     "'": ("'", r"\\'", r"\\{3}'", r"\\{7}'", "%(?:25)?27", "&(?:amp;)?(?:apos|#0?39|#[xX]27);"),
 }
-"""Spellings of a quote that is doubled, which are the same for both."""
+"""Spellings of a quote, of which a doubled quote has the same one twice."""
 _MAX_SPACES = 16
 _LONGEST_CHARACTER = 80
 _LONGEST_PIECE = 1_000
-"""Characters of one pattern; a longer secret is searched for in pieces of this length, which are secrets as well."""
+"""Maximum characters of one pattern; a longer secret is split into pieces, each of which is masked."""
 _SHORTEST_ANCHOR = 3
 
 
 def pieces_of(secret: str) -> set[str]:
-    """All that is searched for: the secret, the forms that change several of its characters at once, and of one that is
-    very long its parts, so that no pattern is without bound."""
+    """The texts to search for: the secret and its other Unicode forms, each split if it is very long, so that patterns
+    are bounded."""
     return {piece for form in _forms(secret) for piece in _parts(form)}
 
 
@@ -50,7 +50,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _as_windows_1252(text: str) -> str:
-    """UTF-8 read as what the Web calls Latin-1."""
+    """UTF-8 decoded as Windows-1252, which the Web calls Latin-1."""
     data = text.encode("utf-8", "surrogatepass")
     return "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in data)
 
@@ -62,31 +62,30 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def anchor_of(secret: str) -> str:
-    """The longest part that is the same in every spelling; empty where there is none that is worth a search."""
+    """The longest part that is the same in every spelling; empty if it is too short to be worth a search."""
     longest = max(_PLAIN_RUN.findall(secret), key=len, default="")
     return longest if len(longest) >= _SHORTEST_ANCHOR else ""
 
 
 def is_plain(secret: str) -> bool:
-    """Whether there is but one spelling."""
+    """Whether it has only one spelling."""
     return _PLAIN_RUN.fullmatch(secret) is not None
 
 
 def longest_spelling(secret: str) -> int:
-    """No spelling has more characters."""
+    """Upper bound for the characters of any spelling."""
     plain = sum(map(len, _PLAIN_RUN.findall(secret)))
     spaces = len(_SPACE_RUN.findall(secret))
     return plain + (len(secret) - plain) * _LONGEST_CHARACTER + spaces * _MAX_SPACES * _LONGEST_CHARACTER
 
 
 def pattern_of(secret: str) -> re.Pattern[str]:
-    """Matches every spelling. It begins with a letter, or with alternatives that each begin with one: `re` is quick at
-    finding those."""
+    """The pattern of every spelling. Each alternative begins with a literal character, which `re` finds quickly."""
     return re.compile("".join(_run_pattern(kind, "".join(run)) for kind, run in groupby(secret, _kind)))
 
 
 def _kind(character: str) -> str:
-    """White space and each kind of quotes are spelled by the run, and all others by the character."""
+    """Kind of a character: runs of white space or of one quote are spelled together, others one by one."""
     return " " if character.isspace() else character if character in _QUOTES else ""
 
 
@@ -128,13 +127,13 @@ def _spellings(character: str) -> str:
 
 
 def _percent_rest(data: bytes) -> str:
-    """The percent-encoded bytes, also encoded twice, without the first `%`."""
+    """Pattern of the percent-encoded bytes, also encoded twice, without the first `%`."""
     return "%".join(f"(?:25)?(?i:{byte:02x})" for byte in data)
 
 
 @cache
 def _entities() -> dict[str, list[str]]:
-    """The names that HTML has for each character."""
+    """The HTML names of each character."""
     from html.entities import html5
 
     names: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
-"""Walks, measures and empties folders that programs write, whatever is in them and whoever changes them meanwhile.
+"""Walks, measures and empties folders to which programs write, also while they are changed.
 
 A program can nest folders deeper than any path or Python's recursion reaches, leave links that point anywhere, and
-replace a folder by a link while the host is in it. So nothing is found by a path: each folder is opened from the one it
-is in, links refused, and going back up is checked.
+replace a folder by a link while the host is in it. So nothing is opened by its path: each folder is opened from its
+parent without following links, and the way back up is checked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 MIN_ENTRY_BYTES = 4_096
-"""Bytes that even an empty file or folder takes of a disk."""
+"""Bytes that an empty file or folder counts for, since it takes disk space too."""
 EVERYTHING = 2**63
 """Bytes or entries; more than any disk has."""
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ALLOCATED_AHEAD = 64 * 2**10
-"""Bytes that a file system may set aside for a small file which is being written."""
+"""Bytes that a file system may allocate in advance for a small file that is being written."""
 
 
 class TooManyFiles(Exception):
@@ -34,19 +34,19 @@ class Entry:
     """A file, folder or link below the folder that is walked."""
 
     parent: int
-    """Descriptor of the folder it is in, open until the walk goes on."""
+    """Descriptor of its folder, open until the walk continues."""
     name: str
     status: os.stat_result
     depth: int
-    """0 for what is directly in the folder that is walked."""
+    """0 for entries directly in the walked folder."""
     above: Entry | None
-    """The folder it is in; None for the one that is walked."""
+    """Its folder; None for the walked folder itself."""
     is_emptied: bool = False
-    """Whether this is a folder's second turn, after everything in it."""
+    """Whether this is the second visit of a folder, after everything in it."""
 
     @property
     def path(self) -> str:
-        """Its path below the folder that is walked: untrusted text, of any length, and only to be shown."""
+        """Its path below the walked folder; untrusted text of any length, only for display."""
         names = [self.name]
         folder = self.above
         while folder is not None:
@@ -60,25 +60,25 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Bytes it takes of the quota."""
+        """Bytes that count towards the quota."""
         return max(MIN_ENTRY_BYTES, content_size(self.status))
 
 
 @dataclass(slots=True)
 class _Level:
-    """A folder that the walk is in."""
+    """A folder on the current path of the walk."""
 
     entry: Entry | None
-    """None for the one that is walked."""
+    """None for the walked folder itself."""
     inode: tuple[int, int]
     folders: list[Entry] = field(default_factory=list)
-    """Those in it that are still to be walked."""
+    """Its folders that are not walked yet."""
 
 
 def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
-    """Everything below a folder; a folder comes before what is in it, and once more after. Links are not followed.
+    """Everything below a folder; a folder comes before its entries, and once more after them. Links are not followed.
 
-    What disappears meanwhile, or can't be read, is left out. A caller may remove what it gets.
+    Entries that disappear meanwhile or cannot be read are left out. The caller may remove entries.
 
     Raises:
         OSError: this process can't open more files.
@@ -117,10 +117,10 @@ def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
 
 
 def used_bytes(folder: Path, enough: int = EVERYTHING, most_entries: int = EVERYTHING) -> int:
-    """Bytes in a folder and all below it; stops counting past `enough`. More than that if it can't be measured.
+    """Bytes of everything below a folder. Counting stops above `enough`; if it fails, the result is above it too.
 
     Raises:
-        TooManyFiles: it has more entries than that.
+        TooManyFiles: it has more entries than `most_entries`.
     """
     used = 0
     names: Counter[int] = Counter()
@@ -135,8 +135,8 @@ def used_bytes(folder: Path, enough: int = EVERYTHING, most_entries: int = EVERY
 
 
 def counted_bytes(entry: Entry, names: Counter[int]) -> int:
-    """What an entry of a walk adds to its sum. A file's content counts once, whatever the number of its names;
-    `names` counts those of files with several, by inode."""
+    """Bytes that an entry adds to the sum of a walk. A file with several names counts once; `names` counts the names
+    seen so far, by inode."""
     if entry.is_emptied:
         return 0
     if entry.status.st_nlink > 1 and not entry.is_folder:
@@ -147,14 +147,14 @@ def counted_bytes(entry: Entry, names: Counter[int]) -> int:
 
 
 def content_size(status: os.stat_result) -> int:
-    """Bytes: a file's size, or what it takes of the disk where it was given much more than it holds."""
+    """Size of a file in bytes, or its space on disk if much more is allocated than it contains."""
     on_disk: int = getattr(status, "st_blocks", 0) * 512
     return on_disk if on_disk > 2 * max(status.st_size, _ALLOCATED_AHEAD) else status.st_size
 
 
 def empty(folder: Path, *, besides: str = "", is_ending: Callable[[], bool] = lambda: False) -> None:
-    """Remove everything below a folder but the entry of that name; what can't be removed is left, and the rest once
-    `is_ending`."""
+    """Remove everything below a folder except the entry named `besides`. Entries that cannot be removed are left, and
+    all others once `is_ending`."""
     with suppress(OSError):
         for entry in walk(folder):
             if is_ending():
@@ -164,14 +164,14 @@ def empty(folder: Path, *, besides: str = "", is_ending: Callable[[], bool] = la
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and everything below it; what can't be removed is left."""
+    """Remove a folder and everything below it; entries that cannot be removed are left."""
     empty(folder)
     with suppress(OSError):
         folder.rmdir()
 
 
 def remove_entry(entry: Entry) -> bool:
-    """Remove what a walk came to: a folder at its second turn only, and if it is empty. Gives whether it is gone."""
+    """Remove an entry of a walk; a folder only at its second visit, and if it is empty. Returns whether it is gone."""
     if entry.is_folder and not entry.is_emptied:
         return False
     try:
@@ -186,7 +186,7 @@ def remove_entry(entry: Entry) -> bool:
 
 @contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Pass over a folder that can't be opened or read any more."""
+    """Skip a folder that can no longer be opened or read."""
     try:
         yield
     except OSError as error:
@@ -208,7 +208,7 @@ def _scan(here: int, levels: list[_Level]) -> Iterator[Entry]:
 
 
 def _moved(here: int, name: str) -> int:
-    """The descriptor of a folder in `here`, which is closed."""
+    """Open a folder in `here`, and close `here`."""
     _give_access(here, name)
     there = os.open(name, _FOLDER, dir_fd=here)
     os.close(here)
@@ -216,8 +216,8 @@ def _moved(here: int, name: str) -> int:
 
 
 def _give_access(here: int, name: str) -> None:
-    """Let the owner read and write a folder of this user's that a program has closed, so that what is in it counts and
-    can be removed. Never through a link: the folder is opened first, which needs no permission of its own."""
+    """Make a folder readable and writable whose permissions a program removed, so that its content counts and can be
+    removed. Never through a link: `O_PATH` opens the folder first, which needs no permission on it."""
     if not hasattr(os, "O_PATH") or os.geteuid() == 0:
         return
     with suppress(OSError):
@@ -231,10 +231,10 @@ def _give_access(here: int, name: str) -> None:
 
 
 def _back(here: int, folder: Path, levels: list[_Level]) -> int:
-    """The descriptor of the parent of `here`, which is closed.
+    """Open the parent of `here`, and close `here`.
 
-    If `here` was moved meanwhile, it is looked for from the top; levels that are no longer there are dropped, all if
-    the folder itself is gone.
+    If `here` was moved meanwhile, the parent is opened from the top. Levels that no longer exist are dropped; all, if
+    the walked folder itself is gone.
     """
     with suppress(OSError):
         above = os.open("..", _FOLDER, dir_fd=here)

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, kept_text, payload, shape
+from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, recorded_text, shape
 
 SECRET = 'ghp_"quoted"\\token'
 PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}abc/DEF+{n}ghi" * 4 for n in range(20)) + "\n-----END KEY-----"
@@ -317,5 +317,5 @@ class TestAKeptPayload:
 
 class TestAKeptText:
     def test_is_masked_before_it_is_cut(self) -> None:
-        assert kept_text("a hunter22", Redactor(["hunter22"]), 6) == "a ***"
-        assert kept_text("hunter22 " * 10, Redactor(["hunter22"]), 6) == "*** **… (40 characters in all)"
+        assert recorded_text("a hunter22", Redactor(["hunter22"]), 6) == "a ***"
+        assert recorded_text("hunter22 " * 10, Redactor(["hunter22"]), 6) == "*** **… (40 characters in all)"

@@ -14,7 +14,7 @@ from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.journal import Journal
-from codemode_server.redaction import kept_text, payload
+from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
 from codemode_server.tokens import estimate_tokens
@@ -89,13 +89,13 @@ class ExecutionRecorder:
         """A message may hold values, so it is recorded only where values are."""
         # Even the type is a name that the program chose.
         text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
-        return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
 
 
 def code_as_configured(code: str, config: LiveConfig) -> str | None:
     """A program as `state.payloads` lets it be recorded and shown."""
     if config.payloads == "all":
-        return kept_text(code, config.redactor, MAX_CODE_CHARACTERS)
+        return recorded_text(code, config.redactor, MAX_CODE_CHARACTERS)
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256 {digest}, {len(code)} characters" if config.payloads == "shapes" else None
 

@@ -37,7 +37,7 @@ from codemode_server.gateway.policy import Spellings, decide, require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.redaction import kept_text, payload
+from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.progress import CallProgress
 
@@ -71,7 +71,7 @@ class CallAttempt:
     is_large: bool
     """Whether work on the arguments is done in a thread."""
     is_recorded: bool = False
-    """Whether its beginning is in the journal."""
+    """Whether the journal was asked to record its beginning."""
 
     @property
     def milliseconds(self) -> float:
@@ -244,7 +244,7 @@ class CallPipeline:
         if outcome.error is None:
             return None
         text = outcome.error if self._config.payloads == "all" else outcome.status.value
-        return kept_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
 
 
 def _status_of(error: CallError) -> CallStatus:

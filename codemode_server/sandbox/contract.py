@@ -1,11 +1,11 @@
-"""What every sandbox backend promises: run one program, answer its requests, end it at a limit.
+"""The contract of a sandbox backend: run one program, answer its requests, end it at a limit.
 
-A backend knows nothing of tools, policy or MCP. What a program asks of the host goes through a `HostApi`, the one
-object it is handed; what a program is comes as a `Program`. `run` returns an `Outcome` for whatever the program does
-and raises only for what is not the program's doing (`SandboxFailed`, `SandboxUnavailable`, cancellation).
+A backend knows nothing of tools, policy or MCP. It gets a `Program` and a `HostApi`, which answers the program's
+requests. `run` returns an `Outcome` whatever the program does, and raises only for causes outside the program
+(`SandboxFailed`, `SandboxUnavailable`, cancellation).
 
-The guest is hostile: every frame it sends is parsed once, in `frames`, and is believed in nothing but the request
-itself. Who is calling is known from the `HostApi`, never from a frame.
+The guest is hostile: each of its frames is parsed once, in `frames`, and is trusted for nothing but the request itself.
+The `HostApi` knows who is calling; a frame never says it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codemode_server.domain.ids import ExecutionId, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a call gives back to the program."""
+    """The result of a call for the program."""
 
     value: JsonValue
     encoding: Literal["json", "blocks"] = "json"
@@ -44,18 +44,18 @@ class Reply:
 
 
 class HostApi(Protocol):
-    """All that a program can reach of the host. Each method may be awaited many times at once."""
+    """Everything that a program can ask of the host. Each method may be awaited many times at once."""
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
-        """Call a tool, both named as in `servers.<server>.<tool>`; `raw` gives the result as the upstream sent it.
+        """Call a tool, named as in `servers.<server>.<tool>`; `raw` returns the result as the upstream sent it.
 
         Raises:
-            CallError: the program sees it as `ToolError` and goes on.
+            CallError: the program gets a `ToolError` and continues.
             ExecutionError: ends the program.
         """
 
     async def read(self, server: str, uri: str) -> Reply:
-        """Read a resource that a call of this program gave it a link to.
+        """Read a resource that the result of an earlier call of this program linked to.
 
         Raises:
             CallError, ExecutionError: as for `call`.
@@ -68,37 +68,37 @@ class HostApi(Protocol):
         `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package.
 
         Raises:
-            UnknownTool: with the nearest names; the program sees it as `ImportError`.
+            UnknownTool: with the nearest names; the program gets an `ImportError`.
         """
 
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
-        """What `search_tools` finds, for programs that search for themselves.
+        """Search for tools, as `search_tools` does.
 
         Raises:
-            MetaToolError: the program sees it as `ValueError`.
+            MetaToolError: the program gets a `ValueError`.
         """
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        """Show a file to the model, beside what the program gives back; says what became of it.
+        """Show a file to the model beside the program's result; returns a message for the program.
 
         Raises:
-            MetaToolError: there is no room for it; the program sees it as `ValueError`.
+            MetaToolError: there is no room for it; the program gets a `ValueError`.
         """
 
     async def artifact(self, name: str | None, start: int = 0) -> Reply:
-        """What an earlier program of the same session gave back, a long one in pieces; without a name, the names,
-        oldest first.
+        """An artifact of an earlier program of the same session, in pieces if it is long; without a name, the names of
+        all artifacts, oldest first.
 
         Raises:
-            MetaToolError: there is none of that name; the program sees it as `KeyError`.
+            MetaToolError: there is none of that name; the program gets a `KeyError`.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one program may use; the settings of the same names, checked on the host."""
+    """Limits for one program, from the settings of the same names; the host enforces them."""
 
     wall_seconds: float = 60.0
     wall_seconds_from_argument: bool = False
@@ -114,12 +114,12 @@ class Limits:
 
     @property
     def max_value_bytes(self) -> int:
-        """A value above `value_bytes` is stored whole and shown cut; above this one, the program is ended."""
+        """A larger value ends the program; one above `value_bytes` is stored whole and shown cut."""
         return max(self.value_bytes, self.call_bytes)
 
     @property
     def max_output_bytes(self) -> int:
-        """The same for output."""
+        """The same for printed output."""
         return max(self.output_bytes, self.call_bytes)
 
 
@@ -133,13 +133,13 @@ class Program:
     workspace: Path | None = None
     """Host folder seen as /workspace, or None for none."""
     session_id: str = ""
-    """Whose program it is; a sandbox that keeps anything between programs keeps it for one session only."""
+    """The session of the program. A sandbox that is reused is reused for one session only."""
     is_last: bool = False
-    """Whether no other program will be of this session, so that nothing need be kept."""
+    """Whether the session has no further programs, so that its sandbox need not be reused."""
     modules: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """Answers of `HostApi.load` that it will ask for; a package's may lack the names."""
+    """Answers of `HostApi.load`, sent with the program because it imports these modules; packages may lack `names`."""
     begun: anyio.Event = field(default_factory=anyio.Event)
-    """Set when it begins to run, in a sandbox that is up."""
+    """Set when the program begins to run in a started sandbox."""
 
 
 class Ending(StrEnum):
@@ -153,7 +153,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramError:
-    """Why a program did not return; text of the guest's making, so untrusted and already bounded."""
+    """Why a program did not return. The texts come from the guest: untrusted, and bounded already."""
 
     type: str
     """The exception's name, `SyntaxError`, `ToolError`, or for a limit `LimitExceeded`."""
@@ -166,7 +166,7 @@ class ProgramError:
     setting: str | None = None
     """For a limit, its name in `upstream.yaml`, or `timeout` for that argument."""
     hint: str = ""
-    """What would most likely mend it, as far as the guest can tell."""
+    """The most likely correction, if the guest knows one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,37 +178,37 @@ class Outcome:
     value_form: Literal["none", "json", "repr"] = "none"
     """`none`: the program gave no value. `repr`: it gave one that JSON can't hold, so `value` is its text."""
     hint: str = ""
-    """What the guest has to say about the value, for the model."""
+    """A hint of the guest about the value, for the model."""
     error: ProgramError | None = None
     stdout: str = ""
     stderr: str = ""
     program_ms: float = 0.0
-    """Time of the program itself."""
+    """Time during which no call was in flight."""
     upstream_ms: float = 0.0
-    """Time during which at least one call was on its way."""
+    """Time during which at least one call was in flight."""
 
 
 class SandboxBackend(Protocol):
     """One technology that can run programs."""
 
     name: str
-    """As in `sandbox.backend`."""
+    """Its value of `sandbox.backend`."""
     level: IsolationLevel
     importable: frozenset[str] | None
     """The top-level modules that programs can import; None if that is not known."""
 
     async def start(self) -> None:
-        """Make ready: build or find what is needed, boot `sandbox.warm` sandboxes. Called in the background, once.
+        """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background.
 
         Raises:
             SandboxUnavailable: with the reason and what to do.
         """
 
     async def tend(self) -> None:
-        """What the backend does by itself from `start` to `aclose`, in a task of its own; cancelled then."""
+        """Background work between `start` and `aclose`; runs in a task that is cancelled at the end."""
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
-        """Run one program where nothing of another is left, and leave nothing of it, also when cancelled.
+        """Run one program in a clean sandbox, and clean up after it, also when cancelled.
 
         Raises:
             SandboxUnavailable: no sandbox could be started.
@@ -225,7 +225,7 @@ async def started(backend: Backend) -> Backend:
     """Start a backend, or close it and raise.
 
     Raises:
-        SandboxUnavailable: it can't be started.
+        SandboxUnavailable: it cannot be started.
     """
     try:
         await backend.start()

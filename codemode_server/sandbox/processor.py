@@ -1,4 +1,4 @@
-"""What the processor can do, as text to compare: part of the key of whatever holds for this processor only."""
+"""Identifies the processor by its features; part of the key of what is valid for this processor only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def features() -> str:
-    """Model and flags, where they are easily known."""
+    """Model and flags from /proc/cpuinfo, or what `platform` knows."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

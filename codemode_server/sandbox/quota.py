@@ -1,12 +1,12 @@
-"""What programs may write, in bytes: no sandbox has such a quota, so the host measures their folders while they run.
+"""Limits the bytes that programs write: no sandbox does that, so the host measures their folders while they run.
 
-A program is ended once one of its folders holds more than it may. When nothing of it runs any more, what was added to
-the workspace beyond that since it began is removed, the newest first, however it ended; so the next program begins
-within the quota. In a workspace that holds too much already, a program can read and delete, but not add.
+A program is ended when one of its folders exceeds the quota. Once no process of the program runs, what it added to the
+workspace beyond the quota is removed, the newest first, however it ended; so the next program begins within the quota.
+In a workspace that is above the quota already, a program can read and delete, but not add.
 
-Programs that run at the same time share the workspace of their principal, and the host can't tell whose a file is: when
-it holds too much, all of them are ended. Products that run at the same time do not know of each other's programs, but
-measure the same.
+Programs that run at the same time share the workspace of their principal, and the host cannot know which of them wrote
+a file: above the quota, all of them are ended. Several products do not know of each other's programs, but each measures
+the same folder.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from codemode_server.untrusted_files import EVERYTHING, TooManyFiles, used_bytes
 SETTING = "limits.workspace_mb"
 _INTERVAL_SECONDS = 0.1
 _MAX_ENTRIES = 250_000
-"""Files and folders of a workspace; with more it can't be measured while a program waits."""
+"""Maximum files and folders of a workspace; measuring more would delay the start of the program."""
 _FEW_ENTRIES = 20
-"""Measuring so many takes less time than the change to a thread and back."""
+"""Entries that are measured on the event loop, in less time than a change of threads takes."""
 
 _Measured = TypeVar("_Measured")
 
 
 class Quotas:
-    """The quotas of the programs of one backend, which know of each other."""
+    """The quotas of the running programs of one backend."""
 
     def __init__(self) -> None:
         self.running: set[Quota] = set()
         self.removing = threading.Lock()
-        """Held by the one that removes files: two that count the same would remove twice as much."""
+        """Held while files are removed: two programs that measure the same surplus would remove it twice."""
 
     @asynccontextmanager
     async def enforced(self, program: Program, scratch: Path | None = None) -> AsyncIterator[Quota]:
-        """The quota of a program, which must have ended when this is left: then the workspace is within it again.
+        """The quota of a program. On exit the program must have ended; then the workspace is brought within the quota.
 
-        `scratch` is its /tmp, if that is a folder of the host's; whoever made it removes it.
+        `scratch` is its /tmp, if that is a folder of the host; the caller removes it.
 
         Raises:
-            LimitExceeded: the workspace can't be measured.
+            LimitExceeded: the workspace cannot be measured.
         """
         quota = Quota(program, scratch, self)
         try:
@@ -77,7 +77,7 @@ class Quotas:
 
 
 class Quota:
-    """What one program may write."""
+    """The quota of one program."""
 
     def __init__(self, program: Program, scratch: Path | None, quotas: Quotas) -> None:
         self._program = program
@@ -87,18 +87,18 @@ class Quota:
         self._before = Contents()
         self._is_over = False
         self._is_tmp_over = False
-        """Whether that is its /tmp, and not the workspace."""
+        """Whether its /tmp, and not the workspace, is above the quota."""
         self._others = 0
-        """How many other programs used the workspace when it held too much."""
+        """Number of other programs that used the workspace when it was above the quota."""
         self._removed = Removed()
 
     def measure_start(self, most_entries: int) -> None:
-        """Note what the workspace holds before the program runs; raises TooManyFiles."""
+        """Measure the workspace before the program runs; raises TooManyFiles."""
         if self._program.workspace is not None:
             self._before = contents(self._program.workspace, min(most_entries, _MAX_ENTRIES))
 
     async def run(self, channel: Channel, holder: int | None) -> Outcome:
-        """The outcome of the program, ended when one of its folders holds more than it may.
+        """Run the program, and end it when one of its folders exceeds the quota.
 
         `holder` is the process on the host that has the program's files open.
         """
@@ -111,7 +111,7 @@ class Quota:
         return outcome
 
     async def watch_end(self, is_at_end: Callable[[], Awaitable[bool]], holder: int | None) -> bool:
-        """What `is_at_end` says, or False once too much was written: a program may write after it said it was done."""
+        """The result of `is_at_end`, or False once too much was written: a program may write after its `done`."""
         is_ended = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch, tasks.cancel_scope.cancel, holder)
@@ -120,27 +120,27 @@ class Quota:
         return is_ended
 
     def exceed(self, channel: Channel) -> None:
-        """End the program since it has written too much."""
+        """End the program because it has written too much."""
         self._is_over = True
         channel.exceed(self._message, SETTING)
 
     def exceed_in_tmp(self, channel: Channel) -> None:
-        """End the program since it has written too much to folders that the host does not see."""
+        """End the program because it has written too much to folders that the host cannot measure."""
         self.note_over()
         self.exceed(channel)
 
     def note_over(self) -> None:
-        """The sandbox says that the program has written too much to folders that the host does not see."""
+        """Record that the sandbox reports too much in folders that the host cannot measure."""
         self._is_tmp_over = self._is_tmp_over or not self._is_over
         self._is_over = True
 
     def is_exceeded_in_workspace(self, most_entries: int = EVERYTHING) -> bool:
-        """Whether the workspace holds more than it may now; raises TooManyFiles."""
+        """Whether the workspace is above the quota now; raises TooManyFiles."""
         workspace = self._program.workspace
         return workspace is not None and used_bytes(workspace, self._allowed, most_entries) > self._allowed
 
     def settle(self) -> None:
-        """Remove what was added to the workspace beyond the quota. Nothing of the program runs any more."""
+        """Remove what was added to the workspace beyond the quota. Call it when no process of the program runs."""
         workspace = self._program.workspace
         if workspace is None:
             return
@@ -151,7 +151,7 @@ class Quota:
                 remove_added(workspace, self._before, self._allowed, self._removed)
 
     def judged(self, outcome: Outcome) -> Outcome:
-        """The outcome with what became of the program's files, once `enforced` is left."""
+        """The outcome with remarks on the quota and removed files. Call it after `enforced`."""
         met_limit = outcome.error is not None and outcome.error.setting == SETTING
         if ended_itself(outcome) and (self._is_over or _met_file_limit(outcome)):
             line = outcome.error.line if outcome.error else None
@@ -189,7 +189,7 @@ class Quota:
         return remark
 
     async def _watch(self, end: Callable[[], None], holder: int | None) -> None:
-        """Call `end` when too much was written."""
+        """Call `end` when the program has written too much."""
         pause = _INTERVAL_SECONDS
         while True:
             await anyio.sleep(pause)
@@ -201,7 +201,7 @@ class Quota:
             pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
 
     def _has_passed(self, holder: int | None) -> bool:
-        """Whether one of the folders holds more than it may."""
+        """Whether one of the folders is above the quota."""
         if self._has_passed_in_tmp(holder):
             return True
         workspace = self._program.workspace
@@ -216,7 +216,7 @@ class Quota:
         return self._is_tmp_over
 
     def _end_others(self) -> None:
-        """End the programs that use the same workspace: any of them may have filled it."""
+        """End the other programs that use the workspace: any of them may have filled it."""
         workspace = self._program.workspace
         others = [it for it in list(self._quotas.running) if it is not self and it._program.workspace == workspace]
         self._others = max(self._others, len(others))
@@ -243,21 +243,21 @@ async def _measured(measure: Callable[[int], _Measured]) -> _Measured:
 
 
 def ended_itself(outcome: Outcome) -> bool:
-    """Whether the program came to its own end."""
+    """Whether the program ended by itself."""
     return outcome.ending in (Ending.RETURNED, Ending.RAISED)
 
 
 def _met_file_limit(outcome: Outcome) -> bool:
-    """Whether the program failed since one file would have grown past the quota."""
+    """Whether the program failed because one file would have grown beyond the quota."""
     return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
 
 
 def removed_bytes(holder: int | None, folder: Path) -> int:
-    """Bytes of files of a folder that are removed and still open, which no folder shows; on Linux only."""
+    """Bytes of files of a folder that were removed and are still open; 0 on systems other than Linux."""
     used, beginning = 0, os.path.realpath(os.fsencode(folder)) + b"/"
     files = f"/proc/{holder}/fd"
     with contextlib.suppress(OSError):
-        for name in os.listdir(files) if holder is not None else ():  # noqa: PTH208 - names of a folder that is no real one
+        for name in os.listdir(files) if holder is not None else ():  # noqa: PTH208 - names in /proc
             with contextlib.suppress(OSError):
                 target = os.readlink(os.fsencode(f"{files}/{name}"))  # noqa: PTH115 - bytes, whatever they are
                 if target.endswith(b" (deleted)") and target.startswith(beginning):

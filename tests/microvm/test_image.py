@@ -14,7 +14,7 @@ import pytest
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image
 from codemode_server.sandbox.backends.microvm.image import Stored
-from codemode_server.sandbox.backends.microvm.pulling import Pulling, output
+from codemode_server.sandbox.backends.microvm.pull_progress import PullProgress, run_in_terminal
 from tests.microvm.images import MACHINE, OTHER_MACHINE, Image, Registry, digest, serving
 
 
@@ -231,7 +231,7 @@ BAR = "  ⠙ Pulling             x (3 layers)           "
 def test_the_bars_of_a_pull_become_a_few_words_at_most_one_a_second() -> None:
     """The screen of msb 0.7.11, as it is without its colours."""
     now, lines = 0.0, list[str]()
-    pulling = Pulling(lines.append, clock=lambda: now)
+    pulling = PullProgress(lines.append, clock=lambda: now)
     screens = [
         "  ⠋ Resolving           x...",
         f"{BAR}layer 1/3  ╌╌╌╌╌╌  0 B/1 B         layer 2/3  ╌╌╌  0 B/1 B  downloading",
@@ -260,12 +260,14 @@ def test_the_bars_of_a_pull_become_a_few_words_at_most_one_a_second() -> None:
 
 async def test_a_registry_that_falls_silent_is_given_up_and_its_process_ended() -> None:
     with pytest.raises(TimeoutError):
-        await output(["sh", "-c", "exec sleep 987"], {"PATH": "/usr/bin:/bin"}, lambda text: False, stalled_seconds=0.2)
+        await run_in_terminal(
+            ["sh", "-c", "exec sleep 987"], {"PATH": "/usr/bin:/bin"}, lambda text: False, stalled_seconds=0.2
+        )
     assert "sleep 987" not in running_commands()
 
 
 async def test_a_command_sees_a_terminal_and_its_last_words_and_exit_code_come_back() -> None:
-    code, text = await output(
+    code, text = await run_in_terminal(
         ["sh", "-c", "test -t 2 && printf '\\033[31mred\\033[0m' >&2; exit 7"],
         {"PATH": "/usr/bin:/bin"},
         lambda text: True,

@@ -153,7 +153,7 @@ class Preflight(OwnsTasks):
         document = await _worked(is_large, _document, own)
         if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
             return []
-        return await _worked(is_large, _told, own, document, diagnostics)
+        return await _worked(is_large, _type_findings, own, document, diagnostics)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:
@@ -170,7 +170,7 @@ async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -
     return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
 
 
-def _told(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:
+def _type_findings(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:
     from codemode_server.executions.preflight.diagnostics import Reader
 
     return list(islice(Reader(own, document).findings(diagnostics), _MAX_LOOKED_AT))

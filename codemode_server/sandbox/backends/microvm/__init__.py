@@ -32,19 +32,19 @@ _IMAGE = (
 
 
 class MicrovmSettings(SandboxSettings):
-    """The section `sandbox` as microVMs read it."""
+    """The settings of the section `sandbox` for microVMs."""
 
     image: str = Field(default=DEFAULT_IMAGE, max_length=500, json_schema_extra={"pattern": f"^{_IMAGE}$"})
-    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; with a digest, nobody can change what it
-    means. Pulled at first use, or ahead of it with `codemode-server setup`."""
+    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; a digest fixes its content. Pulled at first
+    use, or in advance with `codemode-server setup`."""
     memory_mb: Number = Field(default=512, ge=256, le=16_384)
     """Memory of a microVM, MiB; never less than `limits.memory_mb` and 192 more."""
     cpus: Number = Field(default=1, ge=1, le=16)
     """Processors of a microVM."""
     disk_mb: Number = Field(default=256, ge=16, le=8_192)
-    """Scratch disk of a microVM, MiB: what can be in /tmp, kept in its memory. All else but /workspace is read-only."""
+    """Size of /tmp in a microVM, MiB, which is in its memory. Everything else but /workspace is read-only."""
     idle_seconds: Seconds = 900.0
-    """A session's microVM that has run nothing for so long is ended; the next program gets another."""
+    """A session's microVM that has run nothing for this time is ended; the next program gets another."""
     age_seconds: Seconds = 7_200.0
     """A microVM older than this runs no further program and is replaced."""
 

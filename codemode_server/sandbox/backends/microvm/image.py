@@ -18,7 +18,7 @@ import anyio
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
-from codemode_server.sandbox.backends.microvm.pulling import Pulling, output
+from codemode_server.sandbox.backends.microvm.pull_progress import PullProgress, run_in_terminal
 from codemode_server.text import clean_line
 
 _LOOK_SECONDS = 60.0
@@ -95,9 +95,11 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
         return stored
     insecure = ["--insecure"] if is_on_this_machine(reference) else []
     found = await anyio.to_thread.run_sync(runtime.find)
-    pulling = Pulling(progress)
+    pulling = PullProgress(progress)
     try:
-        code, text = await output([str(found.msb), "pull", *insecure, reference], runtime.environment(), pulling.feed)
+        code, text = await run_in_terminal(
+            [str(found.msb), "pull", *insecure, reference], runtime.environment(), pulling.feed
+        )
     except TimeoutError:
         raise SandboxUnavailable(
             f"the registry {_registry(reference)} has sent nothing for some minutes",

@@ -1,7 +1,7 @@
-"""Where the runtime of microsandbox is, and what this machine lacks to boot microVMs with it.
+"""Finds the runtime of microsandbox, and what this machine lacks to boot microVMs with it.
 
-What is wrong is asked of `msb doctor` (processor, `/dev/kvm`) and looked up here (the folder MSB_HOME, its file system,
-its disk); either way it comes back as a `Problem`, in words for the person and with what mends it.
+`msb doctor` checks the processor and `/dev/kvm`; this module checks the folder MSB_HOME, its file system and its disk.
+Either way the result is a `Problem`, with a reason and a remedy for the person.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import Finished, run
 
 _DOCTOR_SECONDS = 60.0
-"""Far more than the 10 ms it takes; an emulated machine with a cold disk is slow."""
+"""Far more than the usual 10 ms, for emulated machines with cold disks."""
 _FREE_MB = 128
-"""For what VMs write beside the image; a pull that needs more says so itself."""
+"""Space for what VMs write beside the image; a pull that needs more fails with its own message."""
 _SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
-"""The longest socket that microsandbox makes under MSB_HOME."""
+"""The longest path of a socket that microsandbox makes under MSB_HOME."""
 _SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why no microVM can be had."""
+    """Why no microVM can boot."""
 
     reason: str
     remedy: str = ""
     """What to do or to run."""
     is_temporary: bool = False
-    """A matter of the moment (no network, disk full): never remembered."""
+    """Whether the cause is temporary (no network, disk full); such a problem is never cached."""
     part: Literal["runtime", "processor", "device"] = "runtime"
-    """What it is about; `device` is the way to the processor's virtualization."""
+    """The failing part; `device` is `/dev/kvm`, or the permission to use it."""
 
     @classmethod
     def of(cls, error: SandboxUnavailable) -> Problem:
@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The runtime that the SDK would use."""
+    """The runtime that the SDK uses."""
 
     version: str
     msb: Path
@@ -69,16 +69,16 @@ def version() -> str | None:
 
 
 def home() -> Path:
-    """The folder that microsandbox keeps images and running VMs in."""
-    told = os.environ.get("MSB_HOME")
-    return Path(told).absolute() if told else Path.home() / ".microsandbox"
+    """The folder in which microsandbox has its images and running VMs."""
+    configured = os.environ.get("MSB_HOME")
+    return Path(configured).absolute() if configured else Path.home() / ".microsandbox"
 
 
 def find() -> Runtime:
     """The runtime, without installing or downloading anything; imports the SDK.
 
     Raises:
-        SandboxUnavailable: it is not there, or only in part.
+        SandboxUnavailable: it is missing or incomplete.
     """
     installed = version()
     if installed is None:
@@ -102,13 +102,13 @@ def find() -> Runtime:
 
 
 def command() -> str:
-    """How the person calls `msb`: the package puts it beside Python."""
+    """The command with which the person runs `msb`, which the package installs beside Python."""
     beside = Path(sys.executable).with_name("msb")
     return str(beside) if beside.exists() else "msb"
 
 
 def environment() -> dict[str, str]:
-    """What `msb` is run with: VMs are on this machine, whatever profile of a cloud the person has chosen elsewhere."""
+    """The environment of `msb`: VMs run on this machine, even if the person has configured a cloud."""
     return {**os.environ, "MSB_BACKEND": "local"}
 
 
@@ -116,7 +116,7 @@ async def msb(*arguments: str, seconds: float) -> Finished:
     """Run `msb`; it is killed when this is cancelled or takes too long.
 
     Raises:
-        SandboxUnavailable: it can't be run, or has not ended in time.
+        SandboxUnavailable: it cannot be run, or has not ended in time.
     """
     found = await anyio.to_thread.run_sync(find)
     try:
@@ -132,12 +132,12 @@ async def msb(*arguments: str, seconds: float) -> Finished:
 
 
 async def doctor() -> Problem | None:
-    """The first thing that keeps this machine from booting microVMs, found without booting one."""
+    """The first reason why this machine cannot boot microVMs, found without booting one."""
     return await virtualization() or await anyio.to_thread.run_sync(home_problem)
 
 
 async def virtualization() -> Problem | None:
-    """What is wrong with the runtime, the processor or the way to it, by `msb doctor`."""
+    """The problem that `msb doctor` finds with the runtime, the processor or `/dev/kvm`."""
     try:
         done = await msb("doctor", seconds=_DOCTOR_SECONDS)
     except SandboxUnavailable as error:
@@ -151,7 +151,7 @@ _ERROR = re.compile(r"^error: (.*\S)", re.MULTILINE)
 
 
 def read_doctor(report: str) -> Problem:
-    """A report of `msb doctor` that ended badly, in our words where it is a known case."""
+    """The problem in a report of a failed `msb doctor`, reworded where the case is known."""
     advice = _ADVICE.findall(report)
     commands = [line for line in advice if line.startswith("sudo ")]
     failed = _FAILED.search(report)
@@ -172,18 +172,18 @@ def read_doctor(report: str) -> Problem:
             group = next((line for line in commands if "usermod" in line), "sudo usermod -aG kvm $USER")
             return Problem("this user may not open /dev/kvm", f"{group}, then log in again", part="device")
     if sys.platform == "darwin":
-        return Problem(_told(report), "microVMs need a Mac with Apple silicon, not a virtual machine on one")
-    return Problem(_told(report), "; ".join(advice) or "msb doctor tells more")
+        return Problem(_error_in(report), "microVMs need a Mac with Apple silicon, not a virtual machine on one")
+    return Problem(_error_in(report), "; ".join(advice) or "msb doctor tells more")
 
 
-def _told(report: str) -> str:
+def _error_in(report: str) -> str:
     found = _ERROR.search(report)
     lines = report.split("\n")
     return found[1] if found else next((line.strip() for line in reversed(lines) if line.strip()), "msb doctor failed")
 
 
 def home_problem() -> Problem | None:
-    """What is wrong with MSB_HOME; makes no folder."""
+    """The problem with MSB_HOME, if any; creates no folder."""
     folder = home()
     elsewhere = "set MSB_HOME in the environment to a short path"
     if len(os.fsencode(folder)) + len(_SOCKET_TAIL) >= _SOCKET_BYTES:
@@ -216,13 +216,13 @@ def home_problem() -> Problem | None:
 
 
 def free_mb(folder: Path) -> int:
-    """Room on the disk of a folder, or of the nearest one above that is there, MiB."""
+    """Free space on the disk of a folder, or of its nearest existing parent, MiB."""
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return shutil.disk_usage(place).free // 2**20
 
 
 def not_installed(system: str, machine: str) -> Problem:
-    """Why the package is not there, on a platform as `sys.platform` and `platform.machine()` call it."""
+    """Why the package is not installed; arguments as of `sys.platform` and `platform.machine()`."""
     if system == "darwin" and machine != "arm64":
         return Problem("microVMs need a Mac with Apple silicon")
     if (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")):

@@ -1,8 +1,7 @@
-"""One microVM's byte stream: packets to and from its supervisor, and the frames of the one program that runs in it.
+"""The connection to one microVM: packets to and from its supervisor, with the frames of the program that runs in it.
 
-`guest/supervisor.py` documents the packets. There is no task of its own: whoever waits for something to come in
-takes in whatever comes, for the others too. So what a program sends is acknowledged as fast as the host takes it, and
-no faster.
+`guest/supervisor.py` documents the packets. No task of its own reads the connection: whoever waits for a packet also
+processes those for others. So a program's bytes are acknowledged only as fast as the host uses them.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from codemode_server.processes.stream_readers import ByteSource
 DATA, CONTROL, RECEIVED = 0, 1, 2
 _PACKET = 64 * 2**10
 _WINDOW = 256 * 2**10
-"""Bytes of data on their way to the supervisor unanswered, at most."""
+"""Maximum bytes sent to the supervisor and not acknowledged yet."""
 _MAX_WAITING_BYTES = 256 * 2**10
 """Limit for the program's bytes in flight; an honest supervisor has no more."""
 _MAX_MESSAGES = 16
-"""Limit for messages that nobody has heard yet; an honest supervisor says one at a time."""
+"""Limit for messages that wait to be read; an honest supervisor sends one at a time."""
 _ACKNOWLEDGE = 32 * 2**10
 _MAX_PACKET_BYTES = 2**16
 _SEND_SECONDS = 20.0
 
 
 class WireBroken(Exception):
-    """Raised when the supervisor is gone or says what no supervisor says; the microVM is of no use any more."""
+    """Raised when the supervisor is gone or breaks the protocol; the microVM is unusable then."""
 
 
 class Bytes(ByteSource, Protocol):
-    """A stream of bytes, whatever it goes over."""
+    """A stream of bytes over vsock or pipes."""
 
     async def send(self, item: bytes) -> None: ...
 
@@ -61,16 +60,16 @@ class Wire:
         self.on_over: Callable[[], None] = lambda: None
         """Called when the program has filled the scratch folders."""
         self.gone: dict[str, Any] | None = None
-        """What the supervisor said when the runner ended by itself."""
+        """The supervisor's message that the runner ended by itself."""
 
     async def begin(self, memory_mb: int, disk_mb: int) -> None:
-        """Make ready for the bytes of a program."""
+        """Prepare for a program."""
         self._reset()
         self.is_program_over = False
         await self.tell(op="begin", memory_mb=memory_mb, disk_mb=disk_mb)
 
     async def end(self) -> dict[str, Any]:
-        """Have the program ended and cleaned up after; gives the supervisor's `ended`."""
+        """Have the supervisor end the program and clean up; returns its message `ended`."""
         self.is_program_over = True
         await self.tell(op="end")
         ended = await self.hear("ended")
@@ -81,7 +80,7 @@ class Wire:
         await self.send(CONTROL, json.dumps(message).encode())
 
     async def hear(self, op: str) -> dict[str, Any]:
-        """The supervisor's next message of this kind; earlier ones of others are dropped."""
+        """The supervisor's next message with this `op`; earlier messages are dropped."""
         while True:
             await self.until(lambda: bool(self._messages))
             message = self._messages.pop(0)
@@ -89,10 +88,10 @@ class Wire:
                 return message
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Take in what comes until something is so.
+        """Process packets until a condition holds.
 
         Raises:
-            WireBroken: nothing will come any more.
+            WireBroken: no more packets will come.
         """
         while not is_so():
             if self.is_broken:
@@ -110,7 +109,7 @@ class Wire:
                 self._news = anyio.Event()
 
     async def send(self, kind: int, data: bytes) -> None:
-        """Send one packet, whole or not at all: half a packet would make all that follows unreadable."""
+        """Send one packet, shielded from cancellation, since nothing could be read after half a packet."""
         async with self._sending:
             with anyio.move_on_after(_SEND_SECONDS, shield=True) as patience:
                 await self._or_break(self._stream.send(bytes([kind]) + frame(data)))
@@ -120,7 +119,7 @@ class Wire:
             raise WireBroken("the microVM's connection is broken")
 
     async def acknowledge(self, size: int) -> None:
-        """So many bytes of the program's have been used."""
+        """Count bytes of the program that the host has used, and acknowledge them from time to time."""
         self.taken += size
         if self.taken >= _ACKNOWLEDGE and not self.is_program_over:
             taken, self.taken = self.taken, 0
@@ -175,7 +174,7 @@ class Wire:
 
 
 class _ProgramStream(ByteReceiveStream, ByteSendStream):
-    """The bytes of the program that runs now, as a stream."""
+    """The bytes of the running program, as a stream."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -208,7 +207,7 @@ class _ProgramStream(ByteReceiveStream, ByteSendStream):
             raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
-        """Nothing: the stream is the microVM's, and the program ends with `Wire.end`."""
+        """Do nothing: the microVM owns the stream, and the program ends with `Wire.end`."""
 
 
 def _message(data: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Watches `msb pull`: gives it the terminal without which it is silent, and makes a few words of its bars.
+"""Runs `msb pull` in a pseudo-terminal, since it is silent without one, and shortens its progress bars to one line.
 
 layer 1/3  ━━━━━━╌╌╌╌╌╌  12.50 MiB/19.08 MiB  downloading
 """
@@ -21,33 +21,33 @@ _EVERY_SECONDS = 1.0
 _SCREEN = (200, 400)  # lines, columns: room for every layer's bar
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _BAR = re.compile(r"layer (\d+)/(\d+)\s+[━╸╌\s]*([\d.]+) (B|[KMG]iB)/([\d.]+) (B|[KMG]iB)\s+(\w+)")
-_KEPT = 16_384
+_MAX_OUTPUT_CHARACTERS = 16_384
 
 
-class Pulling:
-    """The state of a pull, as far as its bars tell; tells `progress` at most once a second, and nothing twice."""
+class PullProgress:
+    """The state of a pull, from its bars. Calls `progress` at most once a second, and only with a new line."""
 
     def __init__(self, progress: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._progress = progress
         self._clock = clock
-        self._told = ""
-        self._told_at = float("-inf")
+        self._reported = ""
+        self._reported_at = float("-inf")
         self._layers: dict[str, tuple[float, float]] = {}
         self._number = 0
         self._bars: dict[str, tuple[str, ...]] = {}
 
     def feed(self, text: str) -> bool:
-        """Take in what is on the screen; gives whether anything has moved since."""
+        """Read the bars on the screen; returns whether any has changed."""
         before = dict(self._bars)
         for bar in _BAR.findall(text):
             layer, number, done, done_unit, total, total_unit, state = bar
             self._bars[layer] = bar
             size = float(total) * _UNITS[total_unit]
-            if size > 1:  # 1 B stands for a layer of which nothing is known yet
+            if size > 1:  # 1 B stands for a layer of unknown size
                 got = float(done) * _UNITS[done_unit] if state == "downloading" else size
                 self._layers[layer] = (got, size)
             self._number = int(number)
-        self._tell()
+        self._report()
         return self._bars != before
 
     @property
@@ -61,25 +61,25 @@ class Pulling:
             return "unpacking the sandbox image"
         return f"pulling the sandbox image: {got / 1e6:.0f} of {size / 1e6:.0f} MB"
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now, line = self._clock(), self.line
-        if line != self._told and now >= self._told_at + _EVERY_SECONDS:
-            self._told, self._told_at = line, now
+        if line != self._reported and now >= self._reported_at + _EVERY_SECONDS:
+            self._reported, self._reported_at = line, now
             self._progress(line)
 
 
-async def output(
+async def run_in_terminal(
     command: Sequence[str],
     environment: Mapping[str, str],
     moved: Callable[[str], bool],
     stalled_seconds: float = _STALLED_SECONDS,
 ) -> tuple[int, str]:
-    """Run a command that writes to a terminal; gives its exit code and the end of what it wrote there.
+    """Run a command that writes to a terminal; returns its exit code and the end of its output.
 
-    `moved` sees the last of the screen after each piece, and says whether there was progress.
+    `moved` gets the end of the output after each piece, and returns whether there was progress.
 
     Raises:
-        TimeoutError: there was none for `stalled_seconds`.
+        TimeoutError: there was no progress for `stalled_seconds`.
     """
     ours, theirs = _terminal()
     try:
@@ -98,7 +98,7 @@ async def output(
         try:
             with anyio.fail_after(stalled_seconds) as patience:
                 while piece := await _read(ours):
-                    text = (text + piece.decode(errors="replace"))[-_KEPT:]
+                    text = (text + piece.decode(errors="replace"))[-_MAX_OUTPUT_CHARACTERS:]
                     if moved(clean(text)):
                         patience.deadline = anyio.current_time() + stalled_seconds
                 return await child.wait(), clean(text)
@@ -120,7 +120,7 @@ def _terminal() -> tuple[int, int]:
 
 
 async def _read(terminal: int) -> bytes:
-    """The next piece, or nothing at its end, which Linux tells by an error."""
+    """The next piece; empty at the end, which Linux reports as an error."""
     while True:
         try:
             return os.read(terminal, 65_536)

@@ -151,8 +151,8 @@ class Observed:
             shape = shapes.from_json(data["shape"])
             by_argument = {
                 name: {
-                    value: Case(_number(calls), shapes.from_json(told[0]) if told else shape)
-                    for value, (calls, *told) in cases.items()
+                    value: Case(_number(calls), shapes.from_json(own_shape[0]) if own_shape else shape)
+                    for value, (calls, *own_shape) in cases.items()
                 }
                 for name, cases in data.get("by_argument", {}).items()
             }

@@ -24,7 +24,7 @@ Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResul
 """Searches by query, detail level, server, limit and effect."""
 _MAX_MODULES = 30
 _MAX_MODULES_CHARACTERS = 64 * 1024
-"""Of modules that are sent with a program; it asks for others."""
+"""Total source code of the modules that are sent with a program; it requests all others."""
 
 
 class ProgramHostApi:

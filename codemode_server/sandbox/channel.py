@@ -274,7 +274,7 @@ class Channel:
         except ExecutionError as error:
             self._ended_by_host(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # it has ended, and how is told by what it said last, which may not be read yet
+            pass  # the guest has ended; its last frames, which may not be read yet, say how
         except Exception as error:  # noqa: BLE001 - not the program's doing: raised again where `run` was called
             self._bug = self._bug or error
             self.end(Ending.DIED, None)

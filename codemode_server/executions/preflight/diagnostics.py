@@ -182,15 +182,15 @@ class Reader:
 
     def _origins(self, text: str) -> str:
         """Which tools returned the types in a text, and whether these are declared or observed."""
-        told = []
+        origins = []
         for name in dict.fromkeys(classes_in(text)):
             if known := self._classes.get(name):
                 returned = known.tool.stub.returned
                 calls = f", as observed in {returned.calls} calls" if returned.origin == "observed" else ""
-                told.append(f"from {known.tool.name}(){calls}")
-        if "_CmText" in text and not told:
-            told = ["what the tool gives is text"]
-        return f" ({'; '.join(dict.fromkeys(told))})" if told else ""
+                origins.append(f"from {known.tool.name}(){calls}")
+        if "_CmText" in text and not origins:
+            origins = ["what the tool gives is text"]
+        return f" ({'; '.join(dict.fromkeys(origins))})" if origins else ""
 
     @cached_property
     def _is_plain_flow(self) -> bool:

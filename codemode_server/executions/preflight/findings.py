@@ -219,13 +219,13 @@ class Findings:
         annotations = {
             inner for node in self.reading.nodes for annotation in _annotations(node) for inner in ast.walk(annotation)
         }
-        told: set[str] = set()
+        reported: set[str] = set()
         for node in self.reading.nodes:
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node in annotations:
                 continue
-            if node.id in self.names.bound or node.id in _GIVEN or node.id in told:
+            if node.id in self.names.bound or node.id in _GIVEN or node.id in reported:
                 continue
-            told.add(node.id)
+            reported.add(node.id)
             hint = self._hint(node)
             if hint or self.names.imports_tools:
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
-from codemode_server.secret_spellings import anchor_of, is_plain, longest_spelling, pattern_of, pieces_of
+from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
 MASK = "***"
@@ -187,7 +187,8 @@ def _likely(secrets: dict[str, list[_Secret]], text: str) -> Iterator[_Secret]:
 
 
 class _Secret:
-    """Finds one secret in texts. Its pattern is compiled when a text first contains its anchor."""
+    """Finds one secret in texts. Its pattern is compiled when a text first contains its head: for a long secret that is
+    not ASCII it takes seconds."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -204,8 +205,10 @@ class _Secret:
         for start, end in self._windows(text):
             # In parts, so that other threads can run in between.
             for part in range(start, end, _SEARCHED_AT_ONCE):
-                for match in self._pattern.finditer(text, part, min(end, part + _SEARCHED_AT_ONCE + self.longest)):
-                    yield match.span()
+                part_end = min(end, part + _SEARCHED_AT_ONCE + self.longest)
+                if self._head_pattern.search(text, part, part_end):
+                    for match in self._pattern.finditer(text, part, part_end):
+                        yield match.span()
 
     def _windows(self, text: str) -> Iterator[tuple[int, int]]:
         """The parts of a text around the anchor of the secret; they do not overlap."""
@@ -222,6 +225,10 @@ class _Secret:
             start = max(start, 0)
         if end:
             yield start, end
+
+    @cached_property
+    def _head_pattern(self) -> re.Pattern[str]:
+        return pattern_of(head_of(self._secret))
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:

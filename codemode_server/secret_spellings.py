@@ -33,6 +33,7 @@ _LONGEST_CHARACTER = 80
 _LONGEST_PIECE = 1_000
 """Maximum characters of one pattern; a longer secret is split into pieces, each of which is masked."""
 _SHORTEST_ANCHOR = 3
+_LONGEST_HEAD = 8
 
 
 def pieces_of(secret: str) -> set[str]:
@@ -65,6 +66,14 @@ def anchor_of(secret: str) -> str:
     """The longest part that is the same in every spelling; empty if it is too short to be worth a search."""
     longest = max(_PLAIN_RUN.findall(secret), key=len, default="")
     return longest if len(longest) >= _SHORTEST_ANCHOR else ""
+
+
+def head_of(secret: str) -> str:
+    """The first characters: where the secret's pattern matches, that of its head does."""
+    end = min(_LONGEST_HEAD, len(secret))
+    while end and _kind(secret[end - 1]):  # spelled by the run, which may go on behind the head
+        end -= 1
+    return secret[:end] or secret
 
 
 def is_plain(secret: str) -> bool:

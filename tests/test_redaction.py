@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, recorded_text, shape
+from tests.work import lines_run
 
 SECRET = 'ghp_"quoted"\\token'
 PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}abc/DEF+{n}ghi" * 4 for n in range(20)) + "\n-----END KEY-----"
@@ -170,6 +171,30 @@ ESCAPES: dict[str, Callable[[str], str]] = {
     "octal": lambda it: f"\\{ord(it):03o}",
     "a backslash before it": lambda it: f"\\{it}",
 }
+
+
+def test_a_long_secret_costs_little_until_a_text_holds_it() -> None:
+    secret = "".join(map(chr, range(0x400, 0x400 + 300)))
+    redactor = Redactor([secret])
+    before = lines_run(lambda: redactor.text("Привет, a text without it"))
+    assert 5 * before < lines_run(lambda: redactor.text(secret)), "control: its patterns are made then"
+    assert redactor.text(f"Привет, {json.dumps(secret)}") == 'Привет, "***"'
+
+
+@pytest.mark.parametrize(
+    "secret", ['пароль"""""\'\'конец', "пароль \t \n  конец", '""""""""""конец', "       \t\n  конец"]
+)
+def test_a_secret_is_found_whose_head_would_end_within_quotes_or_white_space(secret: str) -> None:
+    redactor = Redactor([secret])
+    for spelled in (
+        secret,
+        json.dumps(secret)[1:-1],
+        quote(secret),
+        secret.replace('"', '""'),
+        " ".join(secret.split()),
+    ):
+        if spelled.strip() != "конец":
+            assert "конец" not in redactor.text(f"a{spelled}b")
 
 
 class TestASecretOfPlainAscii:

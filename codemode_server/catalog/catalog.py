@@ -34,12 +34,13 @@ from codemode_server.catalog.summaries import (
     summary_from_names,
     tool_summary,
 )
-from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.catalog.untrusted import first_sentence, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
-from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import STDERR_MARK, Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 _MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
+_STDERR_CHARACTERS = 300
 """Number of tools up to which a shared parameter does not count as usual."""
 
 
@@ -171,21 +172,32 @@ class Server:
     @property
     def is_available(self) -> bool:
         """Whether a call can succeed: it is ready, or the first call connects it."""
-        return self.state not in (UpstreamState.FAILED, UpstreamState.DISABLED, UpstreamState.INVALID)
+        return not self.is_down and self.state not in (UpstreamState.DISABLED, UpstreamState.INVALID)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether its last connection failed, also while it is connected again."""
+        return self.state is UpstreamState.FAILED or (self.state is UpstreamState.CONNECTING and bool(self.error))
+
+    @property
+    def cause(self) -> str:
+        """Why it is not ready, on one line, with the last lines of its stderr; empty if that is not known."""
+        said, mark, stderr = (self.error or "").partition(STDERR_MARK)
+        return one_line(said, 200) + (f"{mark.rstrip()} {last_lines(stderr, _STDERR_CHARACTERS)}" if mark else "")
 
     @property
     def availability(self) -> str:
         """What prevents calls; empty for an available server."""
-        why = f" ({one_line(self.error, 200)})" if self.error else ""
+        why = f" ({self.cause})" if self.error else ""
+        if self.is_down:
+            return f"unavailable: calls fail until it is back{why}"
         match self.state:
-            case UpstreamState.READY:
+            case UpstreamState.READY | UpstreamState.FAILED:
                 return ""
             case UpstreamState.WAITING | UpstreamState.CONNECTING:
                 return "connecting"
             case UpstreamState.DISABLED:
                 return "disabled in upstream.yaml: calls fail"
-            case UpstreamState.FAILED:
-                return f"unavailable: calls fail until it is back{why}"
             case UpstreamState.INVALID:
                 return f"disabled because its configuration is invalid{why}; the user must fix it"
 
@@ -221,7 +233,7 @@ class Server:
         found = self.by_name.get(name)
         if found is None:
             if not self.tools:
-                raise UnknownTool(f"servers.{self.name} has no tools{_why(self)}")
+                raise UnknownTool(f"servers.{self.name} {_why_no_tools(self)}")
             near = nearest_tools(name, (tool.name for tool in self.tools))
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
         return found
@@ -355,7 +367,12 @@ def _properties(schema: object) -> list[str]:
     return [str(name) for name in list(properties)[:_MAX_COMPARED]] if isinstance(properties, dict) else []
 
 
-def _why(server: Server) -> str:
-    if server.state in (UpstreamState.WAITING, UpstreamState.CONNECTING):
-        return " yet: it is still connecting; run the program again later"
-    return f": it is {server.availability}" if server.availability else ""
+def _why_no_tools(server: Server) -> str:
+    match server.state:
+        case UpstreamState.DISABLED:
+            return "is disabled in upstream.yaml; the user can enable it"
+        case UpstreamState.READY:
+            return "has no tools"
+    if server.availability == "connecting":
+        return "has no tools yet: it is still connecting; run the program again later"
+    return f"is {server.availability}"

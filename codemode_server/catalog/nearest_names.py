@@ -83,7 +83,8 @@ def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
     """Names within a typing mistake of it, the most similar first."""
     if len(known) > _MAX_COMPARED:
         known = [candidate for candidate in known if candidate[:1] == written[:1]][:_MAX_COMPARED]
-    return difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
+    swapped = [name for name in known if name[:1] == written[:1] and sorted(name) == sorted(written)]
+    return swapped[:most] or difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
 
 
 def _kind(name: str) -> str | None:

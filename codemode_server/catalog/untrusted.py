@@ -52,6 +52,17 @@ def one_line(text: object, limit: int) -> str:
     return _cut(" ".join(clean(cut).split()), limit, len(text) - len(cut))
 
 
+def last_lines(text: str, limit: int) -> str:
+    """The last whole lines within the limit, joined by ` | `; if the last one is longer, its beginning."""
+    shown: list[str] = []
+    for line in reversed([" ".join(line.split()) for line in clean(text).split("\n")]):
+        limit -= len(line) + 3
+        if line and limit < 0:
+            return " | ".join(shown) or line[:limit] + "…"
+        shown[:0] = [line] if line else []
+    return " | ".join(shown)
+
+
 def first_sentence(text: object, limit: int = 120) -> str:
     """The first sentence on one line; ends with `…` if it was cut."""
     if not isinstance(text, str):

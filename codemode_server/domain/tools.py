@@ -45,6 +45,10 @@ def definition_text(tool: ToolDefinition) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
+STDERR_MARK = "; its stderr ends with:\n"
+"""In an upstream's error: between what happened and the last lines that its process wrote to stderr."""
+
+
 class UpstreamState(StrEnum):
     """An upstream is …"""
 
@@ -69,7 +73,7 @@ class UpstreamListing:
     protocol: str | None = None
     """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
     error: str | None = None
-    """Why it is not ready, or None."""
+    """Why it is not ready; while it is connected again, why the last attempt failed; None if neither is known."""
     problems: tuple[str, ...] = ()
     """Tools that were left out of the listing because they break the protocol, a line each."""
     last_tools: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from codemode_server.search.ranking import Scored
 from codemode_server.search.results import SearchResult, SearchResults
 from codemode_server.search.siblings import siblings
 from codemode_server.search.thresholds import above_threshold, unmet_subqueries
-from codemode_server.search.unavailable import unavailable_servers
+from codemode_server.search.unavailable import other_servers_down, unavailable_servers
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""
@@ -63,8 +63,9 @@ def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking:
     things = [thing for group in groups for thing in (group.best.thing, *group.also)]
     servers = set(map(_server_of, things))
     unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
+    down = "" if question.within else other_servers_down(catalog, question.query)
     if not groups:
-        return SearchResults((), unavailable or _nothing(catalog, question))
+        return SearchResults((), _lines(unavailable or _nothing(catalog, question), down))
     shown = [group.best.thing for group in groups]
     doubtful = doubtful_clauses(question.query, rankers.meanings, rankers.has)
     missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
@@ -79,10 +80,13 @@ def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking:
         doubt = _nothing_fits(missing, _filters(question))
     else:
         doubt = missing_words(question.query, things, rankers.meanings, rankers.has)
-    doubt = "\n".join(part for part in (unavailable, doubt) if part)
-    return SearchResults(
-        _found(catalog, question, groups), "" if doubt else _siblings(catalog, question, groups), doubt
-    )
+    doubt = _lines(unavailable, doubt)
+    note = down if doubt else _lines(_siblings(catalog, question, groups), down)
+    return SearchResults(_found(catalog, question, groups), note, doubt)
+
+
+def _lines(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
 
 
 def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
@@ -124,6 +128,7 @@ def _listed(catalog: Catalog, rankers: RankerStack, question: Question) -> Searc
     note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
     if not shown:
         note = _nothing(catalog, question) if _filters(question) else "there are no tools"
+    note = note if question.within else _lines(note, other_servers_down(catalog, ""))
     return SearchResults(_found(catalog, question, [ResultGroup(Scored(thing, 0.0)) for thing in shown]), note)
 
 

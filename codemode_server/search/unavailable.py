@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import islice
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import words
@@ -20,16 +19,30 @@ def unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) ->
 
     `shown` are the servers of the results, which are marked there.
     """
-    wanted = set(stems(query))
-    found = (
-        server
-        for server in catalog.servers
-        if _has_nothing_to_call(server) and server.name not in shown and _is_meant(server, wanted)
-    )
+    meant = [server for server in _meant(catalog, query) if server.name not in shown]
     return "\n".join(
         f"servers.{server.name} is configured but {server.availability or 'offers no tools'}"
-        for server in islice(found, _MAX_NAMED)
+        for server in meant[:_MAX_NAMED]
     )
+
+
+def other_servers_down(catalog: Catalog, query: str) -> str:
+    """A line on the servers that are down and whose tools are not known, so that any query could mean them, without
+    those that `unavailable_servers` names; usually empty."""
+    meant = _meant(catalog, query)[:_MAX_NAMED]
+    down = [server for server in catalog.servers if server.is_down and not server.tools and server not in meant]
+    if not down:
+        return ""
+    named = ", ".join(f"{server.name} ({server.cause or 'not connected'})" for server in down[:_MAX_NAMED])
+    more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
+    their = "its" if len(down) == 1 else "their"
+    return f"unavailable: {named}{more}: {their} tools can't be found or called; tell the user"
+
+
+def _meant(catalog: Catalog, query: str) -> list[Server]:
+    """The servers that can't be called and that the query means."""
+    wanted = set(stems(query))
+    return [server for server in catalog.servers if _has_nothing_to_call(server) and _is_meant(server, wanted)]
 
 
 def _has_nothing_to_call(server: Server) -> bool:

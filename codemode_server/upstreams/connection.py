@@ -401,7 +401,7 @@ class Connection:
             tools=() if is_disabled else self._selected_tools(),
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
-            error=self._error if self._state is UpstreamState.FAILED else None,
+            error=self._error if self._state in (UpstreamState.FAILED, UpstreamState.CONNECTING) else None,
             problems=() if is_disabled else self._found.problems,
             last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
         )

@@ -45,16 +45,31 @@ async def test_an_unavailable_server_is_named_with_the_reason_by_searches_that_m
         assert (await first_line("weather forecast")).startswith('nothing found for "weather forecast"; servers: ')
 
 
+async def test_a_server_that_is_down_is_named_by_every_search_since_its_tools_are_not_known(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        notice = (
+            "unavailable: linear (can't be started: there is no program 'no-such-program'): its tools can't be found"
+        )
+        for query in ("list the issues of a repository", "weather forecast", ""):
+            text = (await host.call("search_tools", query=query)).text
+            assert f"{notice} or called; tell the user" in text
+        assert notice not in (await host.call("search_tools", query="linear")).text
+        assert notice not in (await host.call("search_tools", query="issues", server="github")).text
+
+
 async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with_the_reason_before_its_first_call(
     tmp_path: Path,
 ) -> None:
     async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
         for code, reason in (
-            ("from servers.linear import create_issue", f"servers.linear has no tools: it is {DOWN}"),
-            ("import servers\nservers.jira_cloud.sprints()", f"servers.jira_cloud has no tools: it is {DISABLED}"),
+            ("from servers.linear import create_issue", f"servers.linear is {DOWN}"),
+            (
+                "import servers\nservers.jira_cloud.sprints()",
+                "servers.jira_cloud is disabled in upstream.yaml; the user can enable it",
+            ),
             (
                 "from servers.asana import tasks",
-                "servers.asana has no tools: it is disabled because its configuration is invalid",
+                "servers.asana is disabled because its configuration is invalid",
             ),
         ):
             answer = await host.run(f"from servers.github import create_issue\ncreate_issue('o', 'r', 'x')\n{code}")

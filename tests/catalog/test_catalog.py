@@ -37,7 +37,7 @@ def test_where_a_raw_name_is_another_tools_python_name_the_python_name_wins() ->
     ("server", "tool", "message"),
     [
         ("githib", "x", 'no server "githib"; nearest: github'),
-        ("x", "x", 'no server "x"; there are: empty, files, github, sheets, slow'),
+        ("x", "x", 'no server "x"; there are: again, empty, files, github, off, sheets, slow'),
         ("github", "create_isue", 'no tool "create_isue" in servers.github; nearest: create_issue'),
         ("github", "zzz", 'no tool "zzz" in servers.github; there are: close_pull, create_issue'),
         ("github", "update_issue", 'no tool "update_issue" in servers.github; nearest: create_issue'),
@@ -51,7 +51,10 @@ def test_where_a_raw_name_is_another_tools_python_name_the_python_name_wins() ->
         ("files", "bile", 'no tool "bile" in servers.files; search_tools finds tools by what they do'),
         ("files", "delFolder", 'no tool "delFolder" in servers.files; nearest: list_folders'),
         ("files", "delete_it", 'no tool "delete_it" in servers.files; search_tools finds tools by what they do'),
-        ("empty", "x", "servers.empty has no tools: it is unavailable: calls fail until it is back (no such command)"),
+        ("empty", "x", "servers.empty is unavailable: calls fail until it is back (no such command)"),
+        ("off", "x", "servers.off is disabled in upstream.yaml; the user can enable it"),
+        ("again", "x", "servers.again is unavailable: calls fail until it is back (exited with code 1)"),
+        ("gtihub", "x", 'no server "gtihub"; nearest: github'),
         ("slow", "x", "servers.slow has no tools yet: it is still connecting; run the program again later"),
         ("github", "a\x1b[31m\n" + "b" * 200, f'no tool "a {"b" * 78} … (122 more characters)" in servers.github; '),
     ],
@@ -65,11 +68,30 @@ def test_an_unknown_name_is_answered_with_the_nearest(server: str, tool: str, me
             listing("sheets", "list_workbooks", "delete_sheet", "create_sheet"),
             listing("empty", state=UpstreamState.FAILED, error="no such command"),
             listing("slow", state=UpstreamState.CONNECTING),
+            listing("again", state=UpstreamState.CONNECTING, error="exited with code 1"),
+            listing("off", state=UpstreamState.DISABLED),
         ]
     )
     with pytest.raises(UnknownTool) as raised:
         catalog.tool(server, tool)
     assert str(raised.value).startswith(message)
+
+
+def test_a_mistyped_short_name_of_a_server_is_answered_with_that_server() -> None:
+    with pytest.raises(UnknownTool, match=r'^no server "gti"; nearest: git$'):
+        Catalog.build([listing("git"), listing("fetch")]).server("gti")
+
+
+def test_the_cause_of_a_crash_shows_the_last_whole_lines_of_stderr() -> None:
+    """The last line of a Python traceback has the error; the beginning has none of it."""
+    frames = [f'  File "/srv/app.py", line {n}, in step_{n}' for n in range(40)]
+    stderr = "\n".join(["Traceback (most recent call last):", *frames, "KeyError: 'ORDERS_TOKEN'"])
+    error = f"exited with code 1; its stderr ends with:\n{stderr}"
+    (server,) = Catalog.build([listing("orders", state=UpstreamState.FAILED, error=error)]).servers
+    shown = server.availability
+    assert shown.startswith("unavailable: calls fail until it is back (exited with code 1; its stderr ends with: File ")
+    assert shown.endswith("in step_38 | File \"/srv/app.py\", line 39, in step_39 | KeyError: 'ORDERS_TOKEN')")
+    assert len(server.cause) < 350
 
 
 def test_an_unknown_server_is_answered_with_the_servers_on_one_line_the_most_alike_first() -> None:

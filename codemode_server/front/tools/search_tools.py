@@ -56,7 +56,9 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
 
 def _still_connecting(catalog: Catalog) -> str:
     states = (UpstreamState.WAITING, UpstreamState.CONNECTING)
-    names = [server.name for server in catalog.servers if not server.tools and server.state in states]
+    names = [
+        server.name for server in catalog.servers if not server.tools and server.state in states and not server.is_down
+    ]
     return f"still connecting: {', '.join(names)}; search again for their tools" if names else ""
 
 

@@ -25,6 +25,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import Field, field_validator
 
+from codemode_server.domain.tools import STDERR_MARK
 from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
@@ -47,6 +48,8 @@ _MAX_DROPPED_BYTES = 256 * 2**20
 """A line longer than this ends the connection: nothing else can come before its end."""
 STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
+_STDERR_CHARACTERS = 1_500
+"""Of those lines; an error message is cut at its end, which matters most here."""
 EXIT_GRACE_S = 0.5
 """From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
 _FLUSH_S = 0.1
@@ -197,7 +200,10 @@ class StdioTransport:
         redactor, stderr = self._redactor(), self._stderr
         # Masked as a whole: half a secret, or a line of it, would not be recognised.
         text = redactor.visible(redactor.tail(bytes(stderr.data), STDERR_BYTES, is_cut=stderr.is_cut)).strip()
-        return "; its stderr ends with:\n" + "\n".join(text.splitlines()[-STDERR_LINES:]) if text else ""
+        lines = text.splitlines()[-STDERR_LINES:]
+        while len(lines) > 1 and sum(map(len, lines)) > _STDERR_CHARACTERS:
+            del lines[0]
+        return STDERR_MARK + "\n".join(lines) if text else ""
 
     async def _read_stdout(
         self, stdout: ByteReceiveStream, incoming: MemoryObjectSendStream[SessionMessage | Exception]

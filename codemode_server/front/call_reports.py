@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -24,11 +25,16 @@ _MAX_DIFFERING = 300
 _NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
 """Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
 _ANSWERED_WITH_ERROR = "answered with an error"
+_GIVEN_UP = "cancelled by the program before the answer; the server may still have done it"
 
 
 def counted(reports: list[CallReport]) -> list[dict[str, Any]]:
-    """One entry a call; where there are many, one a tool and status with their count and total time."""
+    """One entry a call; where there are many, one a tool and status with their count and total time.
+
+    The program succeeded, so it gave up the calls that were cancelled.
+    """
     ordered = sorted(reports, key=lambda report: report.seq)
+    ordered = [replace(it, error=_GIVEN_UP) if it.status is CallStatus.CANCELLED else it for it in ordered]
     if len(ordered) <= _ONE_BY_ONE:
         return [
             {"tool": f"{r.server}.{r.tool}", "status": r.status.value, "ms": round(r.milliseconds)}

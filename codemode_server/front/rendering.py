@@ -81,7 +81,8 @@ _REMEDIES = {
     "limits.memory_mb": "work through the data in parts and hold on to what you need only",
     "limits.output_bytes": "print less; write to a file in /workspace",
     "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
-    ".map and .pages, its .items has the results so far) and return what you have",
+    ".map and .pages, its .items has the results so far; asyncio.gather needs return_exceptions=True) and return what "
+    "you have",
     "limits.call_bytes": "send or ask for less in one call",
     "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
     "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",
@@ -344,7 +345,7 @@ def _error(execution: Execution, safe: Callable[[str], str]) -> tuple[dict[str, 
         text = fields["traceback"] = fit_text(safe(error.traceback), 500, 2_500)
     if error.setting:
         fields["setting"] = error.setting
-    hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "")
+    hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "", execution)
     return fields | ({"hint": hint} if hint else {}), text
 
 
@@ -353,8 +354,10 @@ def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:
     return f"line {number}" + "".join(f": {clean_line(safe(line), 160)}" for line in lines)
 
 
-def _remedy(setting: str) -> str:
+def _remedy(setting: str, execution: Execution) -> str:
     remedy = _REMEDIES.get(setting, "")
+    if setting == "limits.calls" and isinstance(execution.artifacts.get("calls"), Item):
+        remedy += f', or do the rest in another program, from results["{execution.execution_id}"].calls'
     return f"{remedy}; the user can raise {setting}" if remedy and setting.startswith("limits.") else remedy
 
 

@@ -264,7 +264,7 @@ class Channel:
             await self._send(answer)
 
     def _too_many_calls(self) -> str:
-        return f"the program made more than {self._limits.calls:,} calls"
+        return f"the program may make at most {self._limits.calls:,} calls, and asked for another"
 
     async def _call(self, call: frames.Call | frames.Read) -> None:
         try:
@@ -404,7 +404,7 @@ class Channel:
             case "values":
                 setting, message = "limits.value_bytes", f"the value holds more than {MAX_VALUES:,} values{lost}"
             case "limits.calls":
-                message = f"{self._too_many_calls()}: it called a tool again after LimitExceeded"
+                message = f"{self._too_many_calls()} again after LimitExceeded"
                 hint = "after LimitExceeded, call no more tools and return what you have"
             case _:
                 message = f"a call's arguments are larger than {_size(self._limits.call_bytes)}"

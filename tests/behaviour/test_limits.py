@@ -102,6 +102,9 @@ async def test_a_program_that_calls_again_after_the_limit_gets_another_hint(tmp_
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 2})) as host:
         first = await host.run("from servers.github import list_issues\nwhile True: list_issues(repo='a')")
         assert "catch LimitExceeded (no import needed" in first.text
+        assert "asyncio.gather needs return_exceptions=True" in first.text
+        rest = f'or do the rest in another program, from results["{first.content["execution_id"]}"].calls'
+        assert rest in first.text
         second = await host.run(f"from servers.github import list_issues\n{again}")
         assert "after LimitExceeded, call no more tools" in second.text
         assert "catch LimitExceeded" not in second.text
@@ -150,6 +153,18 @@ async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> 
         answer = await host.run(wait.format(seconds=30))
     assert answer.error["setting"] == "limits.upstream_seconds"
     assert answer.content["calls"][0]["status"] == "cancelled"
+
+
+async def test_a_call_that_the_program_gave_up_is_told_apart_from_one_that_ended_with_it(tmp_path: Path) -> None:
+    call = "import asyncio\nfrom servers.slow import wait\n"
+    caught = f"{call}try: await asyncio.wait_for(wait(seconds=30), 0.2)\nexcept TimeoutError: pass\n'went on'"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
+        answer = await host.run(caught)
+        told = "cancelled by the program before the answer; the server may still have done it"
+        assert (answer.value, answer.content["calls"][0]["error"]) == ("went on", told)
+        assert told in answer.text
+        ended = await host.run(f"{call}await asyncio.wait_for(wait(seconds=30), 0.2)")
+        assert "the program ended before the answer" in ended.text
 
 
 async def test_calls_past_those_in_flight_wait_for_their_turn(tmp_path: Path) -> None:

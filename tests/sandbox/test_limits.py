@@ -111,8 +111,19 @@ async def test_a_program_can_catch_that_it_has_made_all_its_calls_and_return_wha
     tools = Tools()
     head, calls = MANY[way]
     code = ECHO + head + "r = []\n" + CATCH.format(calls=calls) + "r[-1]"
-    assert await lab.value(code, tools, calls=5, calls_in_flight=4) == "the program made more than 5 calls"
+    told = "the program may make at most 5 calls, and asked for another"
+    assert await lab.value(code, tools, calls=5, calls_in_flight=4) == told
     assert len(tools.calls) == 5
+
+
+async def test_only_a_map_and_pages_give_what_they_have_and_elsewhere_a_line_says_so(lab: Lab) -> None:
+    gather = CATCH.format(calls=MANY["gather"][1]).replace("str(error)", "error.items")
+    outcome = await lab.run(ECHO + "import asyncio\nr = []\n" + gather + "r", calls=5)
+    assert outcome.value == [None]
+    assert outcome.stderr.startswith("LimitExceeded has .items only after .map() and .pages()")
+    mapped = CATCH.format(calls=MANY["map"][1]).replace("str(error)", "error.items.ok")
+    outcome = await lab.run(ECHO + "r = []\n" + mapped + "len(r[-1])", calls=5)
+    assert (outcome.value, outcome.stderr) == (5, "")
 
 
 async def test_a_program_that_catches_it_and_calls_again_is_ended_at_that_line(lab: Lab) -> None:

@@ -233,3 +233,11 @@ async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
 
 async def test_what_was_printed_before_an_error_is_kept(lab: Lab) -> None:
     assert (await lab.run("print('before')\n1/0")).stdout == "before\n"
+
+
+async def test_results_and_a_tool_as_the_value_are_shown_as_print_shows_them(lab: Lab) -> None:
+    outcome = await lab.run("from codemode import results\nprint(results)\nresults")
+    assert (f"{outcome.value}\n", outcome.value_form) == (outcome.stdout, "repr")
+    outcome = await lab.run("from servers.github import echo\necho")
+    assert outcome.value == "<tool servers.github.echo>"
+    assert outcome.hint == "it is the tool servers.github.echo, to be called: echo(…)"

@@ -24,6 +24,10 @@ from .values import NotJson, to_argument
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
 _MAX_WARNINGS = 5
+_NO_ITEMS = (
+    "LimitExceeded has .items only after .map() and .pages(); asyncio.gather(…, return_exceptions=True) gives the "
+    "other results, and a loop can append each to a list\n"
+)
 
 
 class ToolError(RuntimeError):
@@ -47,8 +51,19 @@ class LimitExceeded(RuntimeError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
-        self.items: list[Any] = []
-        """For `.pages()`: the items read before. For `.map()`: its results, with `ok` and `errors`."""
+        self._items: list[Any] | None = None
+
+    @property
+    def items(self) -> list[Any] | None:
+        """For `.pages()`: the items read before. For `.map()`: its results, with `ok` and `errors`. Otherwise None, and
+        a line on stderr says how to have the results."""
+        if self._items is None:
+            sys.stderr.write(_NO_ITEMS)
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Any]) -> None:
+        self._items = items
 
 
 class Unfinished:

@@ -79,8 +79,7 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
     if isinstance(value, types.CoroutineType):
         return "await it first"
     if isinstance(value, Stub):
-        how = f"it is the tool servers.{value._server}.{value._name}, to be called: {value._name}(…)"
-        return tool_for_module(value._server, value._name) or how
+        return tool_for_module(value._server, value._name) or value.how_to_call
     if isinstance(value, dict):
         if name in value:
             return f'results are plain dicts: write ["{name}"] for .{name}'

@@ -18,6 +18,8 @@ from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .new_files import NewFiles
 from .output import Output
+from .results import Results
+from .stubs import Stub
 from .value_descriptions import shape
 from .values import to_result
 
@@ -49,8 +51,9 @@ def run(
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
         value = _Program(frame["code"], run_async).run(calls)
-        done["value"], done["value_form"] = to_result(value, resolve)
-        done["hint"] = hint_on(value)
+        is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
+        done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value, resolve)
+        done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes", shape(done["value"]))

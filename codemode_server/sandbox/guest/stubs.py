@@ -105,6 +105,10 @@ class Stub:
         check_required(self.signature, bound, besides=ways.cursor or "")
         return Pages(ways, self._send, self._calls.link, bound)
 
+    @property
+    def how_to_call(self) -> str:
+        return f"it is the tool servers.{self._server}.{self._name}, to be called: {self._name}(…)"
+
     def __repr__(self) -> str:
         return f"<tool servers.{self._server}.{self._name}{'.raw' if self._is_raw else ''}>"
 

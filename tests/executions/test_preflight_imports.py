@@ -28,6 +28,8 @@ FAILING = {
     "import helpers": "3: no module named 'helpers': only the standard library is available; search_tools finds "
     'tools; for a module in /workspace, write sys.path.insert(0, "/workspace") before import helpers',
     "import lzma": "3: no module named 'lzma'",
+    "import jsno": "3: no module named 'jsno': did you mean 'json'? only the standard library is available",
+    "from server.git import x": "3: no module named 'server.git': did you mean 'servers.git'?",
     "from codemode import result": "3: no 'result' in codemode; did you mean 'results'?",
     "import servers.gitlab": '3: no server "gitlab"',
     "def main():\n    import pandas\nmain()": "4: no module named 'pandas'",

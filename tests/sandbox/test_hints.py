@@ -23,6 +23,8 @@ OWN_TMP = (
 SKILLS = "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill"
 TOOLS = "tools are not files in programs: from servers.<server> import <tool>"
 FRESH = "each program starts fresh, with no name of an earlier one"
+GATHER = "import asyncio\nfrom servers.github import echo\n"
+PLAIN = "without an await in the program, calls return plain values; or use tool.map(items)"
 HINTS = {
     "def read():\n    await read()\nread()": "write `async def`, or call without `await`",
     "import urllib.request\nurllib.request.urlopen('http://example.com')": NETWORK,
@@ -60,6 +62,10 @@ HINTS = {
     "print(results.last)": "write: from codemode import results",
     "json.dumps(1)": "write: import json",
     "Path('/x')": "write: from pathlib import Path",
+    f"{GATHER}asyncio.gather(*[echo(n=n) for n in range(3)])": f'write "await asyncio.gather(…)": {PLAIN}',
+    f"{GATHER}asyncio.run(asyncio.gather(echo(n=1)))": f'write "await asyncio.gather(…)": {PLAIN}',
+    f"{GATHER}asyncio.create_task(echo(n=1))": f'write "await asyncio.create_task(…)": {PLAIN}',
+    f"{GATHER}asyncio.run(echo(n=1))": f'write "await tool(…)": {PLAIN}',
     "def f():\n    return [rows for _ in 'a']\nf()": FRESH,
 }
 
@@ -84,6 +90,7 @@ async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str) -> Non
         "import sqlite3\nsqlite3.connect(':memory:').execute('select * from nope')",
         "import math\nmath.nope",
         "from servers.github import boom\nboom()",
+        "import asyncio\nasync def main(): await asyncio.gather(1)\nasyncio.run(main())",
     ],
 )
 async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:

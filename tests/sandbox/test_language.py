@@ -62,6 +62,12 @@ async def test_a_package_that_is_not_there_says_what_to_use(lab: Lab, module: st
     assert message.startswith(f"No module named {module.split('.')[0]!r}: {ADVICE[lab.backend.name]}")
 
 
+@pytest.mark.parametrize(("module", "meant"), [("jsno", "json"), ("servre.git", "servers")])
+async def test_a_misspelt_module_is_told_the_one_that_was_meant(lab: Lab, module: str, meant: str) -> None:
+    _, message = await lab.error(f"import {module}")
+    assert f": did you mean {meant!r}?" in message
+
+
 async def test_a_package_that_is_not_there_can_be_done_without(lab: Lab) -> None:
     assert await lab.value("try:\n    import numpy\nexcept ImportError:\n    numpy = None\nnumpy is None")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 
 CODEMODE_NAMES = ("File", "LimitExceeded", "ToolError", "call", "results", "search_tools", "show")
 """Names that programs can import from `codemode`."""
@@ -35,6 +36,9 @@ _INSTEAD = {
     "bs4": "use html.parser",
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
+_TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery")
+_LONGEST_MODULE = 30
+_LEAST_SIMILARITY = 0.75
 _VARIABLES = """
 cmd code copyright email mailbox platform profile queue select site stat string symbol test this token types
 """
@@ -84,7 +88,21 @@ def on_module(name: str, reason: str) -> str | None:
     root = name.partition(".")[0]
     if root in _NETWORK_MODULES:
         return NO_NETWORK
-    return f"{reason}; {_INSTEAD[root]}" if root in _INSTEAD else None
+    if root in _INSTEAD:
+        return f"{reason}; {_INSTEAD[root]}"
+    near = _near_module(root)
+    if near in _TOOL_MODULES:
+        return f"did you mean {near + name[len(root) :]!r}?"
+    return f"did you mean {near!r}? {reason}" if near else None
+
+
+def _near_module(root: str) -> str:
+    """The module that a misspelt one stands for, or empty; a hostile program may ask for many."""
+    if root in sys.stdlib_module_names or len(root) > _LONGEST_MODULE:
+        return ""
+    known = (*_TOOL_MODULES, *(sys.stdlib_module_names - set(_VARIABLES.split())))
+    alike = [it for it in known if it[0] == root[:1] and abs(len(it) - len(root)) <= 2]
+    return next(iter(get_close_matches(root, sorted(alike), 1, _LEAST_SIMILARITY)), "")
 
 
 def import_of(name: str, *, is_module: bool) -> str:

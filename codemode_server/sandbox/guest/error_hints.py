@@ -11,10 +11,12 @@ from itertools import islice
 from typing import Any
 
 from .advice import module_for_tool, tool_for_module
+from .await_rule import CONSUMERS, is_async_frame
 from .calls import PendingCall
 from .error_place import Place, plain
 from .files import File
 from .hints import of_name, of_path, of_the_sandbox
+from .modules import PROGRAM_FILES
 from .result_samples import UNKNOWN
 from .stubs import Stub
 from .value_descriptions import nearest_key, shape, way_into_dict, way_into_text, ways_into_list
@@ -37,7 +39,7 @@ def _mend(error: BaseException) -> str:
         return "write `async def`, or call without `await`: plain functions get the result itself" if is_await else ""
     if isinstance(error, NameError):
         return of_name(error, Place(error).names())
-    if hint := of_the_sandbox(error):
+    if hint := of_the_sandbox(error) or _of_forgotten_await(error, message):
         return hint
     if type(error).__module__ == "sqlite3" and "unable to open" in message:
         return of_path(_file_of_uri(Place(error).argument("database")))
@@ -51,6 +53,27 @@ def _mend(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
         return _of_json(error.doc)
     return _of_type(message, Place(error)) if isinstance(error, TypeError) else ""
+
+
+def _of_forgotten_await(error: BaseException, message: str) -> str:
+    """For `asyncio.gather(tool(…))` in plain code, where the call gave a value: asyncio itself raised the error."""
+    if not any(part in message for part in ("unhashable type", "awaitable", "coroutine", "event loop")):
+        return ""
+    caller: types.FrameType | None = None
+    names: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename in PROGRAM_FILES:
+            caller, names = trace.tb_frame, []
+        else:
+            names.append(code.co_name)
+        trace = trace.tb_next
+    name = next((name for name in names if name in CONSUMERS), "")
+    if caller is None or not name or is_async_frame(caller):
+        return ""
+    wanted = "tool(…)" if name in ("run", "run_until_complete") else f"asyncio.{name}(…)"
+    return f'write "await {wanted}": without an await in the program, calls return plain values; or use tool.map(items)'
 
 
 def _of_key(key: Any, place: Place) -> str:

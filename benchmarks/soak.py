@@ -204,7 +204,7 @@ STEPS = (
         weight=3,
     ),
     Step("rows", "from servers.stdio import rows\nlen([r for r in rows(number=500) if r['id'] % 2])", "250", 1),
-    Step("a value that is kept", "'v' * 50_000", "is kept: from codemode import results"),
+    Step("a value that is kept", "'v' * 50_000", "is stored: from codemode import results"),
     Step("no call", "sum(range(1000))", "499500", weight=2),
     Step("a call that fails", "from servers.stdio import fail\nfail(number=3)", "Error executing tool fail", 1),
     Step("a call that fails over HTTP", "from servers.web import fail\nfail(number=3)", "Error executing tool fail", 1),

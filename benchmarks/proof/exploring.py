@@ -77,7 +77,8 @@ async def fate_of(product: Product, code: str) -> Fate:
     content, _ = await product.execute(code)
     if content["status"] != "succeeded" and not content["calls"]:
         return "refused"
-    return "warned" if content.get("warnings") else "unseen"
+    has_hint = bool((content.get("error") or {}).get("hint"))
+    return "warned" if content.get("warnings") or has_hint else "unseen"
 
 
 def _alike(text: str, world: World) -> str:

@@ -40,7 +40,8 @@ def test_below_a_signature_the_others_stand_on_a_line() -> None:
         "from servers.a import fetch\n"
         "  fetch(url?: str)  # full signature\n"
         "    Fetch a page of the web as markdown.\n"
-        "    also: b.fetch"
+        "    also: b.fetch\n"
+        "(without ->, the type of the result is not known)"
     )
 
 

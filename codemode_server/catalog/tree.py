@@ -27,6 +27,9 @@ MAX_FILES = 20
 _FOLDERS = ("servers", "skills", "workspace")
 _NO_SKILLS = "saved programs; there are none yet"
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
+_WRONG_LINES = re.compile(r":(?!\d{1,6}(?:-\d{0,6})?$)[^:/]*$")
+_RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
+"""The path of a stored result, which is no file: its name begins with the ID of an execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,17 @@ def read_tool(
         )
     if len(places) > MAX_FILES:
         raise MetaToolError(f"read_tool reads at most {MAX_FILES} files at once, not {len(places)}")
-    return Reading(tuple(_read(catalog, place, skill, workspace) for place in places))
+    parts = []
+    for place in places:
+        try:
+            parts.append(_read(catalog, place, skill, workspace))
+        except MetaToolError as error:
+            if _RESULT.match(place):
+                raise MetaToolError("stored results are read in a program: from codemode import results") from error
+            if wrong := _WRONG_LINES.search(place):
+                raise MetaToolError(f"{shown(wrong[0])} is no range of lines; write it like :10-40") from error
+            raise
+    return Reading(tuple(parts))
 
 
 def prepare(catalog: Catalog) -> None:
@@ -315,6 +328,10 @@ def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:
     lines = text.rstrip("\n").split("\n")
     first = int(match["first"] or 1)
     last = first if match["first"] and not match["range"] else min(int(match["last"] or len(lines)), len(lines))
+    if match["last"] and first > int(match["last"]):
+        raise MetaToolError(
+            f"the range of lines ends before it begins; write it like :10-40, not :{first}-{match['last']}"
+        )
     if not 1 <= first <= last <= len(lines):
         raise MetaToolError(f'"{path}" has lines 1-{len(lines)}')
     return File(path, tuple(lines[first - 1 : last]), first, len(lines), note)

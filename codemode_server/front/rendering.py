@@ -252,7 +252,7 @@ def _shape(value: Any, redactor: Redactor) -> str:
 def _cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
     stored, error = execution.artifacts.get(what), execution.outcome.error
     is_ended = what == "stdout" and error is not None and error.setting == "limits.output_bytes"
-    name = f"{'the stdout up to the limit' if is_ended else f'the whole {what}'} ({shape}, {tokens:,} tokens)"
+    name = f"{'the output up to the limit' if is_ended else f'the whole {_LABELS[what]}'} ({shape}, {tokens:,} tokens)"
     if isinstance(stored, Item):
         return f"{name} is stored: from codemode import results; {_expression(stored)}"
     why = f" ({stored})" if stored else ""
@@ -358,7 +358,10 @@ def _remedy(setting: str, execution: Execution) -> str:
     remedy = _REMEDIES.get(setting, "")
     if setting == "limits.calls" and isinstance(execution.artifacts.get("calls"), Item):
         remedy += f', or do the rest in another program, from results["{execution.execution_id}"].calls'
-    return f"{remedy}; the user can raise {setting}" if remedy and setting.startswith("limits.") else remedy
+    if not remedy or not setting.startswith("limits."):
+        return remedy
+    beyond = " above limits.call_bytes" if setting in ("limits.output_bytes", "limits.value_bytes") else ""
+    return f"{remedy}; the user can raise {setting}{beyond}"
 
 
 def _stored_results(execution: Execution) -> list[str]:

@@ -402,6 +402,7 @@ class Channel:
             case "limits.value_bytes":
                 message = f"the value is larger than {_size(self._limits.max_value_bytes)}{lost}"
             case "values":
+                hint = "return a summary; write the rest to a file in /workspace"  # no setting raises this limit
                 setting, message = "limits.value_bytes", f"the value holds more than {MAX_VALUES:,} values{lost}"
             case "limits.calls":
                 message = f"{self._too_many_calls()} again after LimitExceeded"

@@ -53,7 +53,7 @@ MAX_READ_CHARACTERS = 6_000 * 6  # as of a program: limits.output_tokens, of at 
 @pytest.mark.parametrize(
     ("text", "rest"),
     [
-        ("a line of a log\n" * 60_000, "in a program, or by lines: path:1-"),
+        ("a line of a log\n" * 60_000, "in a program, or by lines, next: /workspace/log:"),
         ("many words in a row " * 20_000, "in a program …]"),
         ("short\n" * 100 + "x" * 400_000 + "\nshort" * 100, "in a program …]"),
         (" " * 1_000_000, "in a program …]"),
@@ -65,21 +65,24 @@ async def test_a_large_file_takes_no_more_of_the_context_than_a_program(tmp_path
     async with in_memory(config(tmp_path)) as host:
         read = (await host.call("read_tool", path="/workspace/log")).text
         again = (await host.call("read_tool", path="/workspace/log,/workspace/log:1-")).text
-    assert read.startswith("# /workspace/log\n")
+    assert read.startswith("# /workspace/log")
     assert f"; whole: {rest}" in read
     assert max(len(read), len(again)) <= MAX_READ_CHARACTERS
 
 
-async def test_the_lines_that_a_cut_answer_names_are_read_whole(tmp_path: Path) -> None:
-    """The positive control: what is advised works."""
-    (workspace(tmp_path) / "log").write_text("".join(f"line {number} of the log\n" for number in range(40_000)))
+async def test_a_cut_answer_names_the_lines_that_it_shows_and_those_that_come_next(tmp_path: Path) -> None:
+    (workspace(tmp_path) / "log").write_text("".join(f"line {number} of the log\n" for number in range(1, 40_001)))
     async with in_memory(config(tmp_path)) as host:
-        cut = (await host.call("read_tool", path="/workspace/log")).text
-        advised = re.search(r"by lines: path:1-(\d+)", cut)
+        cut = (await host.call("read_tool", path="/workspace/log:500-30000")).text
+        head, *lines, notice = cut.split("\n")
+        last = 499 + len(lines)
+        assert head == f"# /workspace/log · lines 500-{last} of 40000"
+        assert (lines[0], lines[-1]) == ("line 500 of the log", f"line {last} of the log")
+        advised = re.search(rf"{30_000 - last:,} lines left out; .* next: (/workspace/log:{last + 1}-(\d+)) …", notice)
         assert advised is not None
-        part = (await host.call("read_tool", path=f"/workspace/log:1-{advised[1]}")).text
-    assert "left out" not in part
-    assert len(part.splitlines()) == int(advised[1]) + 1 > 500
+        following = (await host.call("read_tool", path=advised[1])).text.split("\n")
+    assert following[0] == f"# /workspace/log · lines {last + 1}-{advised[2]} of 40000"
+    assert following[-1] == f"line {advised[2]} of the log", "control: nothing of it is cut"
 
 
 def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) -> None:

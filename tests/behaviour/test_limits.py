@@ -117,6 +117,14 @@ async def test_a_value_past_what_is_stored_is_described(tmp_path: Path) -> None:
         assert "it is a list of 1000 items, which are dicts with the keys 'id', 'name'" in answer.text
 
 
+async def test_the_user_is_not_asked_to_raise_a_limit_that_no_setting_raises(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, {})) as host:
+        answer = await host.run("[0] * 600_000")
+    assert "the value holds more than 500,000 values" in answer.text
+    assert "return a summary" in answer.text
+    assert "the user can raise" not in answer.text
+
+
 async def test_output_and_values_as_long_as_may_be_are_read_whole(tmp_path: Path) -> None:
     """The regression: as JSON in one frame they were past the limit on a call's result, and could not be read."""
     line = "lineé\n"
@@ -247,6 +255,6 @@ async def test_what_reaches_the_model_is_cut_in_the_middle_and_says_how_much(tmp
     assert re.search(r"\[… [\d,]+ of 5,000 lines left out, about [\d,]+ tokens …\]", stdout)
     (cut,) = answer.content["cut"]
     assert re.match(
-        r"the whole stdout \(5,000 lines, [\d,]+ tokens\) is stored: .* results\[.x[0-9a-f]{12}/stdout.\]$", cut
+        r"the whole output \(5,000 lines, [\d,]+ tokens\) is stored: .* results\[.x[0-9a-f]{12}/stdout.\]$", cut
     )
     assert len(stdout) < 2_000

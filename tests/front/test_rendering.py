@@ -240,7 +240,7 @@ async def test_what_is_left_out_is_less_than_the_whole_and_the_cut_says_where_th
     code = "print('word\\n' * 100)\nfor n in range(60_000): print(f'{n}: \"x{n}\", {{}}')"
     answer = await run(tmp_path, code, limits={"output_tokens": BUDGET})
     left_out = LEFT_OUT.search(answer.content["stdout"])
-    whole = re.search(r"the whole stdout \(60,101 lines, ([\d,]+) tokens\)", answer.content["cut"][0])
+    whole = re.search(r"the whole output \(60,101 lines, ([\d,]+) tokens\)", answer.content["cut"][0])
     assert left_out is not None
     assert whole is not None
     assert int(left_out[2].replace(",", "")) < int(whole[1].replace(",", ""))
@@ -256,7 +256,7 @@ async def test_the_output_of_a_program_is_cut_in_the_same_way_whether_it_fails_o
         (cut,) = answer.content["cut"]
         name = answer.content["execution_id"]
         assert re.fullmatch(
-            rf'the whole stdout \(5,000 lines, [\d,]+ tokens\) is stored: .*; results\["{name}/stdout"\]', cut
+            rf'the whole output \(5,000 lines, [\d,]+ tokens\) is stored: .*; results\["{name}/stdout"\]', cut
         )
         assert f"[cut: {cut}]" in answer.text
 
@@ -265,8 +265,8 @@ async def test_output_up_to_its_limit_is_not_called_the_whole(tmp_path: Path) ->
     limits = {"output_bytes": 50_000, "call_bytes": 50_000}
     async with in_memory(configuration(tmp_path, {}, limits=limits)) as host:
         answer = await host.run("while True: print('a line of words')")
-    assert "[cut: the stdout up to the limit (" in answer.text
-    assert "the whole stdout" not in answer.text
+    assert "[cut: the output up to the limit (" in answer.text
+    assert "the whole output" not in answer.text
 
 
 async def test_a_long_list_of_rows_says_of_what_it_is_a_list(tmp_path: Path) -> None:

@@ -20,8 +20,11 @@ _LAST = 4
 _MAX_GROUPS = 4
 _MAX_RANGES = 5
 _MAX_FAILED = 3
-_MAX_DIFFERING = 300
-"""Characters of the argument by which the calls of a group differ."""
+_FEW_VALUES = 4
+"""Up to so many values of the argument by which the calls of a group differ are listed; of more, the first two and the
+last."""
+_MAX_DIFFERING = 100
+"""Characters of each of those."""
 _NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
 """Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
 _ANSWERED_WITH_ERROR = "answered with an error"
@@ -60,19 +63,20 @@ def failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in calls:
         if call["status"] != CallStatus.SUCCEEDED.value:
-            counts[call["tool"], call["status"], call.get("error", "")] += call.get("count", 1)
+            error = call.get("error", "")
+            counts[call["tool"], call["status"], "" if error in shown else error] += call.get("count", 1)
     if not counts:
         return []
-    failed = [_failed_call(*which, count, shown) for which, count in islice(counts.items(), _MAX_FAILED)]
+    failed = [_failed_call(*which, count) for which, count in islice(counts.items(), _MAX_FAILED)]
     more = counts.total() - sum(islice(counts.values(), _MAX_FAILED))
     total = f"{counts.total():,} calls" if counts.total() > 1 else "call"
     return [f"[{total} failed: {'; '.join(failed)}{f'; and {more:,} more' if more else ''}]"]
 
 
-def _failed_call(tool: str, status: str, error: str, count: int, shown: str) -> str:
+def _failed_call(tool: str, status: str, error: str, count: int) -> str:
     times = f" x{count}" if count > 1 else ""
     why = f" ({status.replace('_', ' ')})" if status != CallStatus.FAILED.value else ""
-    return f"{tool}{times}{why}" + (f": {error}" if error and error not in shown else "")
+    return f"{tool}{times}{why}" + (f": {error}" if error else "")
 
 
 def listed(reports: list[CallReport], message: str, *, has_results: bool) -> list[dict[str, Any]]:
@@ -97,7 +101,10 @@ def _entries(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
 
 
 def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in reports[-_LAST:])]
+    last = reports[-_LAST:]
+    if len({(it.tool, it.server, _status(it), it.error, *it.arguments.items()) for it in last}) == 1:
+        return _folded(reports, message)  # equal calls say nothing that the count does not
+    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in last)]
 
 
 def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
@@ -121,6 +128,8 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
     }
     if _may_write(first) and (arguments := _differing(reports)):
         entry["arguments"] = arguments
+    if result := next((report.result for report in reports if report.result and not report.has_error_text), None):
+        entry["result"] = f"each like {clean_line(result, 100)}"
     if error := next((report.error for report in reports if report.error), None):
         entry["error"] = clean_line(error, 150)
     return entry
@@ -147,13 +156,9 @@ def _differing(reports: list[CallReport]) -> str:
     name = max(values, key=lambda name: len(values[name]), default="")
     if not name or len(values[name]) < 2:
         return ""
-    shown: list[str] = []
-    for value in values[name]:
-        if sum(map(len, shown)) + len(value) > _MAX_DIFFERING:
-            break
-        shown.append(value)
-    more = len(values[name]) - len(shown)
-    return f"{name}={', '.join([*shown, f'… {more} more'] if more else shown)}"
+    every = [clean_line(value, _MAX_DIFFERING) for value in values[name]]
+    shown = every if len(every) <= _FEW_VALUES else [*every[:2], f"… {len(every) - 3} more …", every[-1]]
+    return f"{name}={', '.join(shown)}"
 
 
 def _status(report: CallReport) -> str:

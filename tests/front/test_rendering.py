@@ -436,11 +436,11 @@ async def test_among_many_calls_of_a_failed_program_those_that_may_write_stand_f
     told = calls_told([*map(looked, (1, 3, 5, 7, 9, 11)), *map(written, (2, 4, 6, 8, 10, 12)), refused])
     assert told == [
         *(f'- github.write_file(path="{seq}.txt", content="x") succeeded' for seq in (2, 4, 6, 8, 10, 12)),
-        "- github.list_issues x6 succeeded",
+        "- github.list_issues x6 succeeded: each like a text",
         '- github.write_file(path="13.txt", content="x") refused: not permitted',
     ]
     assert calls_told([*map(looked, range(1, 10))]) == [
-        "- github.list_issues x5 succeeded",
+        "- github.list_issues x5 succeeded: each like a text",
         *(f'- github.list_issues(repo="{seq}") succeeded: a text' for seq in (6, 7, 8, 9)),
     ], "control: of reads alone the last ones are listed"
 
@@ -451,18 +451,31 @@ async def test_a_call_whose_server_was_lost_may_have_written_and_stands_among_th
     told = calls_told([lost, *map(looked, range(3, 20))])
     assert told == [
         '- github.write_file(path="2.txt", content="x") unavailable: the connection ended during the call',
-        "- github.list_issues x17 succeeded",
+        "- github.list_issues x17 succeeded: each like a text",
     ]
 
 
 async def test_many_writes_are_counted_with_the_argument_that_tells_them_apart() -> None:
     told = calls_told([*map(written, range(100, 200)), looked(200)])
     group, *last, reads = told
-    assert group.startswith('- github.write_file x96 (path="100.txt", "101.txt", ')
-    assert re.search(r', "\d+\.txt", … (\d+) more\) succeeded$', group)
-    assert int(re.findall(r"… (\d+) more", group)[0]) + group.count(".txt") == 96
+    assert group == '- github.write_file x96 (path="100.txt", "101.txt", … 93 more …, "195.txt") succeeded'
     assert last == [f'- github.write_file(path="{seq}.txt", content="x") succeeded' for seq in range(196, 200)]
     assert reads == '- github.list_issues(repo="200") succeeded: a text'
+
+
+async def test_calls_that_are_equal_are_counted_to_the_last() -> None:
+    equal = [replace(looked(1), seq=seq) for seq in range(1, 13)]
+    assert calls_told(equal) == ["- github.list_issues x12 succeeded: each like a text"]
+
+
+async def test_failed_calls_whose_errors_the_program_has_shown_are_named_once() -> None:
+    reports = [replace(report(seq, "boom", CallStatus.FAILED), error=f"no file {seq}") for seq in (1, 2)]
+    made = execution(reports)
+    made.outcome = Outcome(Ending.RETURNED, stdout="no file 1\nno file 2\n")
+    assert render(made, LIMITS, Redactor()).text.split("\n")[-1] == "[2 calls failed: github.boom x2]"
+    made.outcome = Outcome(Ending.RETURNED)
+    text = render(made, LIMITS, Redactor()).text
+    assert "[2 calls failed: github.boom: no file 1; github.boom: no file 2]" in text, "control"
 
 
 async def test_calls_of_too_many_tools_to_list_are_counted() -> None:

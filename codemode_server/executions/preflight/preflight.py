@@ -131,10 +131,11 @@ class Preflight(OwnsTasks):
     async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> _Found:
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
+        from codemode_server.executions.preflight.syntax import FENCE
 
         is_large = len(code) > _LARGE
         reading = await _worked(is_large, read, code)
-        if reading is None and ("servers" not in code or len(code) > _MAX_BROKEN):
+        if reading is None and (("servers" not in code and FENCE not in code) or len(code) > _MAX_BROKEN):
             return [], ()
         catalog = self._catalog()
         if reading is None:

@@ -1,4 +1,5 @@
-"""Names of tools and parameters that Python can't parse: `from servers.everything import get-sum`, `search(from="a")`.
+"""What Python cannot parse: names of tools and parameters (`from servers.everything import get-sum`, `f(from="a")`),
+and the fence of a Markdown block.
 
 A name is corrected in the text, and is only spoken of if the program can be parsed then: so the name was what was
 wrong, and nothing else was.
@@ -28,6 +29,7 @@ _DASH = re.compile(r"(?<=\w)-(?=\w)")
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _ARGUMENT = re.compile(rf"(?<=[(,\s])({'|'.join(keyword.kwlist)})(?=\s*=(?!=))")
 _Found = TypeVar("_Found")
+FENCE = "```"
 _MARK = "_keyword_argument"
 """Stands behind a keyword in the corrected text, where no program has it by chance."""
 
@@ -37,6 +39,8 @@ def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
     text = text_of(code)
     wrong = _error_in(text)
     found: list[Finding] = []
+    if wrong is not None and _line(text, wrong.lineno or 0).lstrip().startswith(FENCE):
+        return [Finding(wrong.lineno or 1, f"not Python; leave out the {FENCE} lines", is_sure=True)]
     for _ in range(_MAX_CORRECTIONS):
         if wrong is None:
             return sorted([*found, *_keyword_arguments(text, catalog)], key=lambda finding: finding.line)
@@ -60,6 +64,10 @@ def _error_in(text: str) -> SyntaxError | None:
     except SyntaxError as error:
         return error
     return None
+
+
+def _line(text: str, number: int) -> str:
+    return "".join(text.split("\n")[number - 1 : number])
 
 
 def _place(error: SyntaxError) -> tuple[int, int]:

@@ -54,6 +54,7 @@ _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
 _WATCH_SECONDS = 1.0
 _UPKEEP_AFTER_SECONDS = 0.5
+_SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 REPLACED_SECRETS_SECONDS = 600.0
 """How long secrets that an edit removed stay masked: servers that had them may still answer with them."""
 
@@ -81,10 +82,10 @@ class App:
         self._traced = anyio.Event()
         self._is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
-        self.stores = Stores(self.state_folder, self.database, settings.state)
-        self.learning = learned_types(self.config, self.database)
+        self.stores = Stores(self.state_folder, self.database, last_run.thread, settings.state)
+        self.learning = learned_types(self.config, self.database, self.stores.thread)
         self.learning.load()
-        self.habits = UsageStats(SqliteUsageStore(self.database), self.config)
+        self.habits = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
         self.habits.load()
         self.tools = UpstreamCatalog(
             loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
@@ -152,7 +153,9 @@ class App:
             artifacts=self.artifacts,
             activity=lambda: self.activity,
         )
-        return ConfiguredMetaTools(services, self.config, lambda: stored_uses(self.config.settings, self.database))
+        return ConfiguredMetaTools(
+            services, self.config, lambda: stored_uses(self.config.settings, self.database, self.stores.thread)
+        )
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
         attachments = Attachments(
@@ -196,7 +199,7 @@ class App:
             ):
                 tasks.start_soon(app._after_handshake)
                 tasks.start_soon(app.search.keep_indexed)
-                tasks.start_soon(app.learning.keep)
+                tasks.start_soon(app._save_learned)
                 tasks.start_soon(app._keep_bounded)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._watch, loaded.place)
@@ -207,11 +210,12 @@ class App:
                     app.stores.upkeep.end()
                     tasks.cancel_scope.cancel()
         finally:
-            app.learning.save()
             app.artifacts.close()
             temporary.close()
             app.tracing.shutdown()
             with anyio.CancelScope(shield=True):
+                await app.learning.save()
+                await app.habits.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
@@ -266,6 +270,12 @@ class App:
         await self._connected.wait()
         await anyio.sleep(_UPKEEP_AFTER_SECONDS)
         await self.stores.upkeep.run()
+
+    async def _save_learned(self) -> None:
+        while True:
+            await anyio.sleep(_SAVE_SECONDS)
+            if not (await self.learning.save() and await self.habits.save()):
+                await anyio.sleep(_RETRY_SAVE_SECONDS)
 
     async def _watch(self, place: ConfigFile) -> None:
         """Put an edited configuration in force; an invalid one is logged and ignored."""

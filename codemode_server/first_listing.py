@@ -22,6 +22,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.pool import UpstreamPool
@@ -37,6 +38,7 @@ class LastRun:
     """What the last run stored, read once: for the first `tools/list`, and then for `app.App`."""
 
     database: Database
+    thread: DatabaseThread
     listings: ListingStore
     catalog: Catalog
 
@@ -49,15 +51,16 @@ class LastRun:
         """
         settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
         database = Database(state_folder(settings), on_damage=settings.state.on_damage)
-        listings = ListingStore(database)
+        thread = DatabaseThread(database.path.parent, on_damage=settings.state.on_damage)
+        listings = ListingStore(database, thread)
         pool = upstream_pool(loaded, listings, config)
-        observed = learned_types(config, database).known
-        return cls(database, listings, Catalog.build(pool.listings(), observed=observed))
+        observed = learned_types(config, database, thread).known
+        return cls(database, thread, listings, Catalog.build(pool.listings(), observed=observed))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
         settings, redactor = loaded.settings, Redactor(loaded.secrets)
-        servers = listing_of(self.catalog, settings, stored_uses(settings, self.database), redactor.text)
+        servers = listing_of(self.catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
         return definitions(settings, servers)
 
 
@@ -82,11 +85,11 @@ def reasons(loaded: LoadedSettings) -> dict[str, str]:
     return {name: "; ".join(lines) for name, lines in loaded.invalid_servers.items()}
 
 
-def learned_types(config: LiveConfig, database: Database) -> Learning:
+def learned_types(config: LiveConfig, database: Database, thread: DatabaseThread) -> Learning:
     """What earlier calls showed of the tools' results."""
-    return Learning(SqliteObservedTypeStore(database), config)
+    return Learning(SqliteObservedTypeStore(database, thread), config)
 
 
-def stored_uses(settings: Settings, database: Database) -> Mapping[ToolName, Use]:
+def stored_uses(settings: Settings, database: Database, thread: DatabaseThread) -> Mapping[ToolName, Use]:
     """How often each tool was called; empty if `search.habits` is off."""
-    return SqliteUsageStore(database).load() if settings.search.habits else {}
+    return SqliteUsageStore(database, thread).load() if settings.search.habits else {}

@@ -18,20 +18,20 @@ from codemode_server.storage.vector_store import SqliteVectorCache
 class Stores:
     """Journal, audit and vectors in one state folder."""
 
-    def __init__(self, folder: Path, database: Database, settings: StateSettings) -> None:
-        """Takes over the open database."""
+    def __init__(self, folder: Path, database: Database, thread: DatabaseThread, settings: StateSettings) -> None:
+        """Takes over the open database and its thread."""
         self.database = database
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
-        self._thread = DatabaseThread(folder, on_damage=settings.on_damage)
+        self.thread = thread
         self.journal = SqliteJournal(
-            self._thread,
+            self.thread,
             JournalCipher(folder),
             self.ownership,
             execution_bytes=_execution_bytes(settings),
             on_written=self.upkeep.note_written,
         )
-        self.audit = SqliteAudit(self._thread, self.upkeep.note_written)
+        self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 
     def follow(self, settings: StateSettings) -> None:
@@ -42,7 +42,7 @@ class Stores:
     def close(self) -> None:
         self.ownership.close()
         self.vectors.close()
-        self._thread.close()
+        self.thread.close()
         self.database.close()
 
 

@@ -14,6 +14,7 @@ from benchmarks.search.metrics import Figure, figure
 from benchmarks.search.replay import HISTORIES, Replayed, Replays
 from codemode_server.search.vectors import Encoder
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
 
 SEEDS = range(10)
@@ -38,7 +39,8 @@ def habit_figures(corpora: Sequence[Corpus], encoder: Encoder | None) -> Iterato
         replays = Replays(corpus, encoder)
         for kind in HISTORIES:
             with TemporaryDirectory() as folder:
-                stores = [SqliteUsageStore(Database(Path(folder) / str(seed))) for seed in SEEDS]
+                folders = [Path(folder) / str(seed) for seed in SEEDS]
+                stores = [SqliteUsageStore(Database(one), DatabaseThread(one)) for one in folders]
                 replayed = [replays.replayed(kind, seed, store) for seed, store in zip(SEEDS, stores, strict=True)]
             yield _habit(corpus.name, kind, replayed)
 

@@ -10,14 +10,16 @@ V = TypeVar("V")
 
 
 class ToolStore(Protocol[K, V]):
-    """Called on the event loop, so all must be quick. No method raises: what can't be stored is learned again."""
+    """No method raises: what can't be stored is learned again. Only `load`, at the start, waits for the disk."""
 
     def load(self) -> dict[K, V]:
         """All that is stored, the oldest first."""
 
-    def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
+    async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
         """Replace each stored value by what its function returns (it gets None if there is none), all in one
-        transaction, so that another product on the same database loses nothing. False if that was not possible."""
+        transaction, so that another product on the same database loses nothing. False if that was not possible.
+
+        The functions run in another thread, and again after a failure."""
 
     def forget(self) -> None:
         """Delete all."""

@@ -1,6 +1,6 @@
 """Observes the result types of tools from their calls, stores them, and finds results that contradict their type.
 
-A call only updates memory; `keep` writes the changes of several calls to disk together. Stubs change only if a type
+A call only updates memory; `save` writes the changes of several calls to disk together. Stubs change only if a type
 changes or the number of calls reaches the next round number.
 """
 
@@ -10,8 +10,6 @@ import logging
 from collections.abc import Mapping
 from functools import partial, reduce
 from typing import Any
-
-import anyio
 
 from codemode_server.catalog import schema_mismatch
 from codemode_server.catalog.catalog import Tool
@@ -31,10 +29,7 @@ MIN_CALLS = 3
 MAX_TOOLS = 1_000
 """Tools in memory; beyond that, the least recently called are forgotten."""
 _MAX_APART = 64
-"""Unwritten observations of one tool that are held separately. Usually no other process wrote, so they need no second
-merge."""
-_SAVE_AFTER_SECONDS = 1.0
-_RETRY_AFTER_SECONDS = 30.0
+"""Unwritten observations of one tool that are held separately, so that the event loop merges each only once."""
 
 
 class Learning:
@@ -54,10 +49,7 @@ class Learning:
         self._learned: set[tuple[str, str]] = set()
         self._outlines: dict[ToolKey, tuple[object, ...]] = {}
         self._unsaved: dict[ToolKey, list[Observed]] = {}
-        self._saved: dict[ToolKey, int] = {}
-        """Hash of the JSON that was written last; while it matches, no other process wrote."""
         self._news: dict[ToolKey, Observed] = {}
-        self._is_unsaved = anyio.Event()
 
     @property
     def _is_on(self) -> bool:
@@ -77,7 +69,6 @@ class Learning:
         if not self._keep_words:
             self._known = {key: observed.without_words() for key, observed in self._known.items()}
             self._unsaved = {key: [one.without_words() for one in all_] for key, all_ in self._unsaved.items()}
-            self._saved = {}
         if self._store is None:
             self._unsaved = {}
 
@@ -105,7 +96,6 @@ class Learning:
                 unsaved.append(seen)
                 if len(unsaved) > _MAX_APART:
                     unsaved[:] = [reduce(Observed.merged, unsaved)]
-                self._is_unsaved.set()
         return seen.shape
 
     def take_news(self) -> dict[ToolKey, Observed]:
@@ -113,36 +103,28 @@ class Learning:
         news, self._news = self._news, {}
         return news
 
-    async def keep(self) -> None:
-        """Write observations to disk after each change; never ends."""
-        while True:
-            await self._is_unsaved.wait()
-            await anyio.sleep(_SAVE_AFTER_SECONDS)
-            if not self.save():
-                await anyio.sleep(_RETRY_AFTER_SECONDS)
-
-    def save(self) -> bool:
+    async def save(self) -> bool:
         """Write what was learned since the last time; False if that failed."""
         if self._store is None or not self._unsaved:
             return True
+        unsaved, self._unsaved = self._unsaved, {}
         totals = dict[ToolKey, Observed]()
 
         def merged(key: ToolKey, text: str | None) -> str:
-            known = self._known.get(key)
-            if known is None or text is None or hash(text) != self._saved.get(key):
-                stored = self._read(text) if text else None
-                new = reduce(Observed.merged, self._unsaved[key])
-                known = totals[key] = stored.merged(new) if stored else new
-            text = known.to_json()
-            self._saved[key] = hash(text)
-            return text
+            stored = self._read(text) if text else None
+            new = reduce(Observed.merged, unsaved[key])
+            totals[key] = stored.merged(new) if stored else new
+            return totals[key].to_json()
 
-        if not self._store.update({key: partial(merged, key) for key in self._unsaved}):
-            self._saved = {}
+        if not await self._store.update({key: partial(merged, key) for key in unsaved}):
+            for key, seen in self._unsaved.items():
+                unsaved.setdefault(key, []).extend(seen)
+            self._unsaved = unsaved
+            self.follow_config()  # it may have been edited meanwhile
             return False
-        self._unsaved, self._is_unsaved = {}, anyio.Event()
         for key, total in totals.items():
             before = self._known.get(key)
+            total = reduce(Observed.merged, self._unsaved.get(key, ()), total)
             if before is None or total.calls > before.calls:  # another product on the same database learned as well
                 self._adopt(key, before, total)
         return True
@@ -161,7 +143,7 @@ class Learning:
         self._learned.add((key.upstream, key.tool))
         if len(self._known) > MAX_TOOLS:
             oldest = next(iter(self._known))
-            for known in (self._known, self._outlines, self._saved):
+            for known in (self._known, self._outlines):
                 known.pop(oldest, None)
         outline = now.outline()
         if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != outline:

@@ -120,7 +120,6 @@ class UsageStats:
             totals[name] = (self._known.get(name) or _NEVER).more(uses, now)
         if totals:
             self._replace(totals)
-            self._save(now)
 
     def usage_boost(self, index: LexicalIndex) -> Scores | None:
         """The usage of each thing of the index, 0 to 1; None if none is used. Thread-safe."""
@@ -131,17 +130,27 @@ class UsageStats:
             self._boosts = boosts = _UsageBoosts(index, known, now)
         return boosts.strengths
 
-    def _save(self, now: float) -> None:
+    async def save(self) -> bool:
         """Writes the new counts; if that fails, they are written with the next ones."""
-        totals: dict[ToolName, Use] = {}
+        if not self._unsaved:
+            return True
+        unsaved, self._unsaved = self._unsaved, {}
+        now, totals = self._now(), dict[ToolName, Use]()
 
         def total(name: ToolName, known: Use | None) -> Use:
-            totals[name] = (known or _NEVER).more(self._unsaved[name], now)
+            totals[name] = (known or _NEVER).more(unsaved[name], now)
             return totals[name]
 
-        if self._store.update({name: partial(total, name) for name in self._unsaved}):
-            self._unsaved = {}
-            self._replace(totals)  # includes counts that other processes on the same database added
+        is_stored = await self._store.update({name: partial(total, name) for name in unsaved})
+        if not self._is_on:
+            return True
+        if is_stored:  # the totals include counts that other processes on the same database added
+            self._replace({name: use.more(self._unsaved.get(name, 0.0), now) for name, use in totals.items()})
+        else:
+            self._unsaved = {
+                name: unsaved.get(name, 0.0) + self._unsaved.get(name, 0.0) for name in unsaved | self._unsaved
+            }
+        return is_stored
 
     def _replace(self, totals: dict[ToolName, Use]) -> None:
         others = {name: use for name, use in self._known.items() if name not in totals}

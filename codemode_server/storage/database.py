@@ -1,8 +1,8 @@
 """Opens the one SQLite file of an installation, and handles its damage, its removal and a full disk.
 
-Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. Journal and
-audit share a thread and a connection; vectors and the upkeep have a connection each, since transactions belong to
-connections. Listings, learned types and usage statistics use one on the event loop, where each statement is short.
+Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. One thread
+and connection write journal, audit, listings, learned types and usage statistics; vectors and the upkeep have a
+connection each, since transactions belong to connections. The connection of the event loop only reads.
 """
 
 from __future__ import annotations

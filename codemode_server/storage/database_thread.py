@@ -1,13 +1,13 @@
-"""Runs the database steps of journal and audit in one thread, with group commit.
+"""Runs the database steps of journal, audit and caches in one thread, with group commit.
 
 The event loop never waits for the disk: a step is queued, the thread does all queued steps in one transaction, and
 their callers continue after the commit. A step is queued before its caller first awaits, so that a cancelled caller
-neither loses nor repeats a write, and steps are done in the order in which they were requested.
+neither loses nor repeats a write, and steps are done in the order in which they were requested. Those of caches are
+done after the others, in a transaction of their own, and fail when little disk space is left.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import queue
 import sqlite3
@@ -17,10 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.storage.database import Database, OnDamage, transaction
+
+if TYPE_CHECKING:
+    import asyncio  # not at run time before the first answer to the host
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +41,11 @@ class _Request(Generic[T]):
     """A step in the queue, and the future of its caller."""
 
     step: Step[T]
-    is_durable: bool
+    is_durable: bool = False
+    is_cache: bool = False
     future: asyncio.Future[T] | None = None
-    """None if nobody awaits it; then an error is logged."""
+    loss: str = ""
+    """What an error means, for the log, if nobody awaits it."""
     result: T | None = None
     error: Exception | None = None
 
@@ -59,7 +64,7 @@ class DatabaseThread:
         self._database: Database | None = None
         self._is_closed = False
 
-    async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
+    async def run(self, step: Step[T], *, is_durable: bool = False, is_cache: bool = False) -> T:
         """Do a step in a transaction and return after the commit. A step may be repeated after a failure.
 
         A committed step survives the death of the process, and with `is_durable` also a power cut.
@@ -69,21 +74,25 @@ class DatabaseThread:
         """
         if self._is_closed:
             raise JournalUnavailable("codemode-server is ending, so nothing is recorded any more")
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(_Request(step, is_durable, future))
+        from asyncio import get_running_loop
+
+        future: asyncio.Future[T] = get_running_loop().create_future()
+        self._put(_Request(step, is_durable, is_cache, future))
         return await future
 
-    def post(self, step: Step[object]) -> None:
-        """Queue a step without waiting; it is done before all later ones, and an error is logged."""
+    def post(self, step: Step[object], loss: str, *, is_cache: bool = False) -> None:
+        """Queue a step without waiting; it is done before all later ones, and an error is logged after `loss`."""
         if self._is_closed:
             logger.warning("codemode-server is ending, so nothing is recorded any more")
             return
+        from asyncio import get_running_loop
+
         with self._guard:
-            self._posted.append(_Request(step, is_durable=False))
+            self._posted.append(_Request(step, is_cache=is_cache, loss=loss))
             is_first = len(self._posted) == 1
         if is_first:
             try:
-                asyncio.get_running_loop().call_later(_COLLECT_S, self._put)
+                get_running_loop().call_later(_COLLECT_S, self._put)
             except RuntimeError:  # no event loop runs
                 self._put()
 
@@ -114,9 +123,10 @@ class DatabaseThread:
                     waiting.append(self._requests.get_nowait())
             is_ending = None in waiting
             requests = [request for queued in waiting for request in queued or ()]
-            if requests:
-                self._do(requests)
-                _answer(requests)
+            for is_cache in (False, True):
+                if alike := [request for request in requests if request.is_cache is is_cache]:
+                    self._do(alike)
+                    _answer(alike)
         if self._database is not None:
             self._database.close()
 
@@ -125,7 +135,11 @@ class DatabaseThread:
         try:
             if self._database is None:
                 self._database = Database(self._folder, on_damage=self._on_damage)
-            self._database.with_reserve(partial(_transact, requests))
+            if requests[0].is_cache:
+                with self._database.change() as connection:
+                    _run_steps(requests, connection)
+            else:
+                self._database.with_reserve(partial(_transact, requests))
         except Exception as error:  # noqa: BLE001 - raised in the caller
             if len(requests) > 1 and self._database is not None:
                 for request in requests:
@@ -140,10 +154,14 @@ def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection)
         connection.execute("PRAGMA synchronous = FULL")
     try:
         with transaction(connection):
-            for request in requests:
-                request.result = request.step(connection)
+            _run_steps(requests, connection)
     finally:
         connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _run_steps(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
+    for request in requests:
+        request.result = request.step(connection)
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:
@@ -153,7 +171,7 @@ def _answer(requests: Sequence[_Request[Any]]) -> None:
         if request.future is not None:
             waiting.setdefault(request.future.get_loop(), []).append(request)
         elif request.error is not None:
-            logger.warning("an event of the audit is lost: %s", request.error)
+            logger.warning("%s: %s", request.loss, request.error)
     for loop, answered in waiting.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(_settle, answered)

@@ -6,11 +6,13 @@ A very large listing is not stored and has to be fetched at each start.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import time
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.off_loop import run_large
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.upstreams.cache import CachedListing
 
 logger = logging.getLogger(__name__)
@@ -25,8 +27,9 @@ class ListingStore:
     Each listing is read from the database once.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, thread: DatabaseThread) -> None:
         self._database = database
+        self._thread = thread
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
         """Fingerprint and listing, by upstream."""
         self._too_large: set[str] = set()
@@ -53,16 +56,17 @@ class ListingStore:
         if self._read[name][1] is not listing:
             return  # a later listing has replaced it
         row = (name, fingerprint, text, time.time())
-        try:
-            with self._database.change() as connection:
-                connection.execute("DELETE FROM listings WHERE upstream = ?", (name,))
-                if len(text) <= MAX_LISTING_CHARACTERS:
-                    connection.execute(
-                        "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
-                    )
-                elif name not in self._too_large:
-                    self._too_large.add(name)
-                    most = MAX_LISTING_CHARACTERS // 2**20
-                    logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
-        except JournalUnavailable as error:
-            logger.warning("the tools of %s can't be stored for next time: %s", name, error)
+        is_small = len(text) <= MAX_LISTING_CHARACTERS
+        if not is_small and name not in self._too_large:
+            self._too_large.add(name)
+            most = MAX_LISTING_CHARACTERS // 2**20
+            logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
+
+        def replace(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM listings WHERE upstream = ?", (name,))
+            if is_small:
+                connection.execute(
+                    "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
+                )
+
+        self._thread.post(replace, f"the tools of {name} can't be stored for next time", is_cache=True)

@@ -27,7 +27,7 @@ class SqliteAudit:
         self._on_written = on_written
 
     def append(self, event: AuditEvent) -> None:
-        self._thread.post(lambda connection: append_row(connection, event))
+        self._thread.post(lambda connection: append_row(connection, event), "an event of the audit is lost")
         self._on_written(size_of(event))
 
     async def rows(

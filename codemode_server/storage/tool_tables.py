@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -12,6 +13,7 @@ from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +36,10 @@ class _ToolTable(Generic[K, V]):
     _content: ClassVar[str]
     """Name of the content, for the log."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, thread: DatabaseThread) -> None:
+        """`load` reads with `database`; `thread` writes."""
         self._database = database
+        self._thread = thread
         self._has_failed = False
         self._time = self._values.split(", ")[1]
 
@@ -57,35 +61,35 @@ class _ToolTable(Generic[K, V]):
         decoded = {self._key(*key): self._decode(value, at) for value, at, *key in reversed(rows)}
         return {key: value for key, value in decoded.items() if value is not None}
 
-    def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
+    async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
         marks = ", ".join("?" * len(self._keys.split(", ")))
-        try:
-            with self._database.change() as connection:
-                for key, change in changes.items():
-                    row = connection.execute(
-                        f"SELECT {self._values} FROM {self._table} WHERE ({self._keys}) = ({marks})",  # noqa: S608
-                        key,
-                    ).fetchone()
-                    connection.execute(
-                        f"INSERT OR REPLACE INTO {self._table} ({self._values}, {self._keys}) VALUES (?, ?, {marks})",  # noqa: S608
-                        (*self._encode(change(self._decode(*row) if row else None)), *key),
-                    )
+
+        def replace(connection: sqlite3.Connection) -> None:
+            for key, change in changes.items():
+                row = connection.execute(
+                    f"SELECT {self._values} FROM {self._table} WHERE ({self._keys}) = ({marks})",  # noqa: S608
+                    key,
+                ).fetchone()
                 connection.execute(
-                    f"DELETE FROM {self._table} WHERE ({self._keys}) IN"  # noqa: S608
-                    f" (SELECT {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT -1 OFFSET ?)",
-                    (MAX_TOOLS,),
+                    f"INSERT OR REPLACE INTO {self._table} ({self._values}, {self._keys}) VALUES (?, ?, {marks})",  # noqa: S608
+                    (*self._encode(change(self._decode(*row) if row else None)), *key),
                 )
+            connection.execute(
+                f"DELETE FROM {self._table} WHERE ({self._keys}) IN"  # noqa: S608
+                f" (SELECT {self._keys} FROM {self._table} ORDER BY {self._time} DESC LIMIT -1 OFFSET ?)",
+                (MAX_TOOLS,),
+            )
+
+        try:
+            await self._thread.run(replace, is_cache=True)
         except JournalUnavailable as error:
             self._log("stored for next time", error)
             return False
         return True
 
     def forget(self) -> None:
-        try:
-            with self._database.use() as connection:
-                connection.execute(f"DELETE FROM {self._table}")  # noqa: S608
-        except JournalUnavailable as error:
-            self._log("forgotten", error)
+        delete, loss = f"DELETE FROM {self._table}", f"{self._content} can't be forgotten"  # noqa: S608
+        self._thread.post(lambda connection: connection.execute(delete), loss, is_cache=True)
 
     def _log(self, what: str, error: JournalUnavailable) -> None:
         if not self._has_failed:

@@ -22,6 +22,7 @@ from codemode_server.domain.errors import CallError, ResultTooDeep, ResultTooLar
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.upstreams.cache import fingerprint
 from codemode_server.upstreams.pool import UpstreamPool
@@ -333,7 +334,8 @@ async def test_a_listing_that_is_too_long_to_read_leaves_the_tools_as_they_were(
 
 async def test_listings_take_a_bounded_part_of_the_database(kit: Kit, tmp_path: Path) -> None:
     database = Database(tmp_path)
-    store = ListingStore(database)
+    thread = DatabaseThread(tmp_path)
+    store = ListingStore(database, thread)
     kept = []
     for tools in (50, 110, 51, 111, 52):
         settings = listing(tools, 130_000, "long fields")
@@ -341,7 +343,8 @@ async def test_listings_take_a_bounded_part_of_the_database(kit: Kit, tmp_path: 
             pool.connect()
             assert await pool.wait_settled(20)
             assert len(kit.listing(pool, "s").tools) == tools + 2
-        kept.append(ListingStore(database).get("s", fingerprint(settings)) is not None)
+        await thread.run(lambda connection: None, is_cache=True)
+        kept.append(ListingStore(database, thread).get("s", fingerprint(settings)) is not None)
     assert kept == [True, False, True, False, True]
     with database.use() as connection:
         rows = connection.execute("SELECT length(listing) FROM listings").fetchall()

@@ -31,6 +31,7 @@ from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from codemode_server.testing.memory_journal import MemoryJournal
 from codemode_server.upstreams.progress import CallProgress
@@ -88,11 +89,11 @@ class Product:
     upstream: Answering = field(default_factory=Answering)
 
     def __post_init__(self) -> None:
-        self.database = Database(self.folder)
+        self.database, self.thread = Database(self.folder), DatabaseThread(self.folder)
         settings = Settings.model_validate({"types": {"learn": self.is_learning}, "state": {"payloads": self.payloads}})
         self.config = config = LiveConfig(settings, Redactor([SECRET], [SECRET]))
         self.learning = Learning(
-            SqliteObservedTypeStore(self.database) if self.keeps else None,
+            SqliteObservedTypeStore(self.database, self.thread) if self.keeps else None,
             config,
         )
         self._catalog = Catalog.build(
@@ -122,8 +123,9 @@ class Product:
     def tool(self, name: str = "list_issues") -> Tool:
         return self.catalog().tool("git_hub", name)
 
-    def close(self) -> None:
-        self.learning.save()
+    async def close(self) -> None:
+        await self.learning.save()
+        self.thread.close()
         self.database.close()
 
 
@@ -205,17 +207,17 @@ class TestWhatWasLearned:
         first = product()
         for _ in range(14):
             await first.call([{"id": 1}])
-        first.close()
+        await first.close()
         again = product()
         assert "-> list[ListIssuesResult]:  # observed in 14 calls" in again.tool().stub.source
         await again.call([{"id": 1}] * 2)
-        again.close()
+        await again.close()
         assert product().tool().returned.calls == 15
 
     async def test_is_forgotten_with_other_schemas(self, product: Make) -> None:
         first = product()
         await first.call([{"id": 1}])
-        first.close()
+        await first.close()
         changed = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {}})
         assert product(tools=(changed,)).tool().returned.calls == 0
         assert product().tool().returned.calls == 1, "control"
@@ -225,11 +227,11 @@ class TestWhatWasLearned:
         for _ in range(3):
             await one.call({"id": 1, "a": 1})
             await other.call({"id": 1, "b": 1})
-            one.learning.save()
-            other.learning.save()
+            await one.learning.save()
+            await other.learning.save()
         assert "a: NotRequired[int]" in other.tool().stub.source, "what the other one wrote is taken over"
-        one.close()
-        other.close()
+        await one.close()
+        await other.close()
         source = product().tool().stub.source
         assert "observed in 6 calls" in source
         assert "a: NotRequired[int]" in source
@@ -242,23 +244,23 @@ class TestWhatWasLearned:
         await it.call({"id": 1})
         with closing(sqlite3.connect(it.database.path, isolation_level=None)) as connection:
             connection.execute("ALTER TABLE shapes RENAME TO gone")
-            assert it.learning.save() is False
+            assert await it.learning.save() is False
             await it.call({"id": 1})
             connection.execute("ALTER TABLE gone RENAME TO shapes")
         assert "can't be stored for next time" in caplog.text
-        it.close()
+        await it.close()
         assert product().tool().returned.calls == 2
 
     async def test_that_is_damaged_on_disk_is_learned_anew(self, product: Make) -> None:
         first = product()
         await first.call({"id": 1})
-        first.close()
+        await first.close()
         with closing(sqlite3.connect(first.database.path)) as connection, connection:
             connection.execute("UPDATE shapes SET observed = 'no json'")
         again = product()
         assert again.tool().returned.calls == 0
         await again.call({"id": 1})
-        again.close()
+        await again.close()
         assert product().tool().returned.calls == 1
 
     async def test_is_no_more_than_so_many_tools(self, product: Make) -> None:
@@ -268,7 +270,7 @@ class TestWhatWasLearned:
                 "INSERT INTO shapes VALUES ('s', ?, 'd', '{}', 1.0)", [(str(n),) for n in range(MAX_TOOLS + 50)]
             )
         await it.call({"id": 1})
-        it.close()
+        await it.close()
         kept = rows(it.folder)
         assert len(kept) == MAX_TOOLS
         assert ("git-hub", "list-issues") in {row[:2] for row in kept}, "the newest is not what goes"
@@ -276,7 +278,7 @@ class TestWhatWasLearned:
     async def test_is_nothing_where_learning_is_off(self, product: Make) -> None:
         it = product(is_learning=False)
         await it.call({"id": 1})
-        it.close()
+        await it.close()
         assert rows(it.folder) == []
         assert it.tool().observed is None
         assert "-> Any:\n" in it.tool().stub.source, "it does not claim that there was no call"
@@ -285,7 +287,7 @@ class TestWhatWasLearned:
         it = product(keeps=False)
         await it.call({"id": 1})
         assert it.tool().returned.calls == 1
-        it.close()
+        await it.close()
         assert rows(it.folder) == []
 
 
@@ -294,7 +296,7 @@ class TestOnDisk:
         it = product()
         result = {"users": {f"user{n}@example.com": {"name": "Ann Example", "visits": 4711} for n in range(5)}}
         await it.call(result)
-        it.learning.save()
+        await it.learning.save()
         content = on_disk(it.folder)
         assert b"visits" in content, "control: names of fields are there"
         for value in (b"example.com", b"Ann Example", b"4711"):
@@ -308,17 +310,17 @@ class TestOnDisk:
 
         plain = product()
         await plain.call({"state": "merged"})
-        plain.close()
+        await plain.close()
         assert "merged" not in kept(plain.folder)
         with closing(sqlite3.connect(plain.database.path)) as connection, connection:
             connection.execute("DELETE FROM shapes")
         every = product(payloads="all")
         await every.call({"state": "merged"})
-        every.close()
+        await every.close()
         assert "merged" in kept(every.folder), "control"
         again = product()
         await again.call({"state": "merged"})
-        again.close()
+        await again.close()
         assert again.tool().returned.calls == 2
         assert "merged" not in kept(again.folder)
 
@@ -333,13 +335,13 @@ class TestATextThatATool:
         shown = 'lines `key: value`, first line seen: "owner: Ann ***"'
         assert f"-> str:  # {shown}, observed in 1 call\n" in every.tool().stub.source
         assert every.tool().stub.signature.endswith(f"-> str  # {shown}")
-        every.close()
+        await every.close()
         assert b"owner: Ann" in on_disk(every.folder), "control"
         assert SECRET.encode() not in on_disk(every.folder)
         plain = product()
         assert "-> str:  # lines `key: value`, observed in 1 call\n" in plain.tool().stub.source
         await plain.call(text)
-        plain.close()
+        await plain.close()
         assert [row[2] for row in rows(plain.folder) if "Ann" in row[2]] == []
 
     async def test_gives_is_only_a_comment_in_the_stub_even_if_it_looks_like_code(self, product: Make) -> None:

@@ -29,6 +29,7 @@ from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_BOOSTED, UsageS
 from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
 from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
 
 SESSION = Session("s1")
@@ -43,8 +44,12 @@ class Clock:
         return self.seconds
 
 
+def store_in(folder: Path) -> SqliteUsageStore:
+    return SqliteUsageStore(Database(folder), DatabaseThread(folder))
+
+
 def habits_in(folder: Path, clock: Clock | None = None) -> UsageStats:
-    habits = UsageStats(SqliteUsageStore(Database(folder)), now=clock or Clock())
+    habits = UsageStats(store_in(folder), now=clock or Clock())
     habits.load()
     return habits
 
@@ -222,49 +227,60 @@ class TestWhatCounts:
         use(habits, "beta.list_issues", times=round(MAX_USES / 8))
         assert strength(habits, "beta", "list_issues") > strength(habits, "alpha", "list_issues")
 
-    def test_a_clock_that_was_wrong_makes_no_habit_that_lasts(self, tmp_path: Path) -> None:
+    async def test_a_clock_that_was_wrong_makes_no_habit_that_lasts(self, tmp_path: Path) -> None:
         clock = Clock()
         clock.seconds += 3_650 * DAY
         ahead = habits_in(tmp_path, clock)
         use(ahead, "alpha.list_issues", times=100)
+        await ahead.save()
         clock.seconds -= 3_650 * DAY
         habits = habits_in(tmp_path, clock)
         use(habits, "alpha.list_issues")
+        await habits.save()
         clock.seconds += 20 * HALF_LIFE_SECONDS
         assert strength(habits_in(tmp_path, clock), "alpha", "list_issues") < 0.01
 
 
 class TestKeeping:
-    def test_the_next_run_knows_and_so_does_another_product_on_the_same_database(self, tmp_path: Path) -> None:
+    async def test_the_next_run_knows_and_so_does_another_product_on_the_same_database(self, tmp_path: Path) -> None:
         one, other = habits_in(tmp_path), habits_in(tmp_path)
         use(one, "alpha.list_issues", times=4)
+        await one.save()
         use(other, "alpha.list_issues", times=4)
         use(other, "beta.list_issues", times=8)
+        await other.save()
         later = habits_in(tmp_path)
         assert strength(later, "alpha", "list_issues") == strength(later, "beta", "list_issues") > 0
         assert strength(other, "alpha", "list_issues") == strength(later, "alpha", "list_issues")
 
-    def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
+    async def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
         habits = habits_in(tmp_path)
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE habits RENAME TO elsewhere")
         use(habits, "alpha.list_issues")
+        assert not await habits.save()
         assert strength(habits, "alpha", "list_issues") > 0, "known meanwhile"
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO habits")
         use(habits, "alpha.list_issues")
+        assert await habits.save()
         assert strength(habits_in(tmp_path), "alpha", "list_issues") == strength(habits, "alpha", "list_issues")
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
 
-    def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
-        use(habits_in(tmp_path), "alpha.list_issues", times=10)
+    async def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
+        on = habits_in(tmp_path)
+        use(on, "alpha.list_issues", times=10)
+        await on.save()
         assert strength(habits_in(tmp_path), "alpha", "list_issues") > 0, "control"
         off = LiveConfig(Settings(search=SearchSettings(habits=False)))
-        habits = UsageStats(SqliteUsageStore(Database(tmp_path)), off)
+        thread = DatabaseThread(tmp_path)
+        habits = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
         habits.load()
         habits.found(SESSION, tools_of(INDEX))
         use(habits, "beta.list_issues", times=10)
+        await habits.save()
+        thread.close()
         assert habits.usage_boost(INDEX) is None
         assert habits_in(tmp_path).usage_boost(INDEX) is None
 
@@ -288,7 +304,7 @@ def test_a_replayed_history_makes_what_is_asked_next_easier_to_find(name: str, t
         kind: [
             after.with_habits - after.without
             for seed in range(10)
-            for after in [replays.replayed(kind, seed, SqliteUsageStore(Database(tmp_path / f"{kind}{seed}")))]
+            for after in [replays.replayed(kind, seed, store_in(tmp_path / f"{kind}{seed}"))]
         ]
         for kind in ("everyday", "even")
     }

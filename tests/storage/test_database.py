@@ -21,6 +21,7 @@ import pytest
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.migrations import MIGRATIONS
 from tests.behaviour.product import PLAIN, configuration, in_memory, office, over_stdio
@@ -37,6 +38,7 @@ OPENS = f"""
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from tests.storage.journal_rows import begin_execution
 {STARTS}
 database = Database(Path(sys.argv[1]))
@@ -92,7 +94,7 @@ def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(t
 
 def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Path) -> None:
     database = Database(tmp_path)
-    store = ListingStore(database)
+    store = ListingStore(database, DatabaseThread(tmp_path))
     with database.use() as connection:
         connection.execute("DROP TABLE listings")
     assert store.get("github", "f") is None

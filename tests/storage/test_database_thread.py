@@ -23,13 +23,13 @@ def thread(tmp_path: Path) -> Iterator[DatabaseThread]:
 
 
 async def test_what_nobody_waits_for_is_done_in_the_transaction_of_the_next_step(thread: DatabaseThread) -> None:
-    thread.post(lambda connection: connection.execute("SAVEPOINT first"))
+    thread.post(lambda connection: connection.execute("SAVEPOINT first"), "lost")
     await thread.run(lambda connection: connection.execute("RELEASE first"))
 
 
 async def test_what_nobody_waits_for_is_done_also_if_no_other_step_follows(thread: DatabaseThread) -> None:
     loop, done = asyncio.get_running_loop(), asyncio.Event()
-    thread.post(lambda connection: loop.call_soon_threadsafe(done.set))
+    thread.post(lambda connection: loop.call_soon_threadsafe(done.set), "lost")
     with anyio.fail_after(20):
         await done.wait()
 
@@ -37,6 +37,6 @@ async def test_what_nobody_waits_for_is_done_also_if_no_other_step_follows(threa
 async def test_what_nobody_waits_for_is_done_before_the_thread_ends(tmp_path: Path) -> None:
     done: list[str] = []
     thread = DatabaseThread(tmp_path)
-    thread.post(lambda connection: done.append("posted"))
+    thread.post(lambda connection: done.append("posted"), "lost")
     thread.close()
     assert done == ["posted"]

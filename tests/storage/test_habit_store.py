@@ -14,23 +14,33 @@ import pytest
 
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteUsageStore
 from tests.storage.at_once import STARTS, run_at_once
 
 NAME = ToolName("github", "list_issues")
 
 COUNTS = f"""
+import asyncio
 import sys
 from pathlib import Path
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
-store = SqliteUsageStore(Database(Path(sys.argv[1])))
+folder = Path(sys.argv[1])
+store = SqliteUsageStore(Database(folder), DatabaseThread(folder))
 {STARTS}
-for number in range(100):
-    one_more = lambda known: Use((known.uses if known else 0) + 1.0, 5.0)
-    assert store.update({{ToolName("s", "shared"): one_more, ToolName("s", sys.argv[2]): one_more}})
+async def count():
+    for number in range(100):
+        one_more = lambda known: Use((known.uses if known else 0) + 1.0, 5.0)
+        assert await store.update({{ToolName("s", "shared"): one_more, ToolName("s", sys.argv[2]): one_more}})
+asyncio.run(count())
 """
+
+
+def store_in(folder: Path) -> SqliteUsageStore:
+    return SqliteUsageStore(Database(folder), DatabaseThread(folder))
 
 
 def used_once(known: Use | None, at: int) -> Use:
@@ -40,55 +50,56 @@ def used_once(known: Use | None, at: int) -> Use:
 def test_what_two_processes_add_at_once_is_all_there(tmp_path: Path) -> None:
     Database(tmp_path).close()
     run_at_once(COUNTS, tmp_path, "one", "two")
-    kept = SqliteUsageStore(Database(tmp_path)).load()
+    kept = store_in(tmp_path).load()
     assert {name.tool: use.uses for name, use in kept.items()} == {"shared": 200, "one": 100, "two": 100}
 
 
-def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    store = SqliteUsageStore(Database(tmp_path))
-    assert store.update({NAME: lambda known: Use(1.0, 1.0)})
+async def test_a_change_that_breaks_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    assert await store.update({NAME: lambda known: Use(1.0, 1.0)})
 
     def breaks(known: Use | None) -> Use:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        store.update({NAME: lambda known: Use(2.0, 2.0), NAME._replace(tool="other"): breaks})
+        await store.update({NAME: lambda known: Use(2.0, 2.0), NAME._replace(tool="other"): breaks})
     assert store.load() == {NAME: Use(1.0, 1.0)}
-    assert store.update({NAME: lambda known: Use((known or Use(0, 0)).uses + 2, 3.0)}), "the lock is free again"
+    assert await store.update({NAME: lambda known: Use((known or Use(0, 0)).uses + 2, 3.0)}), "the lock is free again"
     assert store.load() == {NAME: Use(3.0, 3.0)}
 
 
-def test_those_that_were_not_called_for_the_longest_are_forgotten(tmp_path: Path) -> None:
-    store = SqliteUsageStore(Database(tmp_path))
+async def test_those_that_were_not_called_for_the_longest_are_forgotten(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
     for batch in range(3):
         numbers = range(batch * 900, batch * 900 + 900)
-        store.update({NAME._replace(tool=f"t{number}"): partial(used_once, at=number) for number in numbers})
+        await store.update({NAME._replace(tool=f"t{number}"): partial(used_once, at=number) for number in numbers})
     kept = [name.tool for name in store.load()]
     assert kept == [f"t{number}" for number in range(700, 2_700)]
     assert len(kept) == MAX_TOOLS
 
 
 @pytest.mark.parametrize("damage", ["uses = 'many'", "uses = 9e999", "uses = -1.0", "used_at = x'00'"])
-def test_a_row_that_was_damaged_counts_as_none(tmp_path: Path, damage: str) -> None:
-    store = SqliteUsageStore(Database(tmp_path))
-    store.update({NAME: lambda known: Use(1.0, 1.0)})
+async def test_a_row_that_was_damaged_counts_as_none(tmp_path: Path, damage: str) -> None:
+    store = store_in(tmp_path)
+    await store.update({NAME: lambda known: Use(1.0, 1.0)})
     assert store.load(), "control"
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute(f"UPDATE habits SET {damage}")
     assert store.load() == {}
-    assert store.update({NAME: lambda known: known or Use(7.0, 2.0)})
+    assert await store.update({NAME: lambda known: known or Use(7.0, 2.0)})
     assert store.load() == {NAME: Use(7.0, 2.0)}
 
 
-def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(
+async def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    database = Database(tmp_path)
-    store = SqliteUsageStore(database)
+    database, thread = Database(tmp_path), DatabaseThread(tmp_path)
+    store = SqliteUsageStore(database, thread)
     database.close()
+    thread.close()
     assert store.load() == {}
-    assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
-    assert store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
+    assert await store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
+    assert await store.update({NAME: lambda known: Use(1.0, 1.0)}) is False
     store.forget()
     assert [record.message for record in caplog.records if "which tools are used" in record.message][1:] == []
     assert "can't be read" in caplog.text

@@ -14,6 +14,7 @@ import pytest
 from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalFull
 from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import SIZE_BYTES, SLICE_BYTES, Reserve
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore
@@ -120,16 +121,16 @@ def test_a_program_that_goes_on_filling_the_disk_leaves_a_part_for_the_next_one(
         assert (disk / "reserve").stat().st_size >= SIZE_BYTES // 4
 
 
-def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: Path) -> None:
+async def test_what_can_be_made_anew_is_not_written_with_the_last_of_the_space(disk: Path) -> None:
     key = ToolKey("github", "list", "d")
-    with closing(Database(disk)) as database:
-        shapes = SqliteObservedTypeStore(database)
-        assert shapes.update({key: lambda known: "x"}), "control"
+    with closing(Database(disk)) as database, closing(DatabaseThread(disk)) as thread:
+        shapes = SqliteObservedTypeStore(database, thread)
+        assert await shapes.update({key: lambda known: "x"}), "control"
         filler = fill(disk, left=SIZE_BYTES - 8192)
-        assert not shapes.update({key: lambda known: "y"})
+        assert not await shapes.update({key: lambda known: "y"})
         begin_execution(database, "x")
         filler.unlink()
-        assert shapes.update({key: lambda known: "z"})
+        assert await shapes.update({key: lambda known: "z"})
 
 
 @pytest.mark.parametrize("reserve", [True, False])

@@ -182,8 +182,8 @@ class TestTheAudit:
 
     async def test_rows_that_retention_deletes_during_the_verification_break_nothing(self, tmp_path: Path) -> None:
         class ThreadWithRetention(DatabaseThread):
-            async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
-                result = await super().run(step, is_durable=is_durable)
+            async def run(self, step: Step[T], *, is_durable: bool = False, is_cache: bool = False) -> T:
+                result = await super().run(step, is_durable=is_durable, is_cache=is_cache)
                 with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as database:
                     deleted.append(delete_audit_rows(database, until=1_800, limit=2_000))
                 return result

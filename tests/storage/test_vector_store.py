@@ -72,7 +72,7 @@ def test_a_folder_that_can_not_be_written_is_told_once_and_lived_without(
         store.put("a", {key(1): b"one"})
         assert store.get("a", [key(1)]) == {}
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("vectors of tools are not kept between runs: ")
+    assert caplog.messages[0].startswith("vectors of tools are not stored between runs: ")
 
 
 def test_a_lock_that_another_product_holds_is_lived_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,6 @@ class ExecutionStatus(StrEnum):
     CRASHED = "sandbox_failed"  # the sandbox ended before the program did
     INTERRUPTED = "interrupted"  # codemode-server was killed; a later run recorded that
 
-    @property
-    def is_final(self) -> bool:
-        return self not in (ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING)
-
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:

@@ -204,6 +204,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
+def placeholders(count: int) -> str:
+    """The text of so many parameters in an SQL statement: `?, ?, ?`."""
+    return ", ".join("?" * count)
+
+
 def set_aside(folder: Path) -> list[str]:
     """Names of the damaged databases that were set aside in a folder, oldest first."""
     name = re.compile(rf"({re.escape(FILE_NAME)}\.damaged-\d{{8}}-\d{{6}}(?:-\d{{6}})?)(?:-wal|-shm)?")

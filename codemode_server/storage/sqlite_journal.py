@@ -27,6 +27,7 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.off_loop import is_large, run_large
+from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadable
 from codemode_server.storage.ownership import Ownership
@@ -81,7 +82,7 @@ class SqliteJournal:
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(
                 f"INSERT INTO journal_executions ({_EXECUTION_COLUMNS}, owner)"  # noqa: S608
-                f" VALUES ({_marks(_EXECUTION_COLUMNS)}, ?)",
+                f" VALUES ({placeholders(_EXECUTION_COLUMNS.count(',') + 1)}, ?)",
                 (
                     record.execution_id,
                     record.principal.principal_id,
@@ -347,7 +348,3 @@ def _json(value: JsonValue) -> bytes:
 def _short(text: str) -> str:
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= _MAX_NAME_CHARACTERS else f"{text[: _MAX_NAME_CHARACTERS - 1]}…"
-
-
-def _marks(columns: str) -> str:
-    return ", ".join("?" * len(columns.split(",")))

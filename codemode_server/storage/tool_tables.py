@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from codemode_server.catalog.observed import ToolKey
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class _ToolTable(Generic[K, V]):
         return {key: value for key, value in decoded.items() if value is not None}
 
     async def update(self, changes: Mapping[K, Callable[[V | None], V]]) -> bool:
-        marks = ", ".join("?" * len(self._keys.split(", ")))
+        marks = placeholders(len(self._keys.split(", ")))
 
         def replace(connection: sqlite3.Connection) -> None:
             for key, change in changes.items():

@@ -27,7 +27,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.audit_chain import append_row, delete_audit_rows
-from codemode_server.storage.database import FILE_SUFFIXES, Database, set_aside
+from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
 
@@ -233,7 +233,7 @@ class Upkeep:
                 ).fetchall()
             if not rows:
                 return
-            which = f"execution_id IN ({_marks(rows)})"
+            which = f"execution_id IN ({placeholders(len(rows))})"
             self._delete(database, "journal_calls", "execution_id, seq", which, _flat(rows))
             self._delete(database, "journal_executions", "execution_id", which, _flat(rows))
 
@@ -369,10 +369,6 @@ def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
-
-
-def _marks(rows: Sequence[object]) -> str:
-    return ", ".join("?" * len(rows))
 
 
 def _flat(rows: Sequence[tuple[str]]) -> tuple[str, ...]:

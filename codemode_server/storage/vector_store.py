@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import Database
+from codemode_server.storage.database import Database, placeholders
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class SqliteVectorCache:
 
 def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
     now = time.time()
-    marks = ", ".join("?" * len(keys))
+    marks = placeholders(len(keys))
     rows = connection.execute(
         f"SELECT key, vector, used_at FROM vectors WHERE model = ? AND key IN ({marks})",  # noqa: S608 - only marks
         (model, *keys),

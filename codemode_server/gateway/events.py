@@ -1,12 +1,15 @@
 """The events of the call pipeline, for work that follows a call and must not stop it.
 
-Tracing, reports for the model, learning and the audit subscribe. Subscribers get each event at once, in the task of the
-call and in the order in which they were passed in. An exception of a subscriber is logged; the call goes on.
+Tracing, reports for the model, learning and the audit subscribe. Subscribers get each event in the order in which they
+were passed in, at once and in the task of the call. Those of `after_answer` get the end of a call after its answer is
+on the way to the program, and before anything else that the program sends is read. An exception of a subscriber is
+logged; the call goes on.
 """
 
 from __future__ import annotations
 
 import logging
+from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -77,12 +80,22 @@ Subscriber = Callable[[CallEvent], None]
 class CallEvents:
     """Hands each event to all subscribers."""
 
-    def __init__(self, subscribers: Sequence[Subscriber]) -> None:
+    def __init__(self, subscribers: Sequence[Subscriber], *, after_answer: Sequence[Subscriber] = ()) -> None:
         self._subscribers = tuple(subscribers)
+        self._after_answer = tuple(after_answer)
 
     def publish(self, event: CallEvent) -> None:
-        for subscriber in self._subscribers:
-            try:
-                subscriber(event)
-            except Exception:  # the call and the other subscribers go on
-                logger.exception("a subscriber failed on %s", type(event).__name__)
+        _hand(self._subscribers, event)
+        if isinstance(event, CallEnded):
+            # The task of the call runs on until the answer is written; the loop reads what comes in after that.
+            get_running_loop().call_soon(_hand, self._after_answer, event)
+        else:
+            _hand(self._after_answer, event)
+
+
+def _hand(subscribers: Sequence[Subscriber], event: CallEvent) -> None:
+    for subscriber in subscribers:
+        try:
+            subscriber(event)
+        except Exception:  # the call and the other subscribers go on
+            logger.exception("a subscriber failed on %s", type(event).__name__)

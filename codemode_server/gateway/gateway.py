@@ -44,8 +44,9 @@ class Gateway:
         self._catalog = catalog
         self._config = config
         learning = learning or Learning(config=config)
-        own = CallTracing(), CallReports(config), CallLearning(learning, config)
-        self._events = CallEvents([*own, *subscribers])
+        self._events = CallEvents(
+            [CallTracing(), CallReports(config)], after_answer=[CallLearning(learning, config), *subscribers]
+        )
         self._pipeline = CallPipeline(upstreams=upstreams, journal=journal, events=self._events, config=config)
 
     async def call(

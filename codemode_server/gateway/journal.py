@@ -43,7 +43,10 @@ class Journal(Protocol):
         the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
-        """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it)."""
+        """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it).
+
+        Returns once that is queued, so that the program need not wait for the disk. If it can't be written, the next
+        `begin_call` or `end_execution` of the execution raises `JournalUnavailable`."""
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """One execution of this principal; None if there is none (any more)."""

@@ -44,8 +44,8 @@ class _Request(Generic[T]):
     is_durable: bool = False
     is_cache: bool = False
     future: asyncio.Future[T] | None = None
-    loss: str = ""
-    """What an error means, for the log, if nobody awaits it."""
+    on_error: Callable[[Exception], None] | None = None
+    """Called in the thread, before any later step, if nobody awaits the step."""
     result: T | None = None
     error: Exception | None = None
 
@@ -80,17 +80,30 @@ class DatabaseThread:
         self._put(_Request(step, is_durable, is_cache, future))
         return await future
 
-    def post(self, step: Step[object], loss: str, *, is_cache: bool = False) -> None:
-        """Queue a step without waiting; it is done before all later ones, and an error is logged after `loss`."""
+    def post(
+        self,
+        step: Step[object],
+        loss: str = "",
+        *,
+        on_error: Callable[[Exception], None] | None = None,
+        is_cache: bool = False,
+        is_held: bool = True,
+    ) -> None:
+        """Queue a step without waiting; it is done before all later ones. An error is passed to `on_error`, which is
+        called in the thread and before any later step, or logged after `loss`.
+
+        `is_held`: hold it back for a moment, so that it shares the transaction of the next step."""
         if self._is_closed:
             logger.warning("codemode-server is ending, so nothing is recorded any more")
             return
         from asyncio import get_running_loop
 
         with self._guard:
-            self._posted.append(_Request(step, is_cache=is_cache, loss=loss))
+            self._posted.append(_Request(step, is_cache=is_cache, on_error=on_error or partial(_log_loss, loss)))
             is_first = len(self._posted) == 1
-        if is_first:
+        if not is_held:
+            self._put()
+        elif is_first:
             try:
                 get_running_loop().call_later(_COLLECT_S, self._put)
             except RuntimeError:  # no event loop runs
@@ -147,6 +160,8 @@ class DatabaseThread:
             else:
                 for request in requests:
                     request.error = _copy(error)
+                    if request.on_error is not None:
+                        request.on_error(request.error)
 
 
 def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
@@ -170,8 +185,6 @@ def _answer(requests: Sequence[_Request[Any]]) -> None:
     for request in requests:
         if request.future is not None:
             waiting.setdefault(request.future.get_loop(), []).append(request)
-        elif request.error is not None:
-            logger.warning("%s: %s", request.loss, request.error)
     for loop, answered in waiting.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(_settle, answered)
@@ -185,6 +198,10 @@ def _settle(requests: Sequence[_Request[Any]]) -> None:
             request.future.set_exception(request.error)
         else:
             request.future.set_result(request.result)
+
+
+def _log_loss(loss: str, error: Exception) -> None:
+    logger.warning("%s: %s", loss, error)
 
 
 def _copy(error: Exception) -> Exception:

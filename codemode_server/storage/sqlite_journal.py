@@ -74,6 +74,8 @@ class SqliteJournal:
         self._clock = clock
         self._bytes: dict[ExecutionId, int] = {}
         """Size of each running execution so far."""
+        self._unwritten: dict[ExecutionId, Exception] = {}
+        """Why an outcome of a running execution could not be written."""
 
     async def begin_execution(self, record: ExecutionRecord) -> None:
         owner = self._ownership.name() if self._ownership else None
@@ -115,6 +117,7 @@ class SqliteJournal:
         ended_at = self._clock()
 
         def update(connection: sqlite3.Connection) -> None:
+            self._raise_unwritten(execution_id)
             connection.execute(
                 # Another product may have marked it as interrupted, if somebody removed the folder of this one.
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
@@ -131,7 +134,10 @@ class SqliteJournal:
                 ),
             )
 
-        await self._thread.run(update)
+        try:
+            await self._thread.run(update)
+        finally:
+            self._unwritten.pop(execution_id, None)
         self._on_written(size or 0)
 
     async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
@@ -141,6 +147,7 @@ class SqliteJournal:
         detail = _detail(decision)
 
         def insert(connection: sqlite3.Connection) -> None:
+            self._raise_unwritten(call.execution_id)
             connection.execute(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
                 " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -184,7 +191,10 @@ class SqliteJournal:
                 ),
             )
 
-        await self._thread.run(update)
+        def keep_error(error: Exception) -> None:
+            self._unwritten.setdefault(execution_id, error)
+
+        self._thread.post(update, on_error=keep_error, is_held=False)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         rows = await self._select(
@@ -219,6 +229,10 @@ class SqliteJournal:
 
     async def _select(self, statement: str, values: dict[str, object]) -> list[_Row]:
         return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
+
+    def _raise_unwritten(self, execution_id: ExecutionId) -> None:
+        if error := self._unwritten.get(execution_id):
+            raise error
 
     async def _prepared(self, execution_id: ExecutionId, value: JsonValue, place: str) -> Callable[[], bytes]:
         """A function that returns the encrypted value. A small value is encrypted in the journal's thread, a large one

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -103,9 +104,11 @@ class HostApi:
             "SELECT calls.seq, calls.tool, calls.decision, calls.status, audit.error FROM journal_calls AS calls"
             " LEFT JOIN audit ON audit.seq = calls.seq AND audit.kind = 'call_ended' ORDER BY calls.seq"
         )
+        await checkpoint()  # the audit follows the answer
         return await self.thread.run(lambda connection: connection.execute(statement).fetchall())
 
     async def dump(self) -> str:
+        await checkpoint()
         return await self.thread.run(lambda connection: "\n".join(connection.iterdump()))
 
 
@@ -262,6 +265,7 @@ class TestTheRecord:
         with pytest.raises(JournalUnavailable, match=r"can't be used: .*journal_calls"):
             await it.call("create_issue", {"title": "Bug"})
         assert len(it.upstreams.reached) == 1
+        await checkpoint()
         ended = "SELECT status FROM audit WHERE kind = 'call_ended' ORDER BY number"
         statuses = await it.thread.run(lambda connection: connection.execute(ended).fetchall())
         assert statuses == [("succeeded",), ("invalid",)], "the permissions did not refuse it"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -118,6 +119,7 @@ class Product:
         self.upstream.answer = answer
         calls = calls or self.program()
         await self.gateway.call(calls, "git-hub", tool, {})
+        await checkpoint()  # learning follows the answer
         return calls
 
     def tool(self, name: str = "list_issues") -> Tool:

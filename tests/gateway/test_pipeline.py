@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -105,19 +106,29 @@ class TestTheOrder:
         steps, calls = Steps(), execution()
         reply = await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
         assert reply.value == {"number": 7}
+        await checkpoint()
         assert steps.steps == ["CallBegan", "begin", "CallSent", "send", "end succeeded", "CallEnded"]
+
+    async def test_those_who_follow_a_call_hear_of_its_end_after_the_answer(self) -> None:
+        steps, calls = Steps(), execution()
+        await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        assert steps.steps[-1] == "end succeeded"
+        await checkpoint()
+        assert steps.steps[-1] == "CallEnded"
 
     async def test_a_denied_call_is_recorded_and_its_schema_is_not_explained(self) -> None:
         steps, calls = Steps(), execution()
         with pytest.raises(CallRefused, match="is not permitted") as refused:
             await gateway(steps, [steps.on_event], default="deny").call(calls, "github", "create_issue", {"a": 1})
         assert "title" not in str(refused.value)
+        await checkpoint()
         assert steps.steps == ["CallBegan", "begin", "end refused", "CallEnded"]
 
     async def test_an_invalid_call_is_recorded_and_not_sent(self) -> None:
         steps, calls = Steps(), execution()
         with pytest.raises(InvalidArguments, match="'title' is required"):
             await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"a": 1})
+        await checkpoint()
         assert steps.steps == ["CallBegan", "begin", "end invalid", "CallEnded"]
 
 
@@ -126,6 +137,7 @@ class TestARecordThatFails:
         steps, calls = Steps(failing_step="begin"), execution()
         with pytest.raises(JournalUnavailable, match="the disk is gone"):
             await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
+        await checkpoint()
         assert steps.steps == ["CallBegan", "CallEnded"], "nothing was sent, and the span is closed"
 
     @pytest.mark.parametrize("error", [None, ToolFailed("boom")])
@@ -145,12 +157,14 @@ class TestASubscriber:
         steps, calls = Steps(), execution()
         reply = await gateway(steps, [broken, steps.on_event]).call(calls, "github", "create_issue", {"title": "Bug"})
         assert reply.value == {"number": 7}
+        await checkpoint()
         assert [step for step in steps.steps if step.startswith("Call")] == ["CallBegan", "CallSent", "CallEnded"]
         assert "no disk for the audit" in caplog.text
 
     async def test_receives_the_decision_and_the_outcome(self) -> None:
         events: list[CallEvent] = []
         await gateway(Steps(), [events.append]).call(execution(), "github", "create_issue", {"title": "Bug"})
+        await checkpoint()
         began, sent, ended = events
         assert isinstance(began, CallBegan)
         assert isinstance(sent, CallSent)

@@ -1,0 +1,142 @@
+"""Where the hosts keep their files: one table, for three systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codemode_server.config.host_places import HOSTS, System, SystemName, all_places
+
+HOME = Path("/home/ada")
+
+
+def first(host: str, name: SystemName, environ: dict[str, str] | None = None) -> str:
+    return str(HOSTS[host].place(System(name, HOME, environ or {})).path.relative_to("/"))
+
+
+@pytest.mark.parametrize(
+    ("host", "linux", "macos", "windows"),
+    [
+        (
+            "claude-desktop",
+            ".config/Claude/claude_desktop_config.json",
+            "Library/Application Support/Claude/claude_desktop_config.json",
+            "AppData/Roaming/Claude/claude_desktop_config.json",
+        ),
+        ("claude-code", ".claude.json", ".claude.json", ".claude.json"),
+        ("cursor", ".cursor/mcp.json", ".cursor/mcp.json", ".cursor/mcp.json"),
+        (
+            "vscode",
+            ".config/Code/User/mcp.json",
+            "Library/Application Support/Code/User/mcp.json",
+            "AppData/Roaming/Code/User/mcp.json",
+        ),
+        ("copilot", *[".copilot/mcp-config.json"] * 3),
+        ("codex", *[".codex/config.toml"] * 3),
+        ("gemini", *[".gemini/settings.json"] * 3),
+        ("qwen", *[".qwen/settings.json"] * 3),
+        ("opencode", *[".config/opencode/opencode.json"] * 3),
+        ("windsurf", *[".codeium/windsurf/mcp_config.json"] * 3),
+        ("zed", ".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+        (
+            "goose",
+            ".config/goose/config.yaml",
+            ".config/goose/config.yaml",
+            "AppData/Roaming/Block/goose/config/config.yaml",
+        ),
+        ("cline", *[".cline/data/settings/cline_mcp_settings.json"] * 3),
+        ("amp", *[".config/amp/settings.json"] * 3),
+        ("continue", *[".continue/config.yaml"] * 3),
+        ("kiro", *[".kiro/settings/mcp.json"] * 3),
+    ],
+)
+def test_a_host_has_its_file_there(host: str, linux: str, macos: str, windows: str) -> None:
+    expected = [f"home/ada/{path}" for path in (linux, macos, windows)]
+    assert [first(host, "linux"), first(host, "macos"), first(host, "windows")] == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "system", "environ", "path"),
+    [
+        ("codex", "linux", {"CODEX_HOME": "/x"}, "x/config.toml"),
+        ("copilot", "windows", {"COPILOT_HOME": "/x"}, "x/mcp-config.json"),
+        ("claude-code", "linux", {"CLAUDE_CONFIG_DIR": "/x"}, "x/.claude.json"),
+        ("goose", "linux", {"XDG_CONFIG_HOME": "/x"}, "x/goose/config.yaml"),
+        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "/x"}, "x/Claude/claude_desktop_config.json"),
+        ("zed", "macos", {"XDG_CONFIG_HOME": "/x"}, "home/ada/.config/zed/settings.json"),
+        ("vscode", "windows", {"APPDATA": "/x"}, "x/Code/User/mcp.json"),
+        ("vscode", "macos", {"APPDATA": "/x"}, "home/ada/Library/Application Support/Code/User/mcp.json"),
+    ],
+)
+def test_a_variable_moves_the_file(host: str, system: SystemName, environ: dict[str, str], path: str) -> None:
+    assert first(host, system, environ) == path
+
+
+def test_the_packaged_claude_desktop_of_windows_comes_before_the_other_one(tmp_path: Path) -> None:
+    packaged = tmp_path / "Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude"
+    packaged.mkdir(parents=True)
+    system = System("windows", HOME, {"LOCALAPPDATA": str(tmp_path)})
+
+    assert [place.path.parent for place in HOSTS["claude-desktop"].user_places(system)] == [
+        packaged,
+        HOME / "AppData/Roaming/Claude",
+    ]
+
+
+def test_other_profiles_of_vs_code_are_places_too(tmp_path: Path) -> None:
+    profile = tmp_path / ".config/Code/User/profiles/1a2b/mcp.json"
+    profile.parent.mkdir(parents=True)
+    profile.touch()
+
+    paths = [place.path for place in HOSTS["vscode"].user_places(System("linux", tmp_path, {}))]
+
+    assert paths == [tmp_path / ".config/Code/User/mcp.json", profile]
+
+
+def test_the_file_that_exists_is_the_hosts(tmp_path: Path) -> None:
+    other = tmp_path / ".config/opencode/opencode.jsonc"
+    other.parent.mkdir(parents=True)
+    other.touch()
+
+    assert HOSTS["opencode"].place(System("linux", tmp_path, {})).path == other
+
+
+def test_a_project_has_files_of_its_own(tmp_path: Path) -> None:
+    places = all_places(System("linux", HOME, {}), tmp_path)
+
+    assert {str(place.path.relative_to(tmp_path)) for place in places if place.scope == "project"} == {
+        ".mcp.json",
+        ".cursor/mcp.json",
+        ".vscode/mcp.json",
+        ".github/mcp.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".qwen/settings.json",
+        "opencode.json",
+        "opencode.jsonc",
+        ".opencode/opencode.json",
+        ".opencode/opencode.jsonc",
+        ".zed/settings.json",
+        ".amp/settings.json",
+        ".kiro/settings/mcp.json",
+    }
+
+
+def test_the_home_folder_is_no_project(tmp_path: Path) -> None:
+    """There the same file would be read as the user's and as the project's."""
+    paths = [place.path for place in all_places(System("linux", tmp_path, {}), tmp_path)]
+
+    assert paths.count(tmp_path / ".cursor/mcp.json") == 1
+
+
+def test_a_host_without_files_in_projects_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="goose has no configuration files in projects"):
+        HOSTS["goose"].place(System("linux", HOME, {}), tmp_path)
+
+
+def test_a_host_is_present_if_it_has_a_folder(tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    system = System("linux", tmp_path, {})
+
+    assert [host.id for host in HOSTS.values() if host.is_present(system)] == ["codex"]

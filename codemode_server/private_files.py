@@ -15,6 +15,7 @@ On Windows nothing is checked: the folders are in the user's profile.
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import stat
 import sys
@@ -24,6 +25,8 @@ from pathlib import Path
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.text import escaped
 
+UNFINISHED = "unfinished."
+"""What the names of files begin with that a killed process was writing."""
 _MAX_LINKS = 40
 _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 
@@ -87,6 +90,36 @@ def open_private(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file of a private folder as a whole: after a crash, a full disk or a second writer it has the old content
+    or the new one. A link in its place is replaced, not followed.
+
+    Raises:
+        OSError: it can't be written; the old content stays.
+    """
+    unfinished = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in the folder survive a power failure."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def check_file(path: Path) -> None:

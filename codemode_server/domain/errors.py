@@ -7,6 +7,8 @@
     │   ├── JournalDamaged     its file is not a sound database
     │   └── JournalFull        the disk is full
     ├── AuditUnavailable       the person: the audit can't be read
+    ├── SecretUnavailable      the person: a secret can't be read or stored
+    │   └── SecretLocked       another process is changing it
     ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
     ├── EncoderFailed          the person: search ranks without the model
     │   └── EncoderMissing     nobody has to act: no model is configured
@@ -89,6 +91,18 @@ class JournalFull(JournalUnavailable):
     """Raised when the disk has no room for the journal."""
 
     code = "journal_full"
+
+
+class SecretUnavailable(CodemodeError):
+    """Raised when a secret can't be read or stored; the message names the remedy and holds no value."""
+
+    code = "secret_unavailable"
+
+
+class SecretLocked(SecretUnavailable):
+    """Raised when another process holds the lock of a secret for too long."""
+
+    code = "secret_locked"
 
 
 class EncoderFailed(CodemodeError):

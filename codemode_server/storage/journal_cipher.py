@@ -1,133 +1,19 @@
-"""Encrypts the arguments, results, programs and errors of the journal with a key in a private file.
-
-It uses AES-256-GCM in chunks, since the interpreter's lock is held while a chunk is encrypted. A value is bound to its
-row and column: moved to another place it cannot be decrypted. `cryptography` is imported when the first value is
-encrypted, not before the host has its handshake.
-"""
+"""Encrypts the arguments, results, programs and errors of the journal; each value is bound to its row and column."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import secrets
-import threading
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.private_files import NotPrivate, open_private, private_folder
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from codemode_server.private_cipher import PrivateCipher
 
 FILE_NAME = "journal.key"
-_KEY_BYTES = 32
-_FORMAT = b"\x01"
-_KEY_ID_BYTES, _PREFIX_BYTES, _COUNTER_BYTES, _TAG_BYTES = 8, 8, 4, 16
-_CHUNK_BYTES = 256 * 2**10
 
 
-class ValueUnreadable(Exception):
-    """Raised for a value that can't be decrypted; the message says why."""
-
-
-class JournalCipher:
-    """Works in any thread. The key is read, or created, at the first use."""
+class JournalCipher(PrivateCipher):
+    """The cipher of the journal in one state folder. Raises `JournalUnavailable` if its key can't be used."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
-        self._lock = threading.Lock()
-        self._loaded: tuple[bytes, AESGCM] | None = None
-
-    def encrypt(self, data: bytes, place: str) -> bytes:
-        """Encrypt a value. `place` names its row and column; `decrypt` needs the same.
-
-        Raises:
-            JournalUnavailable: the key can't be read or made.
-        """
-        key_id, cipher = self._key()
-        prefix = secrets.token_bytes(_PREFIX_BYTES)
-        chunks = [_FORMAT + key_id + prefix]
-        for number, start in enumerate(range(0, max(len(data), 1), _CHUNK_BYTES)):
-            chunk = data[start : start + _CHUNK_BYTES]
-            is_last = start + _CHUNK_BYTES >= len(data)
-            chunks.append(cipher.encrypt(_nonce(prefix, number), chunk, _bound_to(place, is_last)))
-        return b"".join(chunks)
-
-    def decrypt(self, data: bytes, place: str) -> bytes:
-        """The value that `encrypt` was called with for this place.
-
-        Raises:
-            ValueUnreadable: the key is another one, or the value was changed.
-            JournalUnavailable: the key can't be read or made.
-        """
-        from cryptography.exceptions import InvalidTag
-
-        key_id, cipher = self._key()
-        head = len(_FORMAT) + _KEY_ID_BYTES + _PREFIX_BYTES
-        if data[:1] != _FORMAT:
-            raise ValueUnreadable("it was written by a newer codemode-server")
-        if data[1 : 1 + _KEY_ID_BYTES] != key_id:
-            raise ValueUnreadable(f"the key that encrypted it is no longer in {self.path}; restore that file")
-        prefix, chunks, step = data[1 + _KEY_ID_BYTES : head], [], _CHUNK_BYTES + _TAG_BYTES
-        try:
-            for number, start in enumerate(range(head, max(len(data), head + 1), step)):
-                is_last = start + step >= len(data)
-                chunks.append(
-                    cipher.decrypt(_nonce(prefix, number), data[start : start + step], _bound_to(place, is_last))
-                )
-        except InvalidTag:
-            raise ValueUnreadable("it was changed after it was recorded") from None
-        return b"".join(chunks)
-
-    def _key(self) -> tuple[bytes, AESGCM]:
-        with self._lock:
-            if self._loaded is None:
-                from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-                key = self._read_or_make()
-                self._loaded = hashlib.sha256(key).digest()[:_KEY_ID_BYTES], AESGCM(key)
-            return self._loaded
-
-    def _read_or_make(self) -> bytes:
-        try:
-            private_folder(self.path.parent, is_readable=True)
-            try:
-                key = self._read()
-            except FileNotFoundError:
-                self._make()
-                key = self._read()
-        except (OSError, NotPrivate) as error:
-            raise JournalUnavailable(f"the journal's key {self.path} can't be used: {error}") from error
-        if len(key) != _KEY_BYTES:
-            raise JournalUnavailable(
-                f"the journal's key {self.path} is damaged. Restore it from a backup, or move it away, and a new one "
-                "is made; arguments and results of past calls can't be read then."
-            )
-        return key
-
-    def _read(self) -> bytes:
-        with os.fdopen(open_private(self.path, os.O_RDONLY), "rb") as file:
-            return file.read(_KEY_BYTES + 1)
-
-    def _make(self) -> None:
-        """Create the key atomically; if another product does so at the same time, the first key stays."""
-        unfinished = self.path.with_name(f"{FILE_NAME}.{secrets.token_hex(8)}.new")
-        try:
-            with os.fdopen(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(unfinished, self.path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-
-
-def _nonce(prefix: bytes, number: int) -> bytes:
-    return prefix + number.to_bytes(_COUNTER_BYTES, "big")
-
-
-def _bound_to(place: str, is_last: bool) -> bytes:
-    return place.encode("utf-8", "surrogatepass") + (b"\x00last" if is_last else b"\x00more")
+        super().__init__(
+            folder / FILE_NAME, "the journal's key", "arguments and results of past calls", JournalUnavailable
+        )

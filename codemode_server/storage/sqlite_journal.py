@@ -27,9 +27,10 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.off_loop import is_large, run_large
+from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher, ValueUnreadable
+from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000

@@ -1,0 +1,75 @@
+"""The contract of a store of secrets, the names of secrets, and the commands that mend one.
+
+A name is what the person calls a secret (`github`), or `oauth/<principal>/<server>` for the tokens of a sign-in.
+References in `upstream.yaml` reach only the former.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from codemode_server.domain.errors import SecretUnavailable
+
+FOLDER = "secrets"
+"""The folder of secrets in the state folder."""
+MAX_VALUE_BYTES = 1_000_000
+SIGN_IN = "oauth/"
+"""What the names of tokens of a sign-in begin with."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+class SecretStore(Protocol):
+    """Reads and writes secrets by name. Works in any thread and blocks: on the event loop, call it in a thread.
+
+    Every method raises `SecretUnavailable` if the store can't be used.
+    """
+
+    def get(self, name: str) -> str | None:
+        """The value; None if there is none."""
+
+    def set(self, name: str, value: str) -> None:
+        """Store the value. Once it returns, the value survives a crash; before, the old one does."""
+
+    def remove(self, name: str) -> bool:
+        """Remove the value; False if there was none."""
+
+    def names(self) -> list[str]:
+        """The names of all values, sorted."""
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Hold a lock between processes and threads, to read a value and then replace it. The other methods do not take
+        it. Not reentrant.
+
+        Raises:
+            SecretLocked: somebody else holds it for too long.
+        """
+
+
+def is_reference_name(name: str) -> bool:
+    """Whether the person may choose this name for a secret."""
+    return _NAME.fullmatch(name) is not None
+
+
+def remedy(name: str) -> str:
+    """The command that stores the value anew."""
+    if name.startswith(SIGN_IN):
+        return f"codemode-server login {name.rpartition('/')[2]}"
+    return f"codemode-server secrets set {name}"
+
+
+def encoded(value: str) -> bytes:
+    """The value as it is stored.
+
+    Raises:
+        SecretUnavailable: it is too long, or no text.
+    """
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise SecretUnavailable("the value is no valid text") from None
+    if len(data) > MAX_VALUE_BYTES:
+        raise SecretUnavailable(f"the value has more than {MAX_VALUE_BYTES:,} bytes")
+    return data

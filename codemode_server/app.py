@@ -37,6 +37,7 @@ from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.policy import Refusals
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
@@ -94,7 +95,10 @@ class App:
         self._workspaces = partial(Workspace, self.state_folder)
         _check_usable(self._workspaces(self.principal))
         self._skills = Skills(loaded.base_dir / settings.state.skills)
-        self.search = LiveSearch(self.config, self.tools, self._skills, self.habits, self.stores.vectors)
+        self.refusals = Refusals(self.config)
+        self.search = LiveSearch(
+            self.config, self.tools, self.refusals.of, self._skills, self.habits, self.stores.vectors
+        )
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
@@ -104,6 +108,7 @@ class App:
             catalog=self.catalog,
             listed=self.tools.wait_for_first_listing,
             config=self.config,
+            refusal_of=self.refusals.of,
             why_no_skill=self._skills.why_missing,
         )
         self.executions = self._new_executions()
@@ -146,6 +151,7 @@ class App:
         services = Services(
             wait_for_listing=self.tools.wait_for_first_listing,
             catalog=self.catalog,
+            refusal_of=self.refusals.of,
             search=self.search,
             workspaces=self._workspaces,
             skills=self._skills,

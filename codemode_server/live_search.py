@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, RefusalOf
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
 from codemode_server.domain.skills import Skill
@@ -31,10 +31,17 @@ class LiveSearch:
     """One ranker stack at a time; another takes its place when an edit of `search` asks for other encoders."""
 
     def __init__(
-        self, config: LiveConfig, tools: UpstreamCatalog, skills: Skills, usage: UsageStats, vectors: VectorCache
+        self,
+        config: LiveConfig,
+        tools: UpstreamCatalog,
+        refusal_of: RefusalOf,
+        skills: Skills,
+        usage: UsageStats,
+        vectors: VectorCache,
     ) -> None:
         self._config = config
         self._tools = tools
+        self._refusal_of = refusal_of
         self._skills = skills
         self._usage = usage
         self._vectors = vectors
@@ -55,7 +62,7 @@ class LiveSearch:
         await self._tools.wait_for_first_listing()
         stack = await self._ready()
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect
+            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect, self._refusal_of
         )
         if query.strip():
             self._usage.found(session, found.tools)

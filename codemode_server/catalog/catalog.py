@@ -36,7 +36,14 @@ from codemode_server.catalog.summaries import (
 )
 from codemode_server.catalog.untrusted import first_sentence, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
-from codemode_server.domain.tools import STDERR_MARK, Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import (
+    STDERR_MARK,
+    Effect,
+    Refusal,
+    ToolDefinition,
+    UpstreamListing,
+    UpstreamState,
+)
 
 _MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
@@ -68,8 +75,9 @@ class Tool:
 
     @property
     def refusal(self) -> str:
-        """Why every call of it is refused, as a sentence; usually empty."""
-        return f"{self.server}.{self.name} {self.definition.refusal}" if self.definition.needs else ""
+        """Why every call of it is refused whatever the permissions say, as a sentence; usually empty."""
+        refusal = self.definition.refusal
+        return refusal.message(f"{self.server}.{self.name}") if refusal else ""
 
     @property
     def path(self) -> str:
@@ -321,6 +329,15 @@ class Catalog:
             UnknownTool: with the nearest names.
         """
         return self.server(server).tool(tool)
+
+
+RefusalOf = Callable[[Server, Tool], Refusal | None]
+"""Why every call of a tool is refused; None if programs may call it."""
+
+
+def refusal_by_definition(_server: Server, tool: Tool) -> Refusal | None:
+    """A `RefusalOf` without permissions."""
+    return tool.definition.refusal
 
 
 def shown(name: str) -> str:

@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.catalog.catalog import Catalog, Server, Tool, shown
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition, shown
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stored_results import stored_in_value
+from codemode_server.catalog.tool_lines import refusal_line, refused_tools, short_refusal, tool_line
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
-from codemode_server.domain.tools import Effect
 
 PAGE_SIZE = 100
 _PAGE_CHARACTERS = 12_000
@@ -115,6 +115,7 @@ def list_dir(
     catalog: Catalog,
     path: str = "/",
     *,
+    refusal_of: RefusalOf = refusal_by_definition,
     skills: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
@@ -140,11 +141,11 @@ def list_dir(
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
         case ["servers", name] if server := catalog.by_name.get(name):
-            return _server_folder(server, page)
+            return _server_folder(server, page, refusal_of)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
         ):
-            return _topic_folder(server, within, page)
+            return _topic_folder(server, within, page, refusal_of)
         case _:
             pass
     tool = _tool_at(catalog, parts)
@@ -157,6 +158,7 @@ def read_tool(
     catalog: Catalog,
     path: str,
     *,
+    refusal_of: RefusalOf = refusal_by_definition,
     skill: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
@@ -178,7 +180,7 @@ def read_tool(
     parts = []
     for place in places:
         try:
-            parts.append(_read(catalog, place, skill, workspace))
+            parts.append(_read(catalog, place, refusal_of, skill, workspace))
         except MetaToolError as error:
             if _RESULT.match(place):
                 raise MetaToolError("stored results are read in a program: from codemode import results") from error
@@ -193,15 +195,7 @@ def prepare(catalog: Catalog) -> None:
     for server in catalog.servers:
         _topics(server)
         _server_entry(server)
-        _tool_entries(server.tools)
-
-
-def tool_line(tool: Tool) -> str:
-    """The text shown after a tool's name on one line."""
-    effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
-    mark = f"[not callable: needs {tool.definition.needs}]" if tool.definition.needs else ""
-    deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
-    return " ".join(part for part in (tool.summary, deprecated, effect, mark) if part)
+        _tool_entries(server, server.tools, refusal_by_definition)
 
 
 def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
@@ -221,36 +215,30 @@ def _server_entry(server: Server) -> Entry:
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
-def _server_folder(server: Server, page: int) -> Folder:
+def _server_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
     path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
     if topics := _topics(server):
         count += f' by topic; list_dir("{path}/<topic>") tells more'
-    summary = " · ".join(part for part in (raw, count, _not_callable(server), server.availability, left_out) if part)
+    refused = refused_tools(server, refusal_of)
+    summary = " · ".join(part for part in (raw, count, *refused, server.availability, left_out) if part)
     if not topics:
-        return _paged(path, summary, _tool_entries(server.tools), page)
+        return _paged(path, summary, _tool_entries(server, server.tools, refusal_of), page)
     pages = _topic_pages(topics)
     _check_page(path, page, len(pages))
     return Folder(path, summary, tuple(pages[page - 1]), page, len(pages))
 
 
-def _not_callable(server: Server) -> str:
-    needs = sorted({tool.definition.needs for tool in server.tools if tool.definition.needs})
-    if not needs:
-        return ""
-    number = sum(bool(tool.definition.needs) for tool in server.tools)
-    return f"{number} not callable: codemode-server does not support {', '.join(needs)} yet"
-
-
-def _topic_folder(server: Server, topic: Topic, page: int) -> Folder:
-    entries = _tool_entries(server.by_name[name] for name in topic.tools)
+def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf) -> Folder:
+    entries = _tool_entries(server, (server.by_name[name] for name in topic.tools), refusal_of)
     summary = [f"{_count(len(entries), 'tool')} of {server.name}", server.availability]
     return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
 
 
-def _tool_entries(tools: Iterable[Tool]) -> list[Entry]:
-    return [Entry(f"{tool.name}.py", tool_line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
+def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf) -> list[Entry]:
+    ordered = sorted(tools, key=lambda tool: tool.name)
+    return [Entry(f"{tool.name}.py", tool_line(tool, short_refusal(refusal_of(server, tool)))) for tool in ordered]
 
 
 @stored_in_value
@@ -293,6 +281,7 @@ def _check_page(path: str, page: int, pages: int) -> None:
 def _read(
     catalog: Catalog,
     place: str,
+    refusal_of: RefusalOf,
     skill: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
@@ -301,15 +290,15 @@ def _read(
     parts = _parts(_page(match["path"])[0])
     match parts:
         case [] | ["servers"] | ["skills"]:
-            return list_dir(catalog, match["path"])
+            return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", "__init__"]:
             return _file("/servers/__init__.py", servers_package_source(), match)
         case ["servers", name] if name in catalog.by_name:
-            return list_dir(catalog, match["path"])
+            return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
         ):
-            return list_dir(catalog, match["path"])
+            return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["skills", name] if skill is not None:
             return _file(f"/skills/{name}.py", skill(name), match)
         case ["workspace", *inner] if workspace is not None and inner:
@@ -319,8 +308,11 @@ def _read(
     tool = _tool_at(catalog, parts)
     if tool is None:
         raise MetaToolError(_no_such(catalog, match["path"], parts))
-    note = catalog.server(tool.server).availability
-    return _file(tool.path, tool.stub.source, match, f" · {note}" if note else "")
+    server = catalog.server(tool.server)
+    # The source itself says what the tool needs.
+    refusal = refusal_of(server, tool) if refusal_of(server, tool) != tool.definition.refusal else None
+    notes = (server.availability, refusal_line(refusal))
+    return _file(tool.path, tool.stub.source, match, "".join(f" · {note}" for note in notes if note))
 
 
 def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:

@@ -19,6 +19,23 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why every call of a tool is refused."""
+
+    summary: str
+    """A few words for a list of tools: `not permitted`."""
+    predicate: str
+    """`is not permitted: rule 1 of permissions.rules (deny: github/delete_*)`, after the name of the tool."""
+    reason: str = ""
+    """The rule of the permissions that decides; empty if the tool itself is the reason."""
+    advice: str = ""
+
+    def message(self, title: str) -> str:
+        """The error of a call of `title`, for the program."""
+        return f"{title} {self.predicate}{self.advice}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolDefinition:
     """One tool as its upstream declared it."""
 
@@ -33,10 +50,12 @@ class ToolDefinition:
     """What a client must support for it and codemode-server does not, for instance `elicitation`; calls are refused."""
 
     @property
-    def refusal(self) -> str:
-        """Why every call is refused; empty for nearly all tools."""
-        reason = f"can't be called: it needs {self.needs}, which codemode-server does not support yet"
-        return reason if self.needs else ""
+    def refusal(self) -> Refusal | None:
+        """None for nearly all tools."""
+        if not self.needs:
+            return None
+        predicate = f"can't be called: it needs {self.needs}, which codemode-server does not support yet"
+        return Refusal(f"not callable: needs {self.needs}", predicate)
 
 
 def definition_text(tool: ToolDefinition) -> str:

@@ -10,11 +10,14 @@ import unicodedata
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
 from codemode_server.domain.errors import CallRefused
+from codemode_server.domain.tools import Refusal
 from codemode_server.settings import PermissionRule, PermissionSettings
 
 
@@ -50,20 +53,44 @@ def require_permission(title: str, decision: Decision) -> None:
     Raises:
         CallRefused: it may not; the message is for the model.
     """
+    if refusal := refusal_of(decision):
+        raise CallRefused(refusal.message(title))
+
+
+def refusal_of(decision: Decision) -> Refusal | None:
+    """Why calls with this decision are refused; None if they are sent."""
     match decision:
         case Allow():
-            return
+            return None
         case Deny(reason=reason):
-            raise CallRefused(f"{title} is not permitted: {reason.rstrip('.')}. Do not try again; tell the user.")
+            return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
         case Ask(reason=reason):
-            raise CallRefused(
-                f"{title} needs a person's approval, and asking for it is not possible yet, "
-                f"so the call was refused ({reason}). Do not try again; tell the user."
-            )
+            predicate = "needs a person's approval, and asking for it is not possible yet, so calls are refused"
+            return Refusal("needs a person's approval", f"{predicate} ({reason})", reason, _ADVICE)
         case Replay() | Simulate():
-            raise CallRefused(f"{title} was refused: {decision.kind} is not possible yet")
+            return Refusal("refused", f"was refused: {decision.kind} is not possible yet", decision.kind)
 
 
+class Refusals:
+    """Which tools no program may call under the permissions in force, and why; decided once for each tool."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._decided: tuple[PermissionSettings, WeakKeyDictionary[Tool, Refusal | None]] | None = None
+
+    def of(self, server: Server, tool: Tool) -> Refusal | None:
+        """The refusal that a call of the tool gets now; a `catalog.RefusalOf`."""
+        permissions = self._config.settings.permissions
+        if self._decided is None or self._decided[0] is not permissions:
+            self._decided = permissions, WeakKeyDictionary()
+        known = self._decided[1]
+        if tool not in known:
+            decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
+            known[tool] = refusal_of(decision) or tool.definition.refusal
+        return known[tool]
+
+
+_ADVICE = ". Do not try again; tell the user."
 _DECISIONS: dict[Literal["allow", "deny", "ask"], type[Allow | Deny | Ask]] = {"allow": Allow, "deny": Deny, "ask": Ask}
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
@@ -37,6 +37,7 @@ def search_tools(
     server: str | None = None,
     limit: int = 10,
     effect: str | None = None,
+    refusal_of: RefusalOf = refusal_by_definition,
 ) -> SearchResults:
     """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills.
 
@@ -45,17 +46,22 @@ def search_tools(
     """
     question = Question.of(catalog, query, detail_level, server, limit, effect)
     if not question.query:
-        return _listed(catalog, rankers, question)
+        return _listed(catalog, rankers, question, refusal_of)
     ranking = rankers.rank(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
     )
-    return _answer(catalog, rankers, question, ranking)
+    return _answer(catalog, rankers, question, ranking, refusal_of)
 
 
-def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking: Ranking) -> SearchResults:
+def _answer(
+    catalog: Catalog, rankers: RankerStack, question: Question, ranking: Ranking, refusal_of: RefusalOf
+) -> SearchResults:
+    def is_callable(tool: Tool) -> bool:
+        server = catalog.by_name.get(tool.server)
+        return server is not None and server.is_available and refusal_of(server, tool) is None
+
     if question.within is None:
-        available = {server.name: server.is_available for server in catalog.servers}
-        groups = deduplicated(ranking.found, lambda tool: available.get(tool.server, False))
+        groups = deduplicated(ranking.found, is_callable)
     else:
         groups = [ResultGroup(scored) for scored in ranking.found]
     worthy = above_threshold(question.query, groups, ranking.level)
@@ -71,7 +77,7 @@ def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking:
     missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
     doubt = ""
     if missing == [question.query]:
-        groups = sorted(groups, key=_is_refused)[:_WEAK_SHOWN]
+        groups = sorted(groups, key=lambda group: _is_refused(group.best.thing, is_callable))[:_WEAK_SHOWN]
         if not unavailable:
             doubt = _nothing_fits([question.query], _filters(question))
             if question.within is None:
@@ -81,8 +87,8 @@ def _answer(catalog: Catalog, rankers: RankerStack, question: Question, ranking:
     else:
         doubt = missing_words(question.query, things, rankers.meanings, rankers.has)
     doubt = _lines(unavailable, doubt)
-    note = down if doubt else _lines(_siblings(catalog, question, groups), down)
-    return SearchResults(_found(catalog, question, groups), note, doubt)
+    note = down if doubt else _lines(_siblings(catalog, question, groups, is_callable), down)
+    return SearchResults(_found(catalog, question, groups, refusal_of), note, doubt)
 
 
 def _lines(*parts: str) -> str:
@@ -107,21 +113,23 @@ def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup
     return ordered
 
 
-def _siblings(catalog: Catalog, question: Question, groups: Sequence[ResultGroup]) -> str:
+def _siblings(
+    catalog: Catalog, question: Question, groups: Sequence[ResultGroup], is_callable: Callable[[Tool], bool]
+) -> str:
     """A line with other tools of the best result's server that a program is likely to need."""
     best = groups[0].best.thing
     if not isinstance(best, Tool) or question.detail_level != "with_description":
         return ""
     shown = [group.best.thing for group in groups]
     server = catalog.server(best.server)
-    found = siblings(server, best, (thing for thing in shown if isinstance(thing, Tool)))
+    found = siblings(server, best, [thing for thing in shown if isinstance(thing, Tool)], is_callable)
     if not found:
         return ""
     more = ", …" if len(server.tools) > len(shown) + len(found) else ""
     return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
-def _listed(catalog: Catalog, rankers: RankerStack, question: Question) -> SearchResults:
+def _listed(catalog: Catalog, rankers: RankerStack, question: Question, refusal_of: RefusalOf) -> SearchResults:
     """All tools by server and name, then the skills."""
     every = sorted(rankers.things(within=question.within, effect=question.effect), key=_sort_key)
     shown = every[: question.limit]
@@ -129,21 +137,24 @@ def _listed(catalog: Catalog, rankers: RankerStack, question: Question) -> Searc
     if not shown:
         note = _nothing(catalog, question) if _filters(question) else "there are no tools"
     note = note if question.within else _lines(note, other_servers_down(catalog, ""))
-    return SearchResults(_found(catalog, question, [ResultGroup(Scored(thing, 0.0)) for thing in shown]), note)
+    groups = [ResultGroup(Scored(thing, 0.0)) for thing in shown]
+    return SearchResults(_found(catalog, question, groups, refusal_of), note)
 
 
 def _sort_key(thing: Findable) -> tuple[bool, str, str]:
     return (not isinstance(thing, Tool), _server_of(thing), thing.name)
 
 
-def _found(catalog: Catalog, question: Question, groups: Iterable[ResultGroup]) -> tuple[SearchResult, ...]:
-    return tuple(_found_one(catalog, question, group) for group in groups)
+def _found(
+    catalog: Catalog, question: Question, groups: Iterable[ResultGroup], refusal_of: RefusalOf
+) -> tuple[SearchResult, ...]:
+    return tuple(_found_one(catalog, question, group, refusal_of) for group in groups)
 
 
-def _found_one(catalog: Catalog, question: Question, group: ResultGroup) -> SearchResult:
+def _found_one(catalog: Catalog, question: Question, group: ResultGroup, refusal_of: RefusalOf) -> SearchResult:
     thing = group.best.thing
     server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
-    if server is None:
+    if server is None or not isinstance(thing, Tool):
         return SearchResult(thing, "", question.detail_level, group.also)
     return SearchResult(
         thing,
@@ -152,6 +163,7 @@ def _found_one(catalog: Catalog, question: Question, group: ResultGroup) -> Sear
         group.also,
         server.usual_parameters,
         bool(question.effect),
+        refusal_of(server, thing),
     )
 
 
@@ -159,8 +171,8 @@ def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
 
 
-def _is_refused(group: ResultGroup) -> bool:
-    return isinstance(group.best.thing, Tool) and bool(group.best.thing.refusal)
+def _is_refused(thing: Findable, is_callable: Callable[[Tool], bool]) -> bool:
+    return isinstance(thing, Tool) and not is_callable(thing)
 
 
 def _nothing_fits(missing: Sequence[str], filters: str) -> str:

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.tree import tool_line
-from codemode_server.domain.tools import Effect
+from codemode_server.catalog.tool_lines import refusal_line, short_refusal, tool_line
+from codemode_server.catalog.untrusted import one_line
+from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.question import SKILLS, DetailLevel
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
 _ALSO_SHOWN = 5
+_REASON_CHARACTERS = 160
 _UNSTATED = "(effect not stated)"
 _NO_ARROW = "(without ->, the type of the result is not known)"
 _WITHOUT_ARROW = re.compile(r"^  \w+\((?!.* -> )", re.MULTILINE)
@@ -41,6 +43,8 @@ class SearchResult:
     """Raw names of parameters that most tools of the server have."""
     is_effect_asked: bool = False
     """Whether the search had an effect filter; tools that state no effect are then marked."""
+    refusal: Refusal | None = None
+    """Why every call of it is refused."""
 
     @property
     def module(self) -> str:
@@ -54,20 +58,29 @@ class SearchResult:
         return f"{server}.{self.thing.name}"
 
     @property
-    def _refusal(self) -> str:
-        return self.thing.definition.refusal if isinstance(self.thing, Tool) else ""
-
-    @property
     def summary(self) -> str:
+        return self._line(short_refusal(self.refusal))
+
+    def _line(self, mark: str) -> str:
         if not isinstance(self.thing, Tool):
             return self.thing.summary
         is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
-        return f"{tool_line(self.thing)} {_UNSTATED}".lstrip() if is_unstated else tool_line(self.thing)
+        line = tool_line(self.thing, mark)
+        return f"{line} {_UNSTATED}".lstrip() if is_unstated else line
+
+    def _mark(self, already_shown: set[str]) -> str:
+        """Why it is refused; without the reason if that is in `already_shown`, to which it is added."""
+        mark = short_refusal(self.refusal)
+        reason = one_line(self.refusal.reason, _REASON_CHARACTERS) if self.refusal else ""
+        if not reason or reason in already_shown:
+            return mark
+        already_shown.add(reason)
+        return f"{mark}: {reason}"
 
     def body(self, *, is_first: bool, already_shown: set[str]) -> str:
         """The lines below the import line, without what is in `already_shown`, to which it adds its own."""
-        summary = "" if self.summary in already_shown else self.summary
-        already_shown.add(summary)
+        summary = "" if self.summary in already_shown else self._line(self._mark(already_shown))
+        already_shown.add(self.summary)
         signature = (
             _signature(self.thing, self.usual, self.summary, is_first, already_shown)
             if isinstance(self.thing, Tool)
@@ -79,7 +92,7 @@ class SearchResult:
     @property
     def alone(self) -> str:
         """The full text of a result that is not grouped."""
-        reason = self.unavailable or self._refusal
+        reason = self.unavailable or refusal_line(self.refusal)
         mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
             also = self._also(" (")
@@ -94,7 +107,7 @@ class SearchResult:
         """The result for programs."""
         thing = self.thing
         record: dict[str, Any] = {"server": thing.server if isinstance(thing, Tool) else SKILLS, "name": thing.name}
-        if reason := self.unavailable or self._refusal:
+        if reason := self.unavailable or refusal_line(self.refusal):
             record["unavailable"] = reason
         if self.detail_level != "name_only":
             signature = thing.stub.signature if isinstance(thing, Tool) else thing.signature

@@ -7,8 +7,9 @@ more words of its name and required parameters it shares with the best result; t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.json_schema import required_of
@@ -39,12 +40,12 @@ class _Traits:
     reads: bool
 
 
-def siblings(server: Server, best: Tool, shown: Iterable[Tool]) -> list[Tool]:
-    """The most likely tools, best first; each has something in common with the best result."""
+def siblings(server: Server, best: Tool, shown: Iterable[Tool], is_callable: Callable[[Tool], bool]) -> list[Tool]:
+    """The most likely tools, best first; each can be called and has something in common with the best result."""
     hidden = {tool.name for tool in shown if tool.server == server.name}
     scored = [(_score(tool, best, server), tool) for tool in server.tools[:_MAX_COMPARED] if tool.name not in hidden]
     likely = sorted((pair for pair in scored if pair[0] > _READS), key=lambda pair: -pair[0])
-    return [tool for _, tool in likely[:MAX_SIBLINGS]]
+    return list(islice((tool for _, tool in likely if is_callable(tool)), MAX_SIBLINGS))
 
 
 def _score(tool: Tool, best: Tool, server: Server) -> float:

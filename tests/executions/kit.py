@@ -17,7 +17,8 @@ from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.executions.skills import Skills
-from codemode_server.settings import Settings, TypeSettings
+from codemode_server.gateway.policy import Refusals
+from codemode_server.settings import PermissionSettings, Settings, TypeSettings
 
 SHARED = Path(__file__).parents[3] / "shared"
 TEXT = {"type": "string"}
@@ -103,16 +104,20 @@ async def preflight(
     strictness: Literal["errors", "warnings", "none"] = "errors",
     checker: TypeChecker | None = None,
     skills: Skills | None = None,
+    permissions: dict[str, Any] | None = None,
 ) -> AsyncIterator[Preflight]:
     async def listed() -> None:
         return None
 
     checker = checker or TypeChecker(seconds=20)  # the machine may be busy
     why_no_skill = skills.why_missing if skills else lambda _name: ""
+    allowed = PermissionSettings.model_validate(permissions or {})
+    config = LiveConfig(Settings(types=TypeSettings(check=strictness), permissions=allowed))
     made = Preflight(
         catalog=lambda: catalog,
         listed=listed,
-        config=LiveConfig(Settings(types=TypeSettings(check=strictness))),
+        config=config,
+        refusal_of=Refusals(config).of,
         checker=checker,
         why_no_skill=why_no_skill,
     )

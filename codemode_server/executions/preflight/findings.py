@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from codemode_server.catalog.catalog import Catalog, Tool
-from codemode_server.domain.errors import InvalidArguments, ToolNotCallable, UnknownTool
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, refusal_by_definition
+from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of, usage
 from codemode_server.executions.preflight.exception_flow import Fates
 from codemode_server.executions.preflight.imports import failing_imports
@@ -60,11 +60,13 @@ class Findings:
         self,
         reading: Reading,
         catalog: Catalog,
+        refusal_of: RefusalOf = refusal_by_definition,
         importable: frozenset[str] | None = None,
         last_result: str = "",
         why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:
         self.reading = reading
+        self._refusal_of = refusal_of
         self._importable = importable
         self._last_result = last_result
         self._why_no_skill = why_no_skill
@@ -108,9 +110,9 @@ class Findings:
             is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
             yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)
         for call in self.calls:
-            if call.tool.refusal:
+            if refused := self._refused(call.tool):
                 elsewhere = self._is_awaited_elsewhere(call)
-                yield self.finding(call.call, call.tool.refusal, "ToolError", is_awaited_elsewhere=elsewhere)
+                yield self.finding(call.call, refused, "ToolError", is_awaited_elsewhere=elsewhere)
             elif call.problem:
                 yield self.finding(call.call, self._problem_of(call), "TypeError")
             else:
@@ -125,6 +127,11 @@ class Findings:
             yield from self._forgotten_awaits()
         yield from self._undefined_names()
 
+    def _refused(self, tool: Tool) -> str:
+        """The error of every call of the tool, in the words of the gateway; empty if it may be called."""
+        refusal = self._refusal_of(self._catalog.server(tool.server), tool)
+        return refusal.message(f"{tool.server}.{tool.name}") if refusal else ""
+
     def _problem_of(self, call: Bound) -> str:
         """`random.random()` with a tool `random` is a call of the tool; what was meant is the module."""
         function = call.call.func
@@ -136,9 +143,9 @@ class Findings:
         if isinstance(target, ToolModule):
             message = f"the function is {target.tool.name}; write: {target.tool.import_line}"
             yield self.finding(node, message, "TypeError")
-        elif isinstance(target, Form) and target.tool.refusal:
+        elif isinstance(target, Form) and (refused := self._refused(target.tool)):
             # `map` collects the errors of its calls and does not raise them.
-            yield self.finding(node, target.tool.refusal, "ToolError", is_sure=target.name != "map")
+            yield self.finding(node, refused, "ToolError", is_sure=target.name != "map")
         elif isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
             yield self.finding(node, problem, "TypeError")
 
@@ -182,9 +189,10 @@ class Findings:
         started = time.monotonic()
         try:
             found = self._catalog.tool(server, tool)
-            if arguments is not None and self._schema_seconds > 0:
+            problem = self._refused(found)
+            if not problem and arguments is not None and self._schema_seconds > 0:
                 check_arguments(found, arguments)
-        except (UnknownTool, ToolNotCallable, InvalidArguments) as error:
+        except (UnknownTool, InvalidArguments) as error:
             problem = str(error) if tool else ""
         self._schema_seconds -= time.monotonic() - started
         if problem:

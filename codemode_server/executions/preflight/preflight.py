@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.background_tasks import OwnsTasks
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, RefusalOf, refusal_by_definition
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.off_loop import without_collector
@@ -72,6 +72,7 @@ class Preflight(OwnsTasks):
         catalog: Callable[[], Catalog],
         listed: Callable[[], Awaitable[None]],
         config: LiveConfig,
+        refusal_of: RefusalOf = refusal_by_definition,
         checker: TypeChecker | None = None,
         why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:
@@ -79,6 +80,7 @@ class Preflight(OwnsTasks):
         self._catalog = catalog
         self._listed = listed
         self._config = config
+        self._refusal_of = refusal_of
         self._checker = checker
         self._why_no_skill = why_no_skill
         self._turn = anyio.Lock()
@@ -140,7 +142,9 @@ class Preflight(OwnsTasks):
         catalog = self._catalog()
         if reading is None:
             return await _worked(True, _syntax_findings, code, catalog), ()
-        own, found = await _worked(is_large, _read, reading, catalog, importable, last_result, self._why_no_skill)
+        own, found = await _worked(
+            is_large, _read, reading, catalog, self._refusal_of, importable, last_result, self._why_no_skill
+        )
         try:
             more = await self._by_types(own, is_large) if own.calls else []
         except Exception:  # as above; the findings of our own part remain
@@ -180,13 +184,14 @@ def _type_findings(own: Findings, document: Document, diagnostics: list[Diagnost
 def _read(
     reading: Reading,
     catalog: Catalog,
+    refusal_of: RefusalOf,
     importable: frozenset[str] | None,
     last_result: str,
     why_no_skill: Callable[[str], str],
 ) -> tuple[Findings, list[Finding]]:
     from codemode_server.executions.preflight.findings import Findings
 
-    own = Findings(reading, catalog, importable, last_result, why_no_skill)
+    own = Findings(reading, catalog, refusal_of, importable, last_result, why_no_skill)
     return own, own.all()
 
 

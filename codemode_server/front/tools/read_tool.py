@@ -48,7 +48,13 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     services, config = context.services, context.request.config
     await services.wait_for_listing()
     workspace = services.workspaces(context.request.principal)
-    reading = read_tool(services.catalog(), arguments.path, skill=services.skills.source, workspace=workspace.read)
+    reading = read_tool(
+        services.catalog(),
+        arguments.path,
+        refusal_of=services.refusal_of,
+        skill=services.skills.source,
+        workspace=workspace.read,
+    )
     # A program can write any value that it was given into /workspace.
     text = config.redactor.visible(reading.text)
     if any(part.path.startswith("/workspace/") for part in reading.parts):

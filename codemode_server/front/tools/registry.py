@@ -23,7 +23,7 @@ from codemode_server.settings import Settings
 if TYPE_CHECKING:
     from mcp.types import ContentBlock
 
-    from codemode_server.catalog.catalog import Catalog
+    from codemode_server.catalog.catalog import Catalog, RefusalOf
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.principals import Principal, Session
     from codemode_server.executions.artifacts import ArtifactStore
@@ -90,6 +90,7 @@ class Services:
     wait_for_listing: Callable[[], Awaitable[None]]
     """Waits until every server has listed its tools or has had its time for that."""
     catalog: Callable[[], Catalog]
+    refusal_of: RefusalOf
     search: ToolSearch
     workspaces: Callable[[Principal], Workspace]
     skills: Skills

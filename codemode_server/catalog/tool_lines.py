@@ -1,0 +1,44 @@
+"""The line about a tool in folders and search results, and the remark of a folder on tools that no program may call."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from codemode_server.catalog.catalog import RefusalOf, Server, Tool
+from codemode_server.catalog.untrusted import one_line
+from codemode_server.domain.tools import Effect, Refusal
+
+_MAX_REASON_CHARACTERS = 160
+_MAX_REASONS = 3
+
+
+def tool_line(tool: Tool, mark: str = "") -> str:
+    """The text shown after a tool's name on one line; `mark` says that it can't be called."""
+    effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
+    mark = f"[{mark}]" if mark else ""
+    deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
+    return " ".join(part for part in (tool.summary, deprecated, effect, mark) if part)
+
+
+def short_refusal(refusal: Refusal | None) -> str:
+    """`not permitted`, without the reason; empty if the tool can be called."""
+    return refusal.summary if refusal else ""
+
+
+def refusal_line(refusal: Refusal | None) -> str:
+    """Why a tool can't be called, bounded; empty if it can."""
+    return one_line(refusal.predicate, _MAX_REASON_CHARACTERS) if refusal else ""
+
+
+def refused_tools(server: Server, refusal_of: RefusalOf) -> list[str]:
+    """How many tools of a server are refused, for each reason."""
+    refusals = Counter(refusal for tool in server.tools if (refusal := refusal_of(server, tool)))
+    needs = sorted({tool.definition.needs for tool in server.tools if tool.definition.refusal in refusals} - {""})
+    unsupported = sum(count for refusal, count in refusals.items() if not refusal.reason)
+    remarks = [f"{unsupported} not callable: codemode-server does not support {', '.join(needs)} yet"] if needs else []
+    by_permissions = [(refusal, count) for refusal, count in refusals.most_common() if refusal.reason]
+    for refusal, count in by_permissions[:_MAX_REASONS]:
+        remarks.append(f"{count} {refusal.summary}: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}")
+    if rest := sum(count for _, count in by_permissions[_MAX_REASONS:]):
+        remarks.append(f"{rest} refused by other rules")
+    return remarks

@@ -1,0 +1,100 @@
+"""A program that certainly calls a tool that the permissions refuse does not start: else it would be refused in its
+middle, after calls that changed something. Where the refusal may be caught, the program runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import CallRefused
+from codemode_server.gateway.policy import Refusals, Spellings, decide, require_permission
+from codemode_server.settings import PermissionSettings, Settings
+
+from .kit import OFFICE, checked, lines
+
+DENIED = {"rules": [{"deny": "github/create_*", "reason": "read only on Fridays"}]}
+REFUSAL = (
+    "github.create_issue is not permitted: rule 1 of permissions.rules (deny: github/create_*): "
+    "read only on Fridays. Do not try again; tell the user."
+)
+IMPORT = "from servers.github import boom, create_issue\n"
+CALL = "create_issue(owner='o', title='t')"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"{IMPORT}boom()\n{CALL}",
+        f"{IMPORT}boom()\nawait {CALL}",
+        f"{IMPORT}boom()\nfor title in 'ab':\n    create_issue(owner='o', title=title)",
+        f"import servers.github\n\nservers.github.{CALL}",
+        f"{IMPORT}\ncreate_issue.raw(owner='o', title='t')",
+        "import codemode\n\ncodemode.call('github', 'create_issue', {'owner': 'o', 'title': 't'})",
+        "import codemode\n\ncodemode.call('github', 'create_issue', {})",
+        f"{IMPORT}try:\n    {CALL}\nexcept PermissionError:\n    boom()",
+    ],
+)
+async def test_a_call_of_a_denied_tool_stops_the_program_in_the_words_of_the_refusal(program: str) -> None:
+    found = await checked(program, permissions=DENIED)
+    assert [finding.message for finding in found.errors] == [REFUSAL]
+    assert not (await checked(program)).errors or "{}" in program, "control"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"{IMPORT}try:\n    {CALL}\nexcept ToolError:\n    boom()",
+        f"{IMPORT}try:\n    {CALL}\nexcept Exception as error:\n    print(error)",
+        f"import asyncio\n{IMPORT}await asyncio.gather({CALL}, return_exceptions=True)",
+        f"from contextlib import suppress\n{IMPORT}with suppress(Exception):\n    {CALL}",
+        f"{IMPORT}def unused():\n    {CALL}\nboom()",
+        f"{IMPORT}create_issue.map(['a'], owner='o')",
+        f"{IMPORT}boom()",
+        f"{IMPORT}tools = [boom, create_issue]\ntools[0]()",
+        "import codemode\nname = 'create_' + 'issue'\ncodemode.call('github', name, {})",
+    ],
+)
+async def test_a_program_that_may_never_be_refused_runs(program: str) -> None:
+    assert not (await checked(program, permissions=DENIED)).errors
+
+
+async def test_a_tool_that_needs_approval_is_refused_in_the_words_of_the_refusal() -> None:
+    permissions = {"rules": [{"ask": "github/create_*"}]}
+    found = await checked(f"{IMPORT}boom()\n{CALL}", permissions=permissions)
+    assert lines(found.errors) == [
+        "3: github.create_issue needs a person's approval, and asking for it is not possible yet, so calls are refused "
+        "(rule 1 of permissions.rules (ask: github/create_*)). Do not try again; tell the user."
+    ]
+
+
+async def test_a_call_with_wrong_arguments_is_refused_for_its_permission_and_its_schema_is_not_explained() -> None:
+    found = await checked(f"{IMPORT}create_issue(titel='t')", permissions=DENIED)
+    assert lines(found.errors) == [f"2: {REFUSAL}"]
+
+
+@pytest.mark.parametrize("answer", ["deny", "ask"])
+def test_check_and_gateway_say_the_same(answer: str) -> None:
+    permissions = PermissionSettings.model_validate({"default": answer})
+    server, tool = found("create_issue")
+    refusal = Refusals(LiveConfig(Settings(permissions=permissions))).of(server, tool)
+    decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
+    with pytest.raises(CallRefused) as refused:
+        require_permission("github.create_issue", decision)
+    assert refusal is not None
+    assert refusal.message("github.create_issue") == str(refused.value)
+
+
+def test_edited_permissions_are_decided_anew() -> None:
+    config = LiveConfig()
+    refusals, names = Refusals(config), found("create_issue")
+    assert refusals.of(*names) is None
+    config.replace(Settings(permissions=PermissionSettings.model_validate(DENIED)), config.redactor)
+    refusal = refusals.of(*names)
+    assert refusal is not None
+    assert refusal.summary == "not permitted"
+    assert refusals.of(*found("boom")) is None, "control"
+
+
+def found(name: str) -> tuple[Server, Tool]:
+    return OFFICE.server("github"), OFFICE.tool("github", name)

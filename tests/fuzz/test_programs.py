@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, refusal_by_definition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.preflight import _document, _read, _syntax_findings
 from codemode_server.executions.preflight.reading import read

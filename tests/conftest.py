@@ -1,11 +1,14 @@
-"""The order of the tests, and after them how many were skipped, and why."""
+"""The order of the tests, the keyring that they see, and after them how many were skipped, and why."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
 
+os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
+"""No test reads or changes the keyring of the person who runs it."""
 LONGEST = (
     "tests/proof/",
     "tests/hosts/",

@@ -31,7 +31,7 @@ from codemode_server.processes.file_lock import held
 from codemode_server.secrets.store import FOLDER, MAX_VALUE_BYTES, encoded, remedy
 
 KEY = "secrets.key"
-_VALUE, _LOCK = "value.", "lock."
+_VALUE, _LOCK, _MARK = "value.", "lock.", "keyring."
 _LOCK_S = 30.0
 """Refreshing a token takes two requests of up to ten seconds."""
 _ABANDONED_S = 3600.0
@@ -78,24 +78,10 @@ class EncryptedFileStore:
             replace_private(path, self._cipher().encrypt(data, name))
 
     def remove(self, name: str) -> bool:
-        path = self._path(_VALUE, name)
-        with _explained(path):
-            if not os.path.lexists(self.folder):
-                return False
-            private_folder(self.folder, "state.dir")
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                return False
-            sync_folder(self.folder)
-        return True
+        return self._remove(self._path(_VALUE, name))
 
     def names(self) -> list[str]:
-        with _explained(self.folder):
-            if not os.path.lexists(self.folder):
-                return []
-            private_folder(self.folder, "state.dir")
-            return sorted(unquote(path.name[len(_VALUE) :]) for path in self.folder.glob(f"{_VALUE}*"))
+        return self._names(_VALUE)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -111,6 +97,43 @@ class EncryptedFileStore:
                         f"({path} is locked); try again, or end that process"
                     ) from None
             yield
+
+    def where(self, name: str) -> str:
+        """Where this value is, for the person."""
+        return str(self._path(_VALUE, name))
+
+    def mark(self, name: str) -> None:
+        """Note that a keyring, which can't list its names, has this one."""
+        path = self._path(_MARK, name)
+        with _explained(path):
+            private_folder(self.folder, "state.dir")
+            replace_private(path, b"")
+
+    def unmark(self, name: str) -> None:
+        self._remove(self._path(_MARK, name))
+
+    def marked(self) -> list[str]:
+        """The names that a keyring has."""
+        return self._names(_MARK)
+
+    def _names(self, kind: str) -> list[str]:
+        with _explained(self.folder):
+            if not os.path.lexists(self.folder):
+                return []
+            private_folder(self.folder, "state.dir")
+            return sorted(unquote(path.name[len(kind) :]) for path in self.folder.glob(f"{kind}*"))
+
+    def _remove(self, path: Path) -> bool:
+        with _explained(path):
+            if not os.path.lexists(self.folder):
+                return False
+            private_folder(self.folder, "state.dir")
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                return False
+            sync_folder(self.folder)
+        return True
 
     def _cipher(self) -> PrivateCipher:
         """Reads the key anew: the person may have removed the folder since."""

@@ -27,6 +27,13 @@ class SecretStore(Protocol):
     Every method raises `SecretUnavailable` if the store can't be used.
     """
 
+    @property
+    def description(self) -> str:
+        """Where new values are stored, for the person."""
+
+    def where(self, name: str) -> str:
+        """Where this value is stored, for the person."""
+
     def get(self, name: str) -> str | None:
         """The value; None if there is none."""
 

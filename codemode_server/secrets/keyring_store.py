@@ -1,0 +1,164 @@
+"""Secrets in the keyring of the system, through the package `keyring`, which is imported when a store is opened.
+
+A value of up to 1,200 characters that the person named is in the keyring; a longer one is in an encrypted file, because
+Windows' keyring holds 2,560 bytes of UTF-16, and so is every token of a sign-in, because tokens need the lock and the
+atomic replacement of files. Where a secret is in both, the file counts.
+
+Keyrings can't list what they hold, so an empty file marks each name. A backend talks to another process, which may ask
+the person to unlock it, raise anything or never answer: each call has a bounded time, and after one that took too long
+the keyring is not asked again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.secrets.store import SecretStore, is_reference_name
+
+SERVICE = "codemode-server"
+MAX_CHARACTERS = 1_200
+_TIMEOUT_S = 30.0
+"""The person may have to unlock the keyring."""
+_USE_FILES = "set PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring to use encrypted files instead"
+
+T = TypeVar("T")
+
+
+class Keyring(Protocol):
+    """What we use of `keyring.backend.KeyringBackend`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def priority(self) -> float: ...
+
+    def get_password(self, service: str, username: str) -> str | None: ...
+
+    def set_password(self, service: str, username: str, password: str) -> None: ...
+
+    def delete_password(self, service: str, username: str) -> None: ...
+
+
+def open_store(state_folder: Path) -> SecretStore:
+    """The keyring of this system, or encrypted files where there is none that can be used."""
+    files = EncryptedFileStore(state_folder)
+    try:
+        keyring = _bounded(_usable_keyring, _TIMEOUT_S)
+    except _Failed:
+        return files
+    return files if keyring is None else KeyringStore(files, keyring)
+
+
+class KeyringStore:
+    """The keyring, and encrypted files for what it does not hold."""
+
+    def __init__(self, files: EncryptedFileStore, keyring: Keyring, *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._files = files
+        self._keyring = keyring
+        self._timeout_s = timeout_s
+        self._hung: SecretUnavailable | None = None
+
+    @property
+    def description(self) -> str:
+        """Where the values are, for the person."""
+        return f"the keyring of this system ({self._keyring.name})"
+
+    def where(self, name: str) -> str:
+        """Where this value is, for the person."""
+        return self._files.where(name) if name in self._files.names() else self.description
+
+    def get(self, name: str) -> str | None:
+        value = self._files.get(name)
+        if value is not None or not is_reference_name(name):
+            return value
+        return self._ask(lambda: self._keyring.get_password(SERVICE, name), name)
+
+    def set(self, name: str, value: str) -> None:
+        if len(value) > MAX_CHARACTERS or not is_reference_name(name):
+            self._files.set(name, value)  # it counts from here on
+            self._remove_from_keyring(name)
+        else:
+            self._files.mark(name)
+            self._ask(lambda: self._keyring.set_password(SERVICE, name, value), name)
+            self._files.remove(name)
+
+    def remove(self, name: str) -> bool:
+        was_in_keyring = self._remove_from_keyring(name)
+        return self._files.remove(name) or was_in_keyring
+
+    def names(self) -> list[str]:
+        return sorted({*self._files.names(), *self._files.marked()})
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        return self._files.lock(name)
+
+    def _remove_from_keyring(self, name: str) -> bool:
+        if not is_reference_name(name) or self._ask(lambda: self._keyring.get_password(SERVICE, name), name) is None:
+            self._files.unmark(name)
+            return False
+        self._ask(lambda: self._keyring.delete_password(SERVICE, name), name)
+        self._files.unmark(name)
+        return True
+
+    def _ask(self, call: Callable[[], T], name: str) -> T:
+        if self._hung is not None:
+            raise self._hung
+        try:
+            return _bounded(call, self._timeout_s)
+        except _Failed as failure:
+            error = SecretUnavailable(
+                f"{self.description} can't be used for the secret {name!r}: {failure}; unlock it, or {_USE_FILES}"
+            )
+            if failure.is_timeout:
+                self._hung = error
+            raise error from None
+
+
+class _Failed(Exception):
+    def __init__(self, message: str, *, is_timeout: bool = False) -> None:
+        super().__init__(message)
+        self.is_timeout = is_timeout
+
+
+class _Outcome(Generic[T]):
+    value: T
+
+
+def _bounded(call: Callable[[], T], timeout_s: float) -> T:
+    """Call a function that may raise anything or never return."""
+    outcome: _Outcome[T] = _Outcome()
+    failures: list[str] = []
+
+    def run() -> None:
+        try:
+            outcome.value = call()
+        except Exception as error:  # noqa: BLE001 - backends come from other packages
+            # Not its text, which might hold the value.
+            failures.append(type(error).__name__)
+
+    thread = threading.Thread(target=run, name="keyring", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        raise _Failed(f"it did not answer in {timeout_s:.0f} s", is_timeout=True)
+    if failures:
+        raise _Failed(f"it failed with {failures[0]}")
+    return outcome.value
+
+
+def _usable_keyring() -> Keyring | None:
+    import keyring
+
+    found = keyring.get_keyring()
+    with suppress(Exception):
+        # Below 1 are the null and the fail backend, and files that are not encrypted.
+        if found.priority >= 1:
+            return found
+    return None

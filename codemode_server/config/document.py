@@ -59,7 +59,7 @@ def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
         SettingsError: the rest of the file can't be parsed.
     """
     if is_json:
-        text = _plain_json(text)
+        text = plain_json(text)
     try:
         _check_events(text, problems)
         loader = CSafeLoader(text)
@@ -233,7 +233,7 @@ _JSON_PARTS = re.compile(
 _SURROGATES = re.compile(r"(\\\\)|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
-def _plain_json(text: str) -> str:
+def plain_json(text: str) -> str:
     """JSON that YAML can parse, with unchanged positions: comments, trailing commas and tabs become spaces."""
 
     def plain(part: re.Match[str]) -> str:

@@ -1,0 +1,275 @@
+"""Edits of `upstream.yaml`: what is not edited keeps its bytes, comments included."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codemode_server.config import load
+from codemode_server.config.document import parse
+from codemode_server.config.editing import ConfigText, NotEditable
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.problems import Problems
+from codemode_server.config.saving import EditedFile
+from codemode_server.config.yaml_writing import block, flow
+from codemode_server.domain.errors import CodemodeError
+
+EXAMPLE = (Path(__file__).parents[2] / "upstream.yaml").read_text()
+ENTRY: dict[str, Any] = {
+    "command": "npx",
+    "args": ["-y", "@x/y", "${HOME}/n"],
+    "env": {"A": "${A}", "Y": "yes", "Z": "a: b #c"},
+    "enabled": False,
+}
+COMMENTED = """\
+# top
+servers:   # all of them
+    a:  # the first
+      command: "x"  # quoted
+      # within
+    # after a
+
+    b: {command: y}
+    # after b
+limits:
+  calls: 3
+"""
+
+
+def change(before: str, after: str) -> list[str]:
+    """The lines that were taken out and put in."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    return [line for line in list(lines)[2:] if not line.startswith("@@")]
+
+
+FILES = {
+    "an empty file": "",
+    "comments alone": "# hi\n",
+    "no end of line at the end": "# hi\nlimits:\n  calls: 3",
+    "a section with comments alone": "servers:\n  # c\n\nlimits: {calls: 3}\n",
+    "an empty section in braces": "servers: {}  # none\nlimits:\n  calls: 3\n",
+    "a commented file": COMMENTED,
+    "one line": "servers: {a: {command: x}, b: {command: y,},}\n",
+    "anchors": "x-e: &e {PATH: '1'}\nservers:\n  a: &a\n    command: x\n    env: *e\n  b:\n    <<: *a\n",
+    "a text of several lines": "servers:\n  a:\n    command: x\n    args:\n    - |\n      one\n      two\n\n",
+    "line ends of Windows": COMMENTED.replace("\n", "\r\n"),
+    "a byte order mark": "\ufeff" + COMMENTED,
+    "the example": EXAMPLE,
+    "a host's form": 'mcpServers:\n  { "time": { "command": "uvx" } }\n',
+}
+
+
+@pytest.mark.parametrize("before", FILES.values(), ids=FILES)
+def test_a_server_is_added_and_nothing_else_changes(before: str) -> None:
+    file = ConfigText(before)
+    old = file.servers()
+
+    file.add_server("new", ENTRY)
+
+    assert file.servers() == {**old, "new": ENTRY}
+    removed = [line for line in change(before, file.text) if line.startswith("-")]
+    assert len(removed) <= 1  # the line that was completed: `servers: {}`, or one without an end of line
+
+
+@pytest.mark.parametrize("before", FILES.values(), ids=FILES)
+def test_an_added_server_is_removed_again(before: str) -> None:
+    file = ConfigText(before)
+    old = file.servers()
+    file.add_server("new", ENTRY)
+
+    file.remove_server("new")
+
+    assert file.servers() == old
+
+
+def test_a_new_server_stands_behind_the_last_one() -> None:
+    file = ConfigText(COMMENTED)
+    file.add_server("new", {"command": "npx", "args": ["-y", "notes"]})
+
+    assert change(COMMENTED, file.text) == ["+    new:", "+      command: npx", '+      args: ["-y", notes]']
+    assert file.text.index("b: {command: y}") < file.text.index("new:") < file.text.index("# after b")
+
+
+def test_line_ends_stay_those_of_the_file() -> None:
+    file = ConfigText(FILES["line ends of Windows"])
+    file.add_server("new", ENTRY)
+
+    assert file.text.count("\n") == file.text.count("\r\n")
+
+
+def test_a_removed_server_takes_its_lines_along() -> None:
+    file = ConfigText(COMMENTED)
+    file.remove_server("a")
+
+    assert change(COMMENTED, file.text) == ["-    a:  # the first", '-      command: "x"  # quoted']
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("a", ["+      enabled: false"]), ("b", ["-    b: {command: y}", "+    b: {enabled: false, command: y}"])],
+)
+def test_disabling_adds_one_setting(name: str, lines: list[str]) -> None:
+    file = ConfigText(COMMENTED)
+    file.set_enabled(name, is_enabled=False)
+
+    assert change(COMMENTED, file.text) == lines
+
+
+@pytest.mark.parametrize("written", ["enabled: false", "disabled: true", "enabled: off"])
+def test_enabling_changes_one_word(written: str) -> None:
+    before = f"servers:\n  a:\n    command: x\n    {written}  # for now\n"
+    file = ConfigText(before)
+    file.set_enabled("a", is_enabled=True)
+
+    word = "false" if "disabled" in written else "true"
+    assert change(before, file.text)[1] == f"+    {written.partition(':')[0]}: {word}  # for now"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "permissions:\n  default: ask  # sure\n",
+        "permissions:\n  rules:\n  - deny: x  # never\n\nlimits:\n  calls: 3\n",
+        "permissions: {rules: [{deny: x}]}\n",
+        "permissions:\n",
+    ],
+)
+def test_rules_are_added_behind_the_others(before: str) -> None:
+    file = ConfigText(before)
+    file.add_rules([{"ask": "new/x*", "reason": "The host asks."}])
+
+    tree = parse(file.text, Problems(""), is_json=False).entries["permissions"].entries["rules"]
+    assert isinstance(tree.value, list)
+    assert tree.value[-1].entries["ask"].text == "new/x*"
+
+
+def test_what_others_refer_to_is_not_removed() -> None:
+    file = ConfigText(FILES["anchors"])
+
+    with pytest.raises(NotEditable, match="edit the file by hand"):
+        file.remove_server("a")
+    assert file.text == FILES["anchors"]
+
+
+def test_disabling_one_server_disables_no_other_one_with_it() -> None:
+    file = ConfigText(FILES["anchors"])
+
+    with pytest.raises(NotEditable):
+        file.set_enabled("a", is_enabled=False)
+    file.set_enabled("b", is_enabled=False)
+    assert file.servers()["b"]["enabled"] is False
+
+
+def test_an_unknown_server_is_told_with_the_one_that_was_probably_meant() -> None:
+    with pytest.raises(CodemodeError, match="there is no server 'githb' in this file; did you mean 'github'"):
+        ConfigText("servers:\n  github: {command: x}\n").remove_server("githb")
+
+
+JSON = """\
+{
+  // mine
+  "mcpServers": {
+    "a": {
+      "command": "x", // y
+    },
+  },
+  "limits": {"calls": 3}
+}
+"""
+
+
+@pytest.mark.parametrize("before", [JSON, "{}", '{"servers":{}}'])
+def test_json_is_edited_too(before: str) -> None:
+    file = ConfigText(before, is_json=True)
+    old = file.servers()
+
+    file.add_server("new", ENTRY)
+    file.set_enabled("new", is_enabled=True)
+    file.add_rules([{"ask": "new/x"}])
+
+    assert file.servers() == {**old, "new": {**ENTRY, "enabled": True}}
+    assert "// mine" in file.text or before != JSON
+
+
+def test_json_without_comments_stays_json() -> None:
+    file = ConfigText('{"servers": {"a": {"command": "x"}}}', is_json=True)
+    file.add_server("b", {"command": "\u2028é😀\x7f"})
+
+    assert json.loads(file.text)["servers"]["b"] == {"command": "\u2028é😀\x7f"}
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_every_text_is_read_back_as_it_was(text: str) -> None:
+    written = block("k", {text or "x": text, "l": [text], "f": [{"m": text}]}, 0)
+    tree = parse(written, Problems(""), is_json=False).entries["k"]
+
+    assert tree.entries[text or "x"].value == text
+    assert [it.value for it in tree.entries["l"].value] == [text]  # type: ignore[union-attr]
+    assert parse(f"k: {flow([text])}", Problems(""), is_json=False).entries["k"].value[0].value == text  # type: ignore[index,union-attr]
+
+
+class TestSaving:
+    def edited(self, path: Path) -> EditedFile:
+        return EditedFile(ConfigFile(path))
+
+    def test_a_file_that_is_not_there_is_made_with_comments(self, tmp_path: Path) -> None:
+        path = tmp_path / "new" / "upstream.yaml"
+        file = self.edited(path)
+        file.text.add_server("a", {"command": "x"})
+        file.save()
+
+        assert list(load(path).settings.servers) == ["a"]
+        assert "# " in path.read_text()
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_the_mode_and_a_link_stay(self, tmp_path: Path) -> None:
+        real, path = tmp_path / "real.yaml", tmp_path / "upstream.yaml"
+        real.write_text(COMMENTED)
+        real.chmod(0o640)
+        path.symlink_to(real)
+        file = self.edited(path)
+        file.text.remove_server("a")
+        file.save()
+
+        assert path.is_symlink()
+        assert list(load(path).settings.servers) == ["b"]
+        assert real.stat().st_mode & 0o777 == 0o640
+
+    def test_somebody_elses_edit_is_not_lost(self, tmp_path: Path) -> None:
+        path = tmp_path / "upstream.yaml"
+        path.write_text(COMMENTED)
+        file = self.edited(path)
+        file.text.remove_server("a")
+        path.write_text(COMMENTED + "# mine\n")
+
+        with pytest.raises(CodemodeError, match="was changed by another program meanwhile"):
+            file.save()
+        assert path.read_text().endswith("# mine\n")
+        assert [it.name for it in tmp_path.iterdir()] == ["upstream.yaml"]
+
+    def test_what_the_loader_refuses_is_not_written(self, tmp_path: Path) -> None:
+        path = tmp_path / "upstream.yaml"
+        path.write_text(COMMENTED)
+        file = self.edited(path)
+        file.text.add_rules([{"allow": "a/b/c"}])
+
+        with pytest.raises(CodemodeError, match=r"upstream\.yaml:\d+: permissions"):
+            file.save()
+        assert path.read_text() == COMMENTED
+
+    def test_the_old_text_is_kept_beside_it_if_asked(self, tmp_path: Path) -> None:
+        path = tmp_path / "upstream.yaml"
+        path.write_text(COMMENTED)
+        file = self.edited(path)
+        file.text.remove_server("a")
+        copy = file.save(keeps_copy=True)
+
+        assert copy is not None
+        assert copy.read_text() == COMMENTED

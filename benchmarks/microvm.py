@@ -36,8 +36,11 @@ class Tools:
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         return Reply([ROW] * ROWS if tool == "rows" else arguments)
 
-    async def read(self, server: str, uri: str) -> Reply:
+    async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         raise NotImplementedError(uri)
+
+    async def resources(self, server: str) -> list[Any]:
+        raise NotImplementedError(server)
 
     async def load(self, module: str) -> dict[str, Any]:
         raise NotImplementedError(module)

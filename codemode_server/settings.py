@@ -71,8 +71,9 @@ class PermissionSettings(Section):
     default: Literal["allow", "deny", "ask"] = "allow"
     """Decision for calls that no rule matches."""
     rules: tuple[PermissionRule, ...] = ()
-    """Checked in order. A pattern may use the server's names or the Python names. Reading a resource that a result
-    links to counts as a call of `server/read_resource`."""
+    """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
+    of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
+    means all of them."""
 
 
 class LimitSettings(Section):

@@ -24,6 +24,7 @@ from codemode_server.catalog.observed import (
     schemas_digest,
 )
 from codemode_server.catalog.parameters import Parameter, parameters_of
+from codemode_server.catalog.resources import MODULE, ServerResources
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.stubs import Stub, stub_of
@@ -226,6 +227,32 @@ class Server:
         """By Python name and by raw name; the Python name wins a conflict."""
         return {tool.raw_name: tool for tool in self.tools} | {tool.name: tool for tool in self.tools}
 
+    @property
+    @stored_in_value
+    def resources(self) -> ServerResources:
+        """Its resources and templates."""
+        return ServerResources(self.name, self.listing.resources, has_tool=MODULE in self.by_name)
+
+    @property
+    def members(self) -> list[str]:
+        """What programs can import from it."""
+        return [*(tool.name for tool in self.tools), *([self.resources.module] if self.listing.resources else [])]
+
+    def has_resources_as(self, name: str) -> bool:
+        """Whether programs import its resources by this name."""
+        return bool(self.listing.resources) and name == self.resources.module
+
+    def has_member(self, name: str) -> bool:
+        """Whether programs can import this name from it."""
+        return name in self.by_name or self.has_resources_as(name)
+
+    def source_of(self, member: str) -> str | None:
+        """The source of a module in its package; None if there is no such module."""
+        if self.has_resources_as(member):
+            return self.resources.source
+        tool = self.by_name.get(member)
+        return None if tool is None else tool.stub.source
+
     @cached_property
     def usual_parameters(self) -> frozenset[str]:
         """Raw names of the parameters that most of its tools have, which characterize none of them."""
@@ -240,8 +267,10 @@ class Server:
         """
         found = self.by_name.get(name)
         if found is None:
-            if not self.tools:
+            if not self.tools and not self.listing.resources:
                 raise UnknownTool(f"servers.{self.name} {_why_no_tools(self)}")
+            if name == MODULE:
+                raise UnknownTool(f"servers.{self.name} lists no resources")
             near = nearest_tools(name, (tool.name for tool in self.tools))
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
         return found

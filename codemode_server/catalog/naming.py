@@ -122,7 +122,7 @@ def _assign(raw_names: Iterable[str], kind: Kind, fold: Callable[[str], str]) ->
 def _suffixed(name: str, raw: str) -> Iterable[str]:
     """Candidates in order: longer hashes, then numbers, in case an upstream provokes hash collisions."""
     for length in _HASH_LENGTHS:
-        yield f"{name[: MAX_NAME_CHARACTERS - length - 1].rstrip('_')}_{_hash(raw)[:length]}"
+        yield f"{name[: MAX_NAME_CHARACTERS - length - 1].rstrip('_')}_{hashed(raw)[:length]}"
     for number in count(2):
         yield f"{name[: MAX_NAME_CHARACTERS - 12].rstrip('_')}_{number}"
 
@@ -149,14 +149,15 @@ def _identifier(raw: str, kind: Kind) -> str:
             text = "".join(letter if f"a{letter}".isidentifier() else "_" for letter in text)
         text = text.strip("_")
     if not text.strip("_"):
-        return f"{kind}_{_hash(raw)[:4]}"
+        return f"{kind}_{hashed(raw)[:4]}"
     if not text.isidentifier() and text not in KEYWORDS:
         text = f"{kind}_{text}"
     if len(text) > MAX_NAME_CHARACTERS or len(text.encode()) > 2 * MAX_NAME_CHARACTERS:
-        text = f"{text.encode()[: MAX_NAME_CHARACTERS - 5].decode(errors='ignore').rstrip('_')}_{_hash(raw)[:4]}"
+        text = f"{text.encode()[: MAX_NAME_CHARACTERS - 5].decode(errors='ignore').rstrip('_')}_{hashed(raw)[:4]}"
     return text
 
 
-def _hash(raw: str) -> str:
+def hashed(raw: str) -> str:
+    """A hash of a raw name, of small letters and digits."""
     digest = hashlib.sha256(raw.encode(errors="surrogatepass")).digest()
     return base64.b32encode(digest).decode().rstrip("=").lower()

@@ -53,6 +53,13 @@ def nearest_servers(name: str, known: Iterable[str]) -> str:
     return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
 
 
+def nearest_resources(name: str, known: Iterable[str]) -> str:
+    """`nearest: a, b`; empty if none is near."""
+    name, names = name[:_MAX_CHARACTERS], sorted(known)
+    near = _nearest(name, _compared(name, names))
+    return f"nearest: {', '.join(near)}" if near else ""
+
+
 def _compared(name: str, names: Sequence[str]) -> Sequence[str]:
     """The names, or of many those with the same first letters."""
     if len(names) <= _MAX_COMPARED:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from codemode_server.domain.ids import JsonSchema
+from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
 
 
 class Effect(StrEnum):
@@ -97,3 +98,6 @@ class UpstreamListing:
     """Tools that were left out of the listing because they break the protocol, a line each."""
     last_tools: tuple[str, ...] = ()
     """For a disabled server: the names of the tools that it had when it was last used."""
+    resources: tuple[ResourceDefinition, ...] = ()
+    """With templates."""
+    prompts: tuple[PromptDefinition, ...] = ()

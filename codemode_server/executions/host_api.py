@@ -57,9 +57,12 @@ class ProgramHostApi:
         with _ending_without_record():
             return await self._gateway.call(self._calls, server, tool, arguments, raw=raw)
 
-    async def read(self, server: str, uri: str) -> Reply:
+    async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         with _ending_without_record():
-            return await self._gateway.read(self._calls, server, uri)
+            return await self._gateway.read(self._calls, server, uri, arguments)
+
+    async def resources(self, server: str) -> list[Any]:
+        return [resource.as_json() for resource in self._catalog().server(server).resources.all]
 
     async def load(self, module: str) -> dict[str, Any]:
         await self._listed()
@@ -69,9 +72,10 @@ class ProgramHostApi:
                 return _package([server.name for server in servers], "The upstream servers.")
             case ["servers", server_name]:
                 server = self._catalog().server(server_name)
-                return _package([tool.name for tool in server.tools], server.description)
+                return _package(server.members, server.description)
             case ["servers", server_name, tool_name]:
-                return _module(self._catalog().tool(server_name, tool_name).stub.source)
+                server = self._catalog().server(server_name)
+                return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
             case ["skills"]:
                 return _package(self._skills.names(), "Saved programs.")
             case ["skills", skill_name]:
@@ -91,10 +95,10 @@ class ProgramHostApi:
                 continue
             description = {"kind": "package", "doc": server.description}
             if tool_name:
-                tool = server.by_name.get(tool_name[0])
-                if tool is None:
+                source = server.source_of(tool_name[0])
+                if source is None:
                     continue
-                description = _module(tool.stub.source)
+                description = _module(source)
             room -= sum(map(len, description.values()))
             if room < 0:
                 break

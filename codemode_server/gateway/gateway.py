@@ -1,6 +1,6 @@
 """The one way to an upstream: resolves what a program names, and runs the call through the pipeline.
 
-A call to a tool and the reading of a linked resource take the same path. Nothing in a call's frame says who calls: the
+A call to a tool and the reading of a resource take the same path. Nothing in a call's frame says who calls: the
 `ExecutionCalls` is bound to the sandbox's channel by the `ExecutionService`.
 """
 
@@ -68,14 +68,19 @@ class Gateway:
             raise
         return await self._pipeline.run(calls, target, arguments)
 
-    async def read(self, calls: ExecutionCalls, server: str, uri: str) -> Reply:
-        """Read a resource that a result of the same execution and server links to; raises as `call` does."""
+    async def read(
+        self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None
+    ) -> Reply:
+        """Read a resource that a result of the same execution and server links to, or that the server lists, by its
+        URI or name; `arguments` are those of a template. Raises as `call` does."""
         try:
-            target = ResourceTarget(self._catalog().server(server))
+            target = ResourceTarget.of(calls, self._catalog().server(server), named, arguments or {})
         except UnknownTool as error:
             self._publish_unresolved(calls, server, READ_RESOURCE, error)
             raise
-        return await self._pipeline.run(calls, target, {"uri": uri})
+        # The program's own spelling of a link: the upstream's may hold a secret.
+        recorded = {"uri": named if target.is_linked else target.found.uri}
+        return await self._pipeline.run(calls, target, recorded)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
         redactor = self._config.redactor

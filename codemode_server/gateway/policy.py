@@ -29,6 +29,8 @@ class Spellings:
     python: str
     without_suffix: str = ""
     """The Python name that it would have, and perhaps had, if there were no other like it."""
+    also: tuple[str, ...] = ()
+    """More names, for rules of any kind."""
 
     @classmethod
     def of_server(cls, server: Server) -> Spellings:
@@ -105,7 +107,10 @@ def _fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
     """A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form."""
     return any(
         spelling == glob or fnmatchcase(spelling, _composed(glob))
-        for name in (names.raw, names.python, *([names.without_suffix] if is_wide and names.without_suffix else []))
+        for name in (
+            *(names.raw, names.python, *names.also),
+            *([names.without_suffix] if is_wide and names.without_suffix else []),
+        )
         for spelling in (name, _composed(name))
     )
 

@@ -1,4 +1,4 @@
-"""What a call is sent to: a tool, or a resource that an earlier result links to. The only callers of upstreams."""
+"""What a call is sent to: a tool, or a resource that is listed or linked to. The only callers of upstreams."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
@@ -15,13 +16,12 @@ from codemode_server.gateway.policy import Spellings
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
-from codemode_server.text import clean_line
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import failure_of
 from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 READ_RESOURCE = "read_resource"
-"""The name of reading a linked resource in `permissions.rules` and in reports."""
+"""The name of reading any resource in `permissions.rules` and in reports."""
 _READ_METHOD = "resources/read"
 """Its name in records: the protocol's method."""
 
@@ -104,24 +104,37 @@ class ToolTarget:
 
 @dataclass(frozen=True, slots=True)
 class ResourceTarget:
-    """A resource of an upstream, named by the argument `uri`."""
+    """A resource of an upstream: one that a result of this execution links to, a listed one, or an expansion of a
+    listed template."""
 
     server: Server
+    found: Found
+    is_linked: bool
     raw_name = _READ_METHOD
     name = READ_RESOURCE
-    spellings = Spellings(_READ_METHOD, READ_RESOURCE)
     effect = Effect.READS
+
+    @classmethod
+    def of(cls, calls: ExecutionCalls, server: Server, named: str, arguments: dict[str, Any]) -> ResourceTarget:
+        """The resource that a program names: by its URI, or a listed one by its name as well."""
+        if not arguments and (linked := calls.links.get((server.raw_name, named))) is not None:
+            listed = server.resources.by_name.get(linked)
+            return cls(server, Found(linked, listed), True)
+        return cls(server, server.resources.find(named, arguments), False)
+
+    @property
+    def spellings(self) -> Spellings:
+        """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions."""
+        known = self.found.resource
+        names = {self.found.uri, *((known.name, known.uri, known.definition.name) if known is not None else ())}
+        return Spellings(_READ_METHOD, READ_RESOURCE, also=tuple(f"{MODULE}/{name}" for name in sorted(names) if name))
 
     def is_selected(self, server: ServerSettings) -> bool:
         return True
 
     def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
-        uri = arguments["uri"]
-        if (self.server.raw_name, uri) not in calls.links:
-            raise InvalidArguments(
-                f"no result of {self.server.name} in this program links to {clean_line(uri, 200)!r}; only a link that "
-                "a call gave can be fetched, by its file.fetch()"
-            )
+        if self.found.problem:
+            raise InvalidArguments(self.found.problem)
 
     async def send(
         self,
@@ -131,8 +144,7 @@ class ResourceTarget:
         progress: CallProgress,
         revision: int,
     ) -> Reply:
-        uri = calls.links[self.server.raw_name, arguments["uri"]]
-        return await upstreams.read_resource(self.server.raw_name, uri, progress=progress, revision=revision)
+        return await upstreams.read_resource(self.server.raw_name, self.found.uri, progress=progress, revision=revision)
 
     def marked_error(self, value: JsonValue) -> str | None:
         return None

@@ -46,7 +46,7 @@ _PIECE = 256 * 2**10
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
 _TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
-_Question = frames.Load | frames.Search | frames.Show | frames.Artifact
+_Question = frames.Resources | frames.Load | frames.Search | frames.Show | frames.Artifact
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -217,7 +217,7 @@ class Channel:
         match frame:
             case frames.Call() | frames.Read():
                 await self._begin_call(frame, tasks)
-            case frames.Load() | frames.Search() | frames.Show() | frames.Artifact():
+            case frames.Resources() | frames.Load() | frames.Search() | frames.Show() | frames.Artifact():
                 self._check_id(frame.id)
                 await self._asking.acquire()
                 tasks.start_soon(self._answer, frame)
@@ -294,7 +294,7 @@ class Channel:
 
     async def _ask_host(self, call: frames.Call | frames.Read) -> Reply:
         if isinstance(call, frames.Read):
-            return await self._host_api.read(call.server, call.uri)
+            return await self._host_api.read(call.server, call.uri, call.arguments)
         return await self._host_api.call(call.server, call.tool, call.arguments, raw=call.is_raw)
 
     async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> _Answer:
@@ -328,6 +328,8 @@ class Channel:
         host_api = self._host_api
         try:
             match request:
+                case frames.Resources():
+                    return await self._encoded(request.id, Reply(await host_api.resources(request.server)))
                 case frames.Load():
                     return await self._encoded(request.id, Reply(await host_api.load(request.module)))
                 case frames.Search(_, query, level, server, limit, effect):

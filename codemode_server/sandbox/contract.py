@@ -54,11 +54,19 @@ class HostApi(Protocol):
             ExecutionError: ends the program.
         """
 
-    async def read(self, server: str, uri: str) -> Reply:
-        """Read a resource that the result of an earlier call of this program linked to.
+    async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
+        """Read a resource that the result of an earlier call of this program linked to, by its URI, or one that the
+        server lists, by its URI or name; `arguments` are those of a template.
 
         Raises:
             CallError, ExecutionError: as for `call`.
+        """
+
+    async def resources(self, server: str) -> list[Any]:
+        """The resources and templates that a server lists, as programs see them.
+
+        Raises:
+            UnknownTool: no such server; the program gets a `ToolError`.
         """
 
     async def load(self, module: str) -> dict[str, Any]:

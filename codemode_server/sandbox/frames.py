@@ -6,7 +6,8 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
     guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
-                   read {id, server, uri}                      a resource that a call linked to; answered by a reply
+                   read {id, server, uri, arguments}           a resource; answered by a reply; arguments may be missing
+                   resources {id, server}                      those that a server lists; answered by a reply
                    load {id, module}                           answered by a reply
                    search {id, query, detail_level, server, effect, limit}    answered by a reply; effect may be missing
                    show {id, data, mime_type, name}            data in base64; answered by a reply
@@ -106,21 +107,28 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The program reads a resource that a call gave it a link to."""
+    """The program reads a resource that a call gave it a link to, or that the server lists."""
 
     id: int
     server: str
     uri: str
+    arguments: dict[str, Any]
     size: int
     """Bytes of the whole frame."""
-
-    @property
-    def memory(self) -> int:
-        return self.size
+    memory: int
+    """Bytes of memory that the frame takes at most."""
 
     @property
     def title(self) -> str:
         return f"reading {self.uri[:_MAX_NAME]!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The program asks for the resources that a server lists."""
+
+    id: int
+    server: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +208,7 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = Call | Read | Load | Search | Show | Artifact | Output | Line | Exceeded | Done
+GuestFrame = Call | Read | Resources | Load | Search | Show | Artifact | Output | Line | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -234,7 +242,11 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
             memory = text_memory(data) + _VALUE_BYTES * values
             return Call(_id(frame), _name(frame, "server"), _name(frame, "tool"), arguments, len(data), memory, is_raw)
         case "read":
-            return Read(_id(frame), _name(frame, "server"), _name(frame, "uri", MAX_URI), len(data))
+            arguments = _field(frame, "arguments", dict) if "arguments" in frame else {}
+            names = _name(frame, "server"), _name(frame, "uri", MAX_URI)
+            return Read(_id(frame), *names, arguments, len(data), text_memory(data) + _VALUE_BYTES * values)
+        case "resources":
+            return Resources(_id(frame), _name(frame, "server"))
         case "load":
             return Load(_id(frame), _name(frame, "module"))
         case "search":

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
+from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.transports.registry import transport_of
@@ -32,6 +33,11 @@ class CachedListing:
     """Tools that it lists only to clients with features that we lack; None if not known yet."""
     stored_at: float = 0.0
     """Seconds since the epoch."""
+    resources: tuple[ResourceDefinition, ...] = ()
+    """With templates."""
+    prompts: tuple[PromptDefinition, ...] = ()
+    offer_problems: tuple[str, ...] = ()
+    """A line for each problem with its resources and prompts."""
 
     @property
     def all_tools(self) -> tuple[ToolDefinition, ...]:
@@ -53,14 +59,24 @@ class CachedListing:
                 return None
             tools, hidden = _tools(data.pop("tools")), data.pop("hidden", None)
             hidden = None if hidden is None else _tools(hidden)
-            listing = cls(tools=tools, hidden=hidden, **{**data, "problems": tuple(data["problems"])})
+            offers = {
+                "resources": tuple(ResourceDefinition(**it) for it in data.pop("resources", [])),
+                "prompts": tuple(map(_prompt, data.pop("prompts", []))),
+                "offer_problems": tuple(data.pop("offer_problems", [])),
+            }
+            data |= {"problems": tuple(data["problems"]), **offers}
+            listing = cls(tools=tools, hidden=hidden, **data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return listing if _is_sound(listing) else None
 
 
-def _fields(tool: ToolDefinition) -> dict[str, Any]:
-    return {it.name: getattr(tool, it.name) for it in fields(tool)}
+def _fields(definition: Any) -> dict[str, Any]:
+    return {it.name: getattr(definition, it.name) for it in fields(definition)}
+
+
+def _prompt(data: dict[str, Any]) -> PromptDefinition:
+    return PromptDefinition(**{**data, "arguments": tuple(PromptArgument(**it) for it in data["arguments"])})
 
 
 def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
@@ -69,8 +85,15 @@ def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
 
 def _is_sound(listing: CachedListing) -> bool:
     """Whether all fields have their types; callers rely on it."""
-    texts = [listing.description, *listing.problems]
+    texts = [listing.description, *listing.problems, *listing.offer_problems]
     optional = [listing.protocol, listing.server_version]
+    for resource in listing.resources:
+        texts += [resource.uri, resource.name, resource.description]
+        optional += [resource.title, resource.mime_type]
+    for prompt in listing.prompts:
+        texts += [prompt.name, prompt.description]
+        optional.append(prompt.title)
+        texts += [text for it in prompt.arguments for text in (it.name, it.description)]
     for tool in (*listing.tools, *(listing.hidden or ())):
         texts += [tool.name, tool.description, tool.needs]
         optional.append(tool.title)

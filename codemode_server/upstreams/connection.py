@@ -33,6 +33,8 @@ from codemode_server.upstreams._hidden import find_hidden_tools
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
+from codemode_server.upstreams._offer_upkeep import OfferUpkeep
+from codemode_server.upstreams._offers import OffersFound
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.progress import CallProgress
@@ -74,6 +76,7 @@ class Connection:
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
         self._relist = anyio.Event()
+        self._offers = OfferUpkeep(name, deps.timings)
         self._connected_at = math.inf
         self._listing = self._build_listing()
 
@@ -274,6 +277,8 @@ class Connection:
             with anyio.fail_after(self._timings.connect_s):
                 handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
                 self._relist = anyio.Event()
+                self._offers = offers = OfferUpkeep(self.name, self._timings)
+                tasks.start_soon(offers.run, link, lambda: self._redactor.value, self._take_offers)
                 if link.is_modern:
                     subscribed = anyio.Event()
                     tasks.start_soon(listen_for_changes, link, self.name, subscribed, self._on_change, self._timings)
@@ -281,6 +286,7 @@ class Connection:
                         await subscribed.wait()
                     subscribed.set()
                 found = await self._list(link)
+                await offers.wait_first()
             is_started.set()
             await self._take(found, link, "legacy" if handshake_at_once else "auto")
             self._link = link
@@ -343,17 +349,33 @@ class Connection:
             problems=found.problems,
             hidden=self._found.hidden if self._found.server_version == version else None,
             stored_at=time.time(),
+            resources=self._found.resources,
+            prompts=self._found.prompts,
+            offer_problems=self._found.offer_problems,
         )
         await self._deps.cache.put(self.name, self._fingerprint, self._found)
 
+    async def _take_offers(self, found: OffersFound) -> None:
+        before = self._found
+        if found == OffersFound(before.resources, before.prompts, before.offer_problems):
+            return
+        self._found = replace(before, resources=found.resources, prompts=found.prompts, offer_problems=found.problems)
+        await self._deps.cache.put(self.name, self._fingerprint, self._found)
+        self._publish()
+
     async def _on_message(self, message: IncomingMessage) -> None:
-        from mcp_types import ToolListChangedNotification
+        import mcp_types as types
 
-        if isinstance(message, ToolListChangedNotification):
-            self._on_change()
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_change(True)
+        elif isinstance(message, types.ResourceListChangedNotification | types.PromptListChangedNotification):
+            self._on_change(False)
 
-    def _on_change(self) -> None:
-        self._relist.set()
+    def _on_change(self, is_of_tools: bool) -> None:
+        if is_of_tools:
+            self._relist.set()
+        else:
+            self._offers.note_change()
 
     async def _keep_list_fresh(self, link: Link) -> None:
         from mcp.shared.exceptions import MCPError
@@ -402,6 +424,8 @@ class Connection:
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
             error=self._error if self._state in (UpstreamState.FAILED, UpstreamState.CONNECTING) else None,
-            problems=() if is_disabled else self._found.problems,
+            problems=() if is_disabled else (*self._found.problems, *self._found.offer_problems),
             last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
+            resources=() if is_disabled else self._found.resources,
+            prompts=() if is_disabled else self._found.prompts,
         )

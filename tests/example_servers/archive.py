@@ -28,7 +28,19 @@ LOG = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 READS = ToolAnnotations(read_only_hint=True)
-server = MCPServer("archive", log_level="CRITICAL")
+
+
+class Archive(MCPServer):
+    """Lists none of its documents: only links lead to them."""
+
+    async def list_resources(self) -> list[Any]:
+        return []
+
+    async def list_resource_templates(self) -> list[Any]:
+        return []
+
+
+server = Archive("archive", log_level="CRITICAL")
 
 
 def note(line: str) -> None:

@@ -311,7 +311,7 @@ class TestALinkedResource:
         """A program can't look through an upstream's resources at will."""
         it = host_api(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
-        with pytest.raises(InvalidArguments, match="only a link that a call gave can be fetched"):
+        with pytest.raises(InvalidArguments, match="no resources, and no result in this program links to"):
             await it.gateway.read(it.calls, "github", uri)
         assert len(it.upstreams.reached) == 1
         assert (await it.recorded())[1][1:4] == ("resources/read", "allow", "invalid")

@@ -89,8 +89,11 @@ class Tools:
             self.here -= 1
         return Reply({"content": [], "structuredContent": reply.value}) if raw else reply
 
-    async def read(self, server: str, uri: str) -> Reply:
-        self.calls.append((server, "read_resource", {"uri": uri}))
+    async def resources(self, server: str) -> list[Any]:
+        return [{"name": "a", "uri": "doc://a"}, {"name": "letter", "uri": "doc://{id}", "arguments": ["id"]}]
+
+    async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
+        self.calls.append((server, "read_resource", {"uri": uri, **arguments}))
         if self.fail_with is not None:
             raise self.fail_with
         return Reply(

@@ -33,7 +33,10 @@ def test_each_frame_becomes_its_record() -> None:
     assert parsed(CALL | {"raw": True}) == frames.Call(
         1, "s", "t", {}, len(json.dumps(CALL | {"raw": True})), ANY, True
     )
-    assert parsed(READ) == frames.Read(1, "s", "d://x", len(json.dumps(READ)))
+    assert parsed(READ) == frames.Read(1, "s", "d://x", {}, len(json.dumps(READ)), ANY)
+    template = READ | {"arguments": {"id": 7}}
+    assert parsed(template) == frames.Read(1, "s", "d://x", {"id": 7}, len(json.dumps(template)), ANY)
+    assert parsed({"op": "resources", "id": 2, "server": "s"}) == frames.Resources(2, "s")
     assert parsed({"op": "load", "id": 2, "module": "m"}) == frames.Load(2, "m")
     assert parsed({"op": "output", "stream": "stderr", "text": "x"}) == frames.Output("stderr", "x")
     assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")

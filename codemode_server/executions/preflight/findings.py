@@ -16,13 +16,16 @@ from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, refusal_by_definition
+from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
+from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of, usage
 from codemode_server.executions.preflight.exception_flow import Fates
 from codemode_server.executions.preflight.imports import failing_imports
 from codemode_server.executions.preflight.loops import misread_results
 from codemode_server.executions.preflight.name_checks import Caller, Form, Names, ToolModule
 from codemode_server.executions.preflight.reading import Reading, line_of
+from codemode_server.executions.preflight.resource_checks import read_problem
 from codemode_server.gateway.arguments import check_arguments, known_problems
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
@@ -120,6 +123,7 @@ class Findings:
         for node in self.reading.nodes:
             if isinstance(node, ast.Call):
                 yield from self._called_in_another_form(node)
+                yield from self._read_wrongly(node)
                 yield from self._called_by_text(node)
         for node, message in misread_results(self.reading, self.names, self.calls):
             yield self.finding(node, message, "TypeError", is_sure=False)
@@ -137,6 +141,14 @@ class Findings:
         function = call.call.func
         is_member = isinstance(function, ast.Attribute) and isinstance(self.names.target(function.value), Tool)
         return (is_member and tool_for_module(call.tool.server, call.tool.name)) or call.problem
+
+    def _read_wrongly(self, call: ast.Call) -> Iterator[Finding]:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "read":
+            return
+        owner = self.names.target(call.func.value)
+        if isinstance(owner, ServerResources) and (problem := read_problem(owner, call)):
+            is_settled = self._catalog.server(owner.server).state is UpstreamState.READY
+            yield self.finding(call, problem, "ToolError", is_sure=is_settled)
 
     def _called_in_another_form(self, node: ast.Call) -> Iterator[Finding]:
         target = self.names.target(node.func)

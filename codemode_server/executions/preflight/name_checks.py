@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.reading import Reading
+from codemode_server.executions.preflight.resource_checks import METHODS, no_method
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
@@ -59,7 +61,7 @@ class Module:
     name: str
 
 
-Target = Package | Tool | ToolModule | Form | Caller | Module
+Target = Package | Tool | ToolModule | ServerResources | Form | Caller | Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Names:
         match owner:
             case Package(server=None):
                 return self._server(name)
+            case Package(server=Server() as server) if server.has_resources_as(name):
+                return server.resources
             case Package(server=Server() as server):
                 found = server.by_name.get(name)
                 return found if found is None or found.name == name else ToolModule(found)
@@ -136,6 +140,8 @@ class Names:
 
     def _note_unknown_member(self, node: ast.Attribute) -> None:
         owner = self.target(node.value)
+        if isinstance(owner, ServerResources) and node.attr not in METHODS and not node.attr.startswith("__"):
+            self.unknown.append(Unknown(node, node.attr, no_method(owner, node.attr), "AttributeError", is_sure=True))
         if not isinstance(owner, Package) or node.attr.startswith("__") or node.attr in self._stored:
             return
         if owner.server is None:
@@ -148,14 +154,14 @@ class Names:
         """Record a server or tool that does not exist; says whether that is so."""
         if len(self.unknown) >= _MAX_UNKNOWN:
             known = self._catalog.by_name.get(path[0])
-            return known is None or (len(path) > 1 and path[1] not in known.by_name)
+            return known is None or (len(path) > 1 and not known.has_member(path[1]))
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
             self.unknown.append(Unknown(node, path[0], str(error), raises, is_sure=True))
             return True
         try:
-            if len(path) > 1:
+            if len(path) > 1 and not server.has_member(path[1]):
                 server.tool(path[1])
         except UnknownTool as error:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
@@ -232,5 +238,5 @@ class Names:
         if owner is None or owner.server is None:
             self.star_of_others = True
             return
-        for tool in owner.server.tools:
-            yield tool.name, tool
+        for name in owner.server.members:
+            yield name, self._member(owner, name)

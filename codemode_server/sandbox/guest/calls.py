@@ -213,13 +213,14 @@ class Calls:
         self._check_limit()
         return self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
 
-    def begin_read(self, server: str, uri: str) -> Future[Any]:
-        """Have a resource read; the future gives its files or raises `ToolError`."""
+    def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:
+        """Have a resource read; the future gives its files or raises `ToolError`. `arguments`: those of a template."""
         if len(uri) > MAX_URI:
             message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
             raise ToolError(message, server, "read_resource", "too_long")
         self._check_limit()
-        return self._settled_by(self.link.request("read", server=server, uri=uri), server, "read_resource")
+        more = {"arguments": arguments} if arguments else {}
+        return self._settled_by(self.link.request("read", server=server, uri=uri, **more), server, "read_resource")
 
     def _check_limit(self) -> None:
         """End the program if this task or thread calls again after a `LimitExceeded`."""

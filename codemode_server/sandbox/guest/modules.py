@@ -23,6 +23,7 @@ from .attachments import make_show
 from .calls import Calls, LimitExceeded, ToolError, Unfinished, resolve
 from .files import File
 from .link import PROGRAM_FILE, Link, Refused
+from .resources import Resources
 from .results import Results
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
@@ -48,7 +49,7 @@ class _Package(types.ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # The import system puts a submodule into its package; a tool's name has to stay the function.
-        if isinstance(value, types.ModuleType) and isinstance(stub := value.__dict__.get(name), Stub):
+        if isinstance(value, types.ModuleType) and isinstance(stub := value.__dict__.get(name), (Stub, Resources)):
             value = stub
         super().__setattr__(name, value)
 
@@ -109,6 +110,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package = _Package(spec.name, self._descriptions.get(spec.name, {}).get("doc"))
         if spec.name == "servers":
             package.tool = sys.modules["codemode"].__tool__
+            package.Resources = sys.modules["codemode"].__resources__
             package.ToolError = ToolError
             package.LimitExceeded = LimitExceeded
             package.File = File
@@ -183,6 +185,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         show=make_show(link, resolve),
         results=Results(link),
         __tool__=stub_decorator(calls),
+        __resources__=functools.partial(Resources, calls),
     )
     _module("tool_discovery", "Another name for codemode.search_tools.", search_tools=search_tools)
     _module("client", "Calls by the name that MCP hosts give to tools.", call_mcp_tool=call_mcp_tool)

@@ -1,0 +1,295 @@
+"""The resources and templates of one server: their file names, and which one a program means.
+
+A file name depends only on the resource's own name and URI, unless two are alike ignoring case; then all of these get a
+suffix with a hash of their URI. So a name never moves from one resource to another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from codemode_server.catalog.naming import hashed
+from codemode_server.catalog.nearest_names import nearest_resources
+from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
+from codemode_server.domain.resources import ResourceDefinition
+
+MODULE = "resources"
+_NAME_CHARACTERS = 80
+_SUMMARY_CHARACTERS = 120
+_DESCRIPTION_CHARACTERS = 2_000
+_MAX_VALUE_CHARACTERS = 4_000
+_MAX_MATCHED = 500
+"""Templates that a URI is compared with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """One resource, or a template of resources."""
+
+    server: str
+    """The Python name of its server."""
+    module: str
+    """`resources`, or `resources_` if a tool of the server has that name."""
+    name: str
+    """Its file name."""
+    definition: ResourceDefinition
+
+    @property
+    def uri(self) -> str:
+        return self.definition.uri
+
+    @property
+    def is_template(self) -> bool:
+        return self.definition.is_template
+
+    @property
+    def path(self) -> str:
+        return f"/servers/{self.server}/{self.module}/{self.name}"
+
+    @property
+    def import_line(self) -> str:
+        return f"from servers.{self.server} import {self.module}"
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a template."""
+        return tuple(_parsed(self.uri).variable_names) if self.is_template else ()
+
+    @property
+    def read_line(self) -> str:
+        """The expression that reads it."""
+        return f"{self.module}.read({', '.join([repr(self.name), *(f'{_argument(it)}=…' for it in self.variables)])})"
+
+    @property
+    def summary(self) -> str:
+        """What it is, in one line."""
+        said = first_sentence(self.definition.description, _SUMMARY_CHARACTERS) or one_line(self.definition.title, 80)
+        size = f"{self.definition.size:,} bytes" if self.definition.size is not None else ""
+        kind = f"template: {one_line(self.uri, 120)}" if self.is_template else one_line(self.definition.mime_type, 60)
+        return " · ".join(part for part in (said, kind, size) if part)
+
+    @property
+    def text(self) -> str:
+        """The file that stands for it: what is known of it, and how to read it; its content is not in it."""
+        it = self.definition
+        facts = {
+            "URI template" if self.is_template else "URI": one_line(it.uri, 2_000),
+            "name": one_line(it.name, 200),
+            "title": one_line(it.title, 200),
+            "MIME type": one_line(it.mime_type, 100),
+            "size": f"{it.size:,} bytes" if it.size is not None else "",
+        }
+        lines = [f"{key}: {value}" for key, value in facts.items() if value]
+        said = [prose(it.description, _DESCRIPTION_CHARACTERS)] if it.description else []
+        how = [self.import_line, f"file = {self.read_line}  # its content: file.text, file.data"]
+        return "\n".join([docstring("\n".join([*lines, *said])), *how]) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        """As `resources.list()` gives it to programs."""
+        it = self.definition
+        known = {"title": it.title, "description": it.description, "mime_type": it.mime_type, "size": it.size}
+        found: dict[str, Any] = {"name": self.name, "uri": it.uri}
+        if self.is_template:
+            found["arguments"] = list(self.variables)
+        return found | {key: value for key, value in known.items() if value not in (None, "")}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a program named: the URI to read; or why there is none."""
+
+    uri: str
+    resource: Resource | None = None
+    """The listed resource, or the template that the URI is an expansion of."""
+    problem: str = ""
+
+
+class ServerResources:
+    """All resources and templates of one server."""
+
+    def __init__(self, server: str, definitions: Iterable[ResourceDefinition], *, has_tool: bool) -> None:
+        """`server` is its Python name; `has_tool`: whether it has a tool called `resources`, which keeps that name."""
+        self.server = server
+        self.module = f"{MODULE}_" if has_tool else MODULE
+        definitions = tuple(definitions)
+        names = _file_names(definitions)
+        self.all = tuple(
+            sorted(
+                (Resource(server, self.module, name, it) for name, it in zip(names, definitions, strict=True)),
+                key=lambda resource: (resource.is_template, resource.name),
+            )
+        )
+
+    @property
+    def counts(self) -> str:
+        """`7 resources and 2 templates`."""
+        number = sum(resource.is_template for resource in self.all)
+        return " and ".join(
+            f"{count:,} {word}{'' if count == 1 else 's'}"
+            for count, word in ((len(self.all) - number, "resource"), (number, "template"))
+            if count
+        )
+
+    @cached_property
+    def by_name(self) -> dict[str, Resource]:
+        """By file name, by URI, and by the upstream's name where only one has it; the first of these wins."""
+        raw = Counter(resource.definition.name for resource in self.all)
+        return {
+            **{it.definition.name: it for it in self.all if it.definition.name and raw[it.definition.name] == 1},
+            **{it.uri: it for it in self.all},
+            **{it.name: it for it in self.all},
+        }
+
+    @property
+    def source(self) -> str:
+        """The module as programs import it."""
+        example = next((it for it in self.all if not it.is_template), None)
+        template = next((it for it in self.all if it.is_template), None)
+        lines = [
+            f'{self.counts} of servers.{self.server}; list_dir("/servers/{self.server}/{self.module}") shows them.',
+            "",
+            *([f"    {example.read_line}.text  # by name or URI"] if example else []),
+            *([f"    {template.read_line}.text"] if template else []),
+            f"    {self.module}.list()  # dicts with name, uri, description, mime_type …",
+            "",
+            "Each reading is a call. It gives a File, or a list of several; in async code awaitable.",
+        ]
+        return (
+            f"{docstring(chr(10).join(lines))}\n\nfrom servers import Resources\n\n"
+            f'{self.module} = Resources("{self.server}", "{self.module}")\n'
+        )
+
+    def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
+        """The resource of this name or URI, with these arguments of a template."""
+        resource = self.by_name.get(named)
+        if resource is None:
+            template = None if arguments else self._template_of(named)
+            problem = "" if template else self._no_such(named)
+            return Found(named, template, problem)
+        if not resource.is_template:
+            takes = f"{self.module}.read({resource.name!r}) takes no arguments" if arguments else ""
+            return Found(resource.uri, resource, takes)
+        try:
+            return Found(_expanded(resource, arguments), resource)
+        except ValueError as error:
+            return Found(resource.uri, resource, str(error))
+
+    def _template_of(self, uri: str) -> Resource | None:
+        templates = (it for it in self.all if it.is_template)
+        return next((it for _, it in zip(range(_MAX_MATCHED), templates, strict=False) if _matches(it, uri)), None)
+
+    def _no_such(self, named: str) -> str:
+        shown = f'"{one_line(named, 200)}"'
+        if not self.all:
+            return f"servers.{self.server} has no resources, and no result in this program links to {shown}"
+        near = nearest_resources(named, [*(it.name for it in self.all), *(it.uri for it in self.all)])
+        return f"servers.{self.server} has no resource {shown}, and no result in this program links to it; " + (
+            near or f'{self.module}.list() and list_dir("/servers/{self.server}/{self.module}") show them'
+        )
+
+
+def _file_names(definitions: tuple[ResourceDefinition, ...]) -> list[str]:
+    plain = [_file_name(it) for it in definitions]
+    counts = Counter(name.casefold() for name in plain)
+    names = [
+        name if counts[name.casefold()] == 1 else f"{name[:60]}_{hashed(it.uri)[:8]}"
+        for name, it in zip(plain, definitions, strict=True)
+    ]
+    taken: dict[str, int] = {}
+    for position, name in enumerate(names):  # an upstream may provoke collisions of hashes
+        number = taken[name.casefold()] = taken.get(name.casefold(), 0) + 1
+        if number > 1:
+            names[position] = f"{name[:60]}_{hashed(definitions[position].uri)}"
+    return names
+
+
+def _file_name(definition: ResourceDefinition) -> str:
+    """Letters, digits, `.`, `-` and `_` of the name, or else of the end of the URI."""
+    for text in (definition.name, definition.uri.rstrip("/").rpartition("/")[2], definition.uri):
+        name = re.sub(r"[^\w.-]+", "_", text).strip("._-")
+        if name:
+            break
+    if not name:
+        return f"resource_{hashed(definition.uri)[:4]}"
+    is_long = len(name) > _NAME_CHARACTERS or len(name.encode()) > 2 * _NAME_CHARACTERS
+    return f"{name.encode()[:60].decode(errors='ignore')}_{hashed(definition.uri)[:8]}" if is_long else name
+
+
+def _parsed(template: str) -> Any:
+    from mcp.shared.uri_template import UriTemplate
+
+    return UriTemplate.parse(template)
+
+
+def _matches(template: Resource, uri: str) -> bool:
+    """Whether a URI is what the template gives for some values, written in the same way."""
+    parsed = _parsed(template.uri)
+    values = parsed.match(uri)
+    if values is None:
+        return False
+    try:
+        for value in values.values():
+            _check_value("", value)
+        return bool(parsed.expand(values) == uri)
+    except (ValueError, TypeError):
+        return False
+
+
+def _argument(variable: str) -> str:
+    """The keyword for a variable, whose name may have dots."""
+    return variable if variable.isidentifier() else variable.replace(".", "_")
+
+
+def _expanded(template: Resource, arguments: Mapping[str, Any]) -> str:
+    """The URI for these arguments.
+
+    Raises:
+        ValueError: an argument is missing, unknown, or can't be in a URI; the message is for the program.
+    """
+    known = {_argument(name): name for name in template.variables}
+    given = {known.get(name, name): value for name, value in arguments.items()}
+    unknown = [name for name in given if name not in template.variables]
+    optional = _parsed(template.uri).query_variable_names
+    missing = [name for name in template.variables if name not in given and name not in optional]
+    call = f"{template.module}.read({template.name!r}, …)"
+    takes = f"{call} takes {', '.join(map(_argument, template.variables)) or 'no arguments'}"
+    if unknown:
+        raise ValueError(f"{takes}, not {one_line(str(unknown[0]), 60)!r}")
+    if missing:
+        raise ValueError(f"{takes}; {missing[0]!r} is missing")
+    try:
+        values = {name: _text_of(value) for name, value in given.items()}
+        for name, value in values.items():
+            _check_value(name, value)
+        uri: str = _parsed(template.uri).expand(values)
+    except TypeError as error:
+        raise ValueError(f"{call}: {one_line(str(error), 200)}") from None
+    return uri
+
+
+def _text_of(value: Any) -> str | list[str]:
+    if isinstance(value, list):
+        return [str(_text_of(item)) for item in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError(f"a value in a URI is text or a number, not {type(value).__name__}")
+
+
+def _check_value(name: str, value: str | list[str]) -> None:
+    """Refuse what would lead elsewhere than the template does: `..` as a step of a path, and control characters.
+
+    Raises:
+        ValueError: it has one.
+    """
+    for text in value if isinstance(value, list) else [value]:
+        if len(text) > _MAX_VALUE_CHARACTERS:
+            raise ValueError(f"the argument {name!r} has more than {_MAX_VALUE_CHARACTERS:,} characters")
+        if ".." in re.split(r"[/\\]", text) or any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+            raise ValueError(f"the argument {name!r} must not hold '..' as a step of a path, or control characters")

@@ -1,0 +1,39 @@
+"""Resources, templates and prompts, as the upstreams declared them. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceDefinition:
+    """One resource, or a template of resources."""
+
+    uri: str
+    """The URI to read; of a template, its URI template (RFC 6570)."""
+    name: str
+    title: str | None = None
+    description: str = ""
+    mime_type: str | None = None
+    size: int | None = None
+    """Bytes, as the upstream says."""
+    is_template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One argument of a prompt; its value is always text."""
+
+    name: str
+    description: str = ""
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDefinition:
+    """One prompt."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()

@@ -1,0 +1,55 @@
+"""The resources of one server: `from servers.docs import resources`, then `resources.read(…)`. Reading is a call.
+
+A tool of the server that is called `resources` keeps that name; this object is then `resources_`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .calls import Calls, ToolError, resolve
+from .files import File
+from .link import Refused
+from .values import NotJson, to_argument
+
+
+class Resources:
+    """What a server lists, and the way to read it."""
+
+    def __init__(self, calls: Calls, server: str, name: str) -> None:
+        self._calls = calls
+        self._server = server
+        self._name = name
+
+    def read(self, uri: str, /, **arguments: Any) -> Any:
+        """The resource of this URI or name: a file, or several in a list; in async code awaitable.
+
+        `arguments` are those of a template. A URI may also be one that a result of this program links to.
+        """
+        named = resolve(uri)
+        if isinstance(named, File):
+            named = named.uri
+        if isinstance(named, dict):  # as `list` gives them
+            named = named.get("uri")
+        if not isinstance(named, str):
+            raise TypeError(f"{self._name}.read() takes the URI or name of a resource, not {type(named).__name__}")
+        plain = {}
+        for name, value in arguments.items():
+            try:
+                plain[name] = to_argument(value, resolve)
+            except NotJson as error:
+                raise TypeError(f"{self._name}.read() can't send argument {name!r}: {error}") from None
+        future = self._calls.begin_read(self._server, named, plain)
+        return self._calls.give(future, f"{self._name}.read", sys._getframe(1))
+
+    def list(self) -> list[dict[str, Any]]:
+        """The resources and templates of the server: dicts with `name` and `uri`, templates with their `arguments`."""
+        try:
+            listed, _ = self._calls.link.ask("resources", server=self._server)
+        except Refused as refusal:
+            raise ToolError(str(refusal), self._server, self._name, refusal.kind) from None
+        return list(listed)
+
+    def __repr__(self) -> str:
+        return f"<resources of servers.{self._server}: {self._name}.read(uri), {self._name}.list()>"

@@ -85,6 +85,7 @@ def _ours(place: Path) -> Server:
             {
                 "servers": {"bench": {"command": sys.executable, "args": UPSTREAM}},
                 "sandbox": {"backend": "wasm"},
+                "search": {"ranker": "static"},  # the peers have no model that indexes the tools meanwhile
                 "state": {"dir": str(place / "state")},
             }
         )

@@ -16,9 +16,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
 from codemode_server.gateway.results import ResultSummary
+from codemode_server.json_bytes import json_pieces
 from codemode_server.off_loop import run_large
 from codemode_server.sandbox.contract import Reply
-from codemode_server.sandbox.frames import json_pieces
 
 MAX_MEMORY_BYTES = 4 * 2**20
 """Memory of the results that are held for one program, estimated; what exceeds it is written to a file."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-from typing import Any
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import (
@@ -22,6 +20,7 @@ from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
 from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.tools.registry import Answer
+from codemode_server.json_bytes import size_as_json
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 
@@ -36,7 +35,7 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
     """A settled execution as a result of the protocol, never larger than hosts take."""
     for _ in range(_HALVINGS):
         made = render(execution, limits, redactor)
-        size = len(to_json(made.text)) + len(to_json(made.content)) + _ROOM_FOR_THE_REST
+        size = size_as_json(made.text) + size_as_json(made.content) + _ROOM_FOR_THE_REST
         if size <= MAX_BYTES:
             break
         limits = limits.model_copy(update={"output_tokens": max(100, limits.output_tokens // 2)})
@@ -50,10 +49,6 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
         if block is not None and links <= _MAX_LINKS:
             blocks.append(block)
     return Answer(made.text, made.content, blocks, made.is_error)
-
-
-def to_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.targets import CallTarget
+from codemode_server.json_bytes import json_pieces
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
-from codemode_server.sandbox.frames import holds_long_text, json_pieces
 from codemode_server.tokens import estimate_tokens
 
 
@@ -35,7 +33,6 @@ class ResultSummary:
 
 
 NO_RESULT = ResultSummary()
-_PIECE_CHARACTERS = 2**20
 _VALUE_BYTES = 64
 """Memory of a small value or key as a Python object, with its place in a dict or list."""
 
@@ -61,19 +58,13 @@ def linked_uris(reply: Reply) -> list[str]:
 
 def sizes_of(value: JsonValue) -> tuple[int, int, int]:
     """The bytes of a value as JSON and in memory, and its tokens; of long texts without a copy of all of it."""
-    if holds_long_text([value]):
-        pieces: Iterable[str] = (piece.decode() for piece in json_pieces(value))
-    else:
-        pieces = [json.dumps(value, ensure_ascii=False)]
-    json_bytes = characters = values = tokens = 0
+    size = characters = values = tokens = 0
     is_ascii = True
-    for piece in pieces:
-        json_bytes += sum(
-            len(piece[at : at + _PIECE_CHARACTERS].encode("utf-8", "surrogatepass"))
-            for at in range(0, len(piece), _PIECE_CHARACTERS)
-        )
-        characters += len(piece)
-        values += sum(map(piece.count, ",:[{"))  # at least one for each value and key
-        tokens += estimate_tokens(piece)
-        is_ascii = is_ascii and piece.isascii()
-    return json_bytes, characters * (1 if is_ascii else 4) + values * _VALUE_BYTES, tokens
+    for piece in json_pieces(value):
+        text = piece.decode()
+        size += len(piece)
+        characters += len(text)
+        values += sum(map(text.count, ",:[{"))  # at least one for each value and key
+        tokens += estimate_tokens(text)
+        is_ascii = is_ascii and len(text) == len(piece)
+    return size, characters * (1 if is_ascii else 4) + values * _VALUE_BYTES, tokens

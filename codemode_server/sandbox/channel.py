@@ -29,6 +29,7 @@ from codemode_server.domain.errors import (
     ResultTooDeep,
     ResultTooLarge,
 )
+from codemode_server.json_bytes import size_as_json
 from codemode_server.json_escapes import has_wide_characters
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
@@ -362,7 +363,7 @@ class Channel:
         if not secrets.compare_digest(done.id.encode(), self._run_id.encode()):
             raise frames.ProtocolError("'done' with an id that is not the program's")
         most = self._limits.max_value_bytes
-        if done.size > most and await run_sized(done.size > LARGE_BYTES, frames.json_bytes, done.value) > most:
+        if done.size > most and await run_sized(done.size > LARGE_BYTES, size_as_json, done.value) > most:
             self._exceed_limit("limits.value_bytes")
             return
         if self._calls > self._limits.calls and done.error is not None and done.error.type == "LimitExceeded":

@@ -36,12 +36,12 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.json_bytes import json_bytes, json_pieces
 from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.processes import framing
@@ -65,11 +65,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 _PIECE_CHARACTERS = 2**20
-"""Characters of a long text that are written at once, or bytes of base64 that are read at once; a multiple of four."""
-_BATCH = 1_000
-"""Items that are written at once of a list or object with a long text."""
-_MAX_LOOKED_AT = 10_000
-"""Values of a list or object that are searched for a long text."""
+"""Base64 that is read at once; a multiple of four."""
 _FRAME_VALUES = 1_000
 """More values than a frame holds beside its payload."""
 GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
@@ -300,69 +296,9 @@ def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
     return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
 
 
-def to_json(value: JsonValue) -> str:
-    """Compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-def json_bytes(value: JsonValue) -> int:
-    """Bytes of `to_json(value)`, without all of it at once."""
-    return sum(map(len, json_pieces(value)))
-
-
-def json_pieces(value: JsonValue) -> Iterator[bytes]:
-    """`to_json` as UTF-8. A long text in pieces: each takes little time, in which no other thread could run, and a text
-    of all would be another copy, with one emoji at four bytes a character."""
-    if isinstance(value, str) and len(value) > _PIECE_CHARACTERS:
-        yield b'"'
-        for start in range(0, len(value), _PIECE_CHARACTERS):
-            yield to_json(value[start : start + _PIECE_CHARACTERS])[1:-1].encode("utf-8", "replace")
-        yield b'"'
-    elif isinstance(value, dict | list) and holds_long_text(value):
-        yield b"{" if isinstance(value, dict) else b"["
-        items = iter(value.items() if isinstance(value, dict) else value)
-        is_first = True
-        while batch := list(islice(items, _BATCH)):
-            for part in [[item] for item in batch] if holds_long_text([batch]) else [batch]:
-                yield b"" if is_first else b","
-                is_first = False
-                if isinstance(value, list):
-                    yield from json_pieces(part[0]) if len(part) == 1 else [_encoded(part)[1:-1]]
-                elif len(part) == 1:
-                    yield from json_pieces(part[0][0])
-                    yield b":"
-                    yield from json_pieces(part[0][1])
-                else:
-                    yield _encoded(dict(part))[1:-1]
-        yield b"}" if isinstance(value, dict) else b"]"
-    else:
-        yield _encoded(value)
-
-
-def _encoded(value: JsonValue) -> bytes:
-    return to_json(value).encode("utf-8", "replace")
-
-
-def holds_long_text(value: JsonValue) -> bool:
-    """Whether a list or object has a long text, as far as it is looked at."""
-    waiting: list[Any] = [value]
-    for _ in range(_MAX_LOOKED_AT):
-        if not waiting:
-            break
-        item = waiting.pop()
-        if isinstance(item, str):
-            if len(item) > _PIECE_CHARACTERS:
-                return True
-        elif isinstance(item, dict):
-            waiting += [*islice(item, _MAX_LOOKED_AT), *islice(item.values(), _MAX_LOOKED_AT)]
-        elif isinstance(item, list | tuple):
-            waiting += item[:_MAX_LOOKED_AT]
-    return False
-
-
 def encode(frame: dict[str, Any]) -> bytes:
     """A frame with its length."""
-    return framing.frame(_encoded(frame))
+    return framing.frame(json_bytes(frame))
 
 
 def longest_frame(limits: Limits) -> int:

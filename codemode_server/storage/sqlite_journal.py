@@ -26,6 +26,7 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
@@ -357,7 +358,7 @@ def _decision(name: str, reason: str, detail: JsonValue) -> Decision:
 
 
 def _json(value: JsonValue) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return json_bytes(value, "surrogatepass")
 
 
 def _short(text: str) -> str:

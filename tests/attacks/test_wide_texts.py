@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from codemode_server.json_bytes import json_bytes, size_as_json
 from codemode_server.json_escapes import replace_lone_surrogates
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox import frames
@@ -82,7 +83,7 @@ def test_a_reply_of_many_values_and_a_long_text_is_that_of_the_whole() -> None:
         data = b"".join(frames.reply_frame(1, value, "json"))
         assert int.from_bytes(data[:4], "big") == len(data) - 4
         assert json.loads(data[4:])["value"] == value
-        assert frames.json_bytes(value) == len(frames.to_json(value).encode())
+        assert size_as_json(value) == len(json_bytes(value))
 
 
 def test_a_text_made_of_a_secret_is_masked_whole_and_one_with_some_of_them_in_its_places() -> None:

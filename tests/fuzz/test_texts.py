@@ -72,7 +72,7 @@ def has_lone(text: str) -> bool:
 
 
 def is_sendable(value: Any) -> bool:
-    """As `frames.to_json` writes it, which takes what JSON has no word for."""
+    """As `json_bytes` writes it, which takes what JSON has no word for."""
     json.dumps(value, ensure_ascii=False).encode()
     return True
 

@@ -152,7 +152,7 @@ class TestACallThatIsAllowed:
         await it.call("create_issue", {"title": "Bug"})
         (report,) = it.calls.reports
         assert (report.server, report.tool, report.status) == ("github", "create_issue", CallStatus.SUCCEEDED)
-        assert report.result_bytes == len('{"number": 7}')
+        assert report.result_bytes == len('{"number":7}')
         assert report.result_tokens > 0
 
     async def test_is_recorded_as_started_while_it_is_on_its_way(self, tmp_path: Path) -> None:

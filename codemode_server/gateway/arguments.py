@@ -23,7 +23,7 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 _MAX_CHECKED_BYTES = 256 * 1024
 """Larger arguments are checked by name only: checking 16 MiB item by item would hold up every other call."""
 _MAX_CHECKING_SECONDS = 0.2
-_MAX_PROBLEMS = 3
+_MAX_PROBLEMS = 5
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
@@ -36,8 +36,8 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
     if tool.refusal:
         raise ToolNotCallable(tool.refusal)
     problems = _unknown_and_missing(tool, arguments)
-    if not problems and not _is_longer(arguments, _MAX_CHECKED_BYTES):
-        problems = _schema_problems(tool, arguments)
+    if not _is_longer(arguments, _MAX_CHECKED_BYTES):
+        problems += _schema_problems(tool, arguments, beside_others=bool(problems))
     if problems:
         shown = "; ".join(problems[:_MAX_PROBLEMS])
         more = " (and more)" if len(problems) > _MAX_PROBLEMS else ""

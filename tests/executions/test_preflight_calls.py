@@ -57,10 +57,14 @@ FILES = Catalog.build([listing("files", TEXT_FILE, tool("convert_time", dict.fro
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        ("read_text_file(file='a')", "has no argument 'file'. It takes path, [tail], [head]."),
+        (
+            "read_text_file(file='a')",
+            "has no argument 'file'. It is missing 'path'. It takes path, [tail], [head].",
+        ),
         (
             "convert_time(from_timezone='a', time='b', to_timezone='c')",
-            "has no argument 'from_timezone'; did you mean 'source_timezone'? It takes",
+            "has no argument 'from_timezone'; did you mean 'source_timezone'? "
+            "It has no argument 'to_timezone'; did you mean 'target_timezone'? It takes",
         ),
         ("convert_time('a', 'b', to_timezone='c')", "has no argument 'to_timezone'; did you mean 'target_timezone'?"),
         ("convert_time('a', 'b')", "is missing 'target_timezone'."),
@@ -160,6 +164,38 @@ async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
 async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
     code = f"from servers.github import list_issues\ndef run(who):\n    return {call}\nrun('a')"
     assert await errors(code) == [f"3: list_issues(): {wrong}. It takes repo, [state], [labels], [limit]."]
+
+
+@pytest.mark.parametrize(
+    ("call", "wrong"),
+    [
+        (
+            "list_issues(repoo='a', labl=['x'], stat='open')",
+            "has no argument 'repoo'; did you mean 'repo'? It has no argument 'labl'; did you mean 'labels'? "
+            "It has no argument 'stat'; did you mean 'state'?",
+        ),
+        ("list_issues(colour=1, size=2)", "has no argument 'colour'. It has no argument 'size'. It is missing 'repo'."),
+        (
+            "list_issues('a', 'open', [], 3, 4, labl=['x'])",
+            "takes 4 arguments, not 5. It has no argument 'labl'.",
+        ),
+        (
+            "list_issues('a', a=1, b=1, c=1, d=1, e=1, f=1, g=1)",
+            "has no argument 'a'. It has no argument 'b'. It has no argument 'c'. It has no argument 'd'. "
+            "It has no argument 'e'. It has 2 more mistakes.",
+        ),
+    ],
+)
+async def test_all_wrong_arguments_of_a_call_are_named_at_once(call: str, wrong: str) -> None:
+    assert await errors(f"from servers.github import list_issues\n{call}") == [f"2: {LIST.format(wrong)}"]
+
+
+async def test_a_wrong_name_and_a_wrong_value_are_named_at_once() -> None:
+    (line,) = await errors("from servers.github import list_issues\nlist_issues('a', labl=['x'], limit='5')")
+    assert line.endswith(
+        "has no argument 'labl'; did you mean 'labels'? It takes repo, [state], [labels], [limit]. "
+        "Also: 'limit' must be an integer, not \"5\"."
+    )
 
 
 @pytest.mark.parametrize("form", ["raw('a', labl=1)", "pages('a', labl=1)", "map(['a'], concurrency=2, labl=1)"])

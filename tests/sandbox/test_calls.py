@@ -55,6 +55,11 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
             "create_issue() has no argument 'titel'; did you mean 'title'? "
             "It takes owner, title, [auth_method], [labels].",
         ),
+        (
+            "create_issue(titel='t', labls=[])",
+            "create_issue() has no argument 'titel'; did you mean 'title'? It has no argument 'labls'; did you mean "
+            "'labels'? It is missing 'owner'. It takes owner, title, [auth_method], [labels].",
+        ),
         ("create_issue('o')", "create_issue() is missing 'title'. It takes owner, title, [auth_method], [labels]."),
         ("list_issues(1, 2, 3)", "list_issues() takes 2 arguments, not 3. It takes repo, [state]."),
         ("list_issues('a', repo='a')", "list_issues() got argument 'repo' twice. It takes repo, [state]."),

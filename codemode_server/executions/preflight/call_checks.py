@@ -14,10 +14,10 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.sandbox.guest.binding import (
     MAP_TAKES_A_LIST,
     Signature,
-    check_required,
+    binding_of,
+    missing_arguments,
     type_takes_objects,
 )
-from codemode_server.sandbox.guest.binding import bind as bind_arguments
 from codemode_server.sandbox.guest.binding import bind_shared as bind_shared_arguments
 
 _NOT_OBJECTS = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -110,12 +110,11 @@ def _bind(tool: Tool, call: ast.Call, *, needs_all: bool) -> Bound:
     may_be_all = len(args) == 1 and not call.keywords and not isinstance(args[0], _NOT_OBJECTS)
     if any(isinstance(node, ast.Starred) for node in args) or (may_be_all and _pairs(args[0]) is None):
         bound.is_whole, args = False, []
-    try:
-        bound.given = bind_arguments(signature, args, keywords, items_of=_pairs, is_given=_is_given)
-        if bound.is_whole and needs_all:
-            check_required(signature, bound.given)
-    except TypeError as error:
-        bound.problem = str(error)
+    required = signature.required if bound.is_whole and needs_all else ()
+    found = binding_of(signature, args, keywords, required=required, items_of=_pairs, is_given=_is_given)
+    bound.given, bound.problem = found.given, found.problem
+    if not bound.problem and required:
+        bound.problem = missing_arguments(signature, bound.given)
     return bound
 
 

@@ -117,7 +117,7 @@ class Findings:
                 elsewhere = self._is_awaited_elsewhere(call)
                 yield self.finding(call.call, refused, "ToolError", is_awaited_elsewhere=elsewhere)
             elif call.problem:
-                yield self.finding(call.call, self._problem_of(call), "TypeError")
+                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call), "TypeError")
             else:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
@@ -161,17 +161,25 @@ class Findings:
         elif isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
             yield self.finding(node, problem, "TypeError")
 
+    def _also_refused(self, call: Bound) -> str:
+        """What the schema refuses in the arguments of a call that the guest refuses for others."""
+        problems = self._schema_problems(call, is_all=False)
+        return f" Also: {'; '.join(problems)}." if problems else ""
+
     def _refused_by_schema(self, call: Bound) -> Iterator[Finding]:
-        constants = call.constants
-        if not constants or self._schema_seconds <= 0:
-            return
-        started = time.monotonic()
-        is_all = call.is_whole and len(constants) == len(call.given)
-        problems = known_problems(call.tool, constants, is_all=is_all)
-        self._schema_seconds -= time.monotonic() - started
-        if problems:
+        is_all = call.is_whole and len(call.constants) == len(call.given)
+        if problems := self._schema_problems(call, is_all=is_all):
             message = f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}"
             yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
+
+    def _schema_problems(self, call: Bound, *, is_all: bool) -> list[str]:
+        constants = call.constants
+        if not constants or self._schema_seconds <= 0:
+            return []
+        started = time.monotonic()
+        problems = known_problems(call.tool, constants, is_all=is_all)
+        self._schema_seconds -= time.monotonic() - started
+        return problems
 
     def _is_awaited_elsewhere(self, call: Bound) -> bool:
         """Whether a failure of the call may be raised at another place."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .similar_names import similar_name
 
@@ -24,6 +24,7 @@ MAP_TAKES_A_LIST = ".map() takes a list of items and makes a call for each"
 _MAP_PARAMETERS = ("items", "[concurrency]")
 """Parameters of `.map()` beside those of the tool."""
 _MAX_NAMES = 30
+_MAX_PROBLEMS = 5
 _OBJECT_TYPES = frozenset({"Any", "dict", "Dict", "object", "Mapping", "MutableMapping"})
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "NotRequired", "Required"})
 
@@ -60,22 +61,53 @@ def _is_not_ellipsis(value: Any) -> bool:
     return value is not ...
 
 
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[_Value]):
+    """The arguments of one call."""
+
+    given: dict[str, _Value]
+    """By Python name, those that fit."""
+    problem: str = ""
+    """All that is wrong with the others, and what the tool takes; empty if nothing is."""
+
+
 def bind(
+    signature: Signature,
+    args: Sequence[Any],
+    keywords: Iterable[tuple[str, Any]],
+    *,
+    names: Sequence[str] | None = None,
+    required: Collection[str] = (),
+) -> dict[str, Any]:
+    """The values of a call by Python name; parameters as those of `binding_of`.
+
+    Raises:
+        TypeError: arguments do not fit; the message names all that is wrong, and what the tool takes.
+    """
+    return _fitting(binding_of(signature, args, keywords, names=names, required=required))
+
+
+def _fitting(binding: Binding[_Value]) -> dict[str, _Value]:
+    if binding.problem:
+        raise TypeError(binding.problem)
+    return binding.given
+
+
+def binding_of(
     signature: Signature,
     args: Sequence[_Value],
     keywords: Iterable[tuple[str, _Value]],
     *,
     names: Sequence[str] | None = None,
+    required: Collection[str] = (),
     form: str = "",
     items_of: Callable[[_Value], Iterable[tuple[str, _Value]] | None] = mapping_items,
     is_given: Callable[[_Value], bool] = _is_not_ellipsis,
-) -> dict[str, _Value]:
-    """The arguments by Python name; whether all required ones are there is for `check_required`.
+) -> Binding[_Value]:
+    """Which argument goes to which parameter; whether all required ones are there is for `check_required`.
 
-    `names` are the parameters that positions stand for (default: all). `items_of` takes a dict apart.
-
-    Raises:
-        TypeError: an argument does not fit; the message says what the tool takes.
+    `names` are the parameters that positions stand for (default: all). Those of `required` that are missing are named
+    beside other problems. `items_of` takes a dict apart.
     """
     names = signature.names if names is None else names
     pairs = list(keywords)
@@ -83,19 +115,42 @@ def bind(
         given = list(items)
         if _are_all_arguments(signature, names, [key for key, _ in given]):
             args, pairs = (), given
+    problems: list[str] = []
     if len(args) > len(names):
-        count = f"{len(names)} argument{'s' * (len(names) != 1)}"
-        raise TypeError(f"{signature.tool}() takes {count}, not {len(args)}. {signature.usage()}")
+        problems.append(f"takes {len(names)} argument{'s' * (len(names) != 1)}, not {len(args)}.")
     bound = dict(zip(names, args, strict=False))
+    unknown: list[str] = []
     for key, value in pairs:
         name = signature.python_names.get(key, key)
         if name in bound:
-            raise TypeError(f"{signature.tool}() got argument {name!r} twice. {signature.usage()}")
-        if name not in signature.names and not signature.is_open:
-            hint = _hint(signature, key, {*bound, *(signature.python_names.get(other, other) for other, _ in pairs)})
-            raise TypeError(f"{signature.tool}{form}() has no argument {key!r}{hint} {signature.usage(form)}")
-        bound[name] = value
-    return {name: value for name, value in bound.items() if is_given(value)}
+            problems.append(f"got argument {name!r} twice.")
+        elif name in signature.names or signature.is_open:
+            bound[name] = value
+        else:
+            unknown.append(key)
+    bound = {name: value for name, value in bound.items() if is_given(value)}
+    if not problems and not unknown:
+        return Binding(bound)
+    problems += _of_names(signature, unknown, bound, required)
+    if len(problems) > _MAX_PROBLEMS:
+        problems[_MAX_PROBLEMS:] = [f"has {len(problems) - _MAX_PROBLEMS} more mistakes."]
+    return Binding(bound, f"{signature.tool}{form}() {' It '.join(problems)} {signature.usage(form)}")
+
+
+def _of_names(
+    signature: Signature, unknown: Sequence[str], bound: Collection[str], required: Collection[str]
+) -> list[str]:
+    """The problems with names that the tool does not have, each with the name that was meant, and what is missing
+    besides."""
+    problems: list[str] = []
+    given = set(bound)
+    for key in unknown:
+        # Hostile names are not worth a search each.
+        meant = _meant(signature, key, given) if len(problems) < _MAX_PROBLEMS else None
+        given |= {meant} if meant else set()
+        problems.append(f"has no argument {key!r}" + (f"; did you mean {meant!r}?" if meant else "."))
+    missing = _missing(required, given)
+    return [*problems, missing] if missing else problems
 
 
 def bind_shared(
@@ -114,16 +169,26 @@ def bind_shared(
         signature.is_open or "return_exceptions" in signature.names
     ):
         raise TypeError(f"{signature.tool}{MAP_COLLECTS_ERRORS}")
-    return bind(signature, (), pairs, form=".map", is_given=is_given)
+    return _fitting(binding_of(signature, (), pairs, form=".map", is_given=is_given))
 
 
 def check_required(signature: Signature, bound: Collection[str], *, besides: str = "") -> None:
     """Raises:
     TypeError: a required argument is missing, other than `besides`.
     """
-    missing = [name for name in signature.required if name not in bound and name != besides]
-    if missing:
-        raise TypeError(f"{signature.tool}() is missing {', '.join(map(repr, missing))}. {signature.usage()}")
+    if problem := missing_arguments(signature, {*bound, besides}):
+        raise TypeError(problem)
+
+
+def missing_arguments(signature: Signature, given: Collection[str]) -> str:
+    """Which required arguments are missing, and what the tool takes; empty if none is."""
+    missing = _missing(signature.required, given)
+    return f"{signature.tool}() {missing} {signature.usage()}" if missing else ""
+
+
+def _missing(required: Collection[str], given: Collection[str]) -> str:
+    missing = [name for name in required if name not in given]
+    return f"is missing {', '.join(map(repr, missing))}." if missing else ""
 
 
 def type_takes_objects(annotation: ast.expr, is_class: Callable[[str], bool]) -> bool:
@@ -151,10 +216,10 @@ def _are_all_arguments(signature: Signature, names: Sequence[str], keys: Sequenc
     return bool(keys) and all(key in known for key in keys)
 
 
-def _hint(signature: Signature, name: str, given: Collection[str]) -> str:
+def _meant(signature: Signature, name: str, given: Collection[str]) -> str | None:
+    """The parameter that a wrong name stands for, of those that are not given."""
     free = [known for known in signature.names if known not in given]
-    meant = similar_name(name, free, preferred=[known for known in free if known in signature.required])
-    return f"; did you mean {meant!r}?" if meant else "."
+    return similar_name(name, free, preferred=[known for known in free if known in signature.required])
 
 
 def _last_name(node: ast.expr) -> str:

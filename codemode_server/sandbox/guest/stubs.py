@@ -60,7 +60,7 @@ class Stub:
 
     def begin(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Send the call and give its future; what thread pools and `asyncio.to_thread` use."""
-        return self._send(bind(self.signature, args, kwargs.items()))
+        return self._send(bind(self.signature, args, kwargs.items(), required=self.signature.required))
 
     @functools.cached_property
     def raw(self) -> Stub:
@@ -76,10 +76,11 @@ class Stub:
         items = _items_of(self._name, items)
         shared = bind_shared(self.signature, common.items())
         free = [name for name in self.signature.names if name not in shared]
+        required = [name for name in self.signature.required if name not in shared]
 
         def begin(item: Any) -> Future[Any]:
             args = item if isinstance(item, tuple) else (item,)
-            return self._send(shared | bind(self.signature, args, (), names=free))
+            return self._send(shared | bind(self.signature, args, (), names=free, required=required))
 
         mapping = PendingMap(self._calls, self._name, begin, items, concurrency)
         if not is_async_frame(sys._getframe(1)):

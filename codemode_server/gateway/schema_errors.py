@@ -7,11 +7,16 @@ single value (`type: {const: "page_id"}`) match, then the one with the fewest er
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.json_schema import SchemaReader, enum_of, properties_of, required_of
+from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_NAME = 100
+_MAX_KEYS = 5
+_MAX_HINTS = 2
+"""Keys of one object that are compared with the known ones: both sides may be hostile."""
 _MAX_VALUES = 20
 _MAX_ALTERNATIVES = 50
 _MAX_PROBLEMS_OF_ONE = 2
@@ -42,12 +47,43 @@ def in_words(error: Any, reader: SchemaReader, depth: int = 0) -> str:
         case "const":
             return f"{name}must be {_shown(expected)}, not {_shown(error.instance)}"
         case "required":
-            missing = [key for key in expected if key not in error.instance]
-            return f"{name}is missing {', '.join(map(quoted, missing[:5]))}"
+            return f"{name}is missing {_missing(error, reader)}"
+        case "additionalProperties" if expected is False and isinstance(error.schema, dict):
+            return f"{name}has no key {_unknown_keys(error, reader)}"
         case "anyOf" | "oneOf":
             return _of_alternatives(error, reader, depth)
         case _:
             return f"{name}{error.message[:200]}"
+
+
+def _missing(error: Any, reader: SchemaReader) -> str:
+    """The keys that are missing, each with the key that was given in its place."""
+    missing = [key for key in error.validator_value if key not in error.instance][:_MAX_KEYS]
+    is_closed = isinstance(error.schema, dict) and error.schema.get("additionalProperties") is False
+    others = [] if is_closed else _others(error, reader)[:_MAX_HINTS]  # else each is reported by itself
+    meant = {key: other for other in others if (key := similar_name(other, missing))}
+    hints = {key: f" (did you mean it by {quoted(meant[key])}?)" if key in meant else "" for key in missing}
+    return ", ".join(quoted(key) + hints[key] for key in missing)
+
+
+def _unknown_keys(error: Any, reader: SchemaReader) -> str:
+    """The keys that are not allowed, each with the one that was meant, and those that are."""
+    known = list(properties_of(reader.flat(error.schema)))
+    free = [key for key in known if key not in error.instance]
+    hints = {
+        key: similar_name(key, free) if number < _MAX_HINTS else None
+        for number, key in enumerate(_others(error, reader))
+    }
+    shown = (quoted(key) + (f" (did you mean {quoted(meant)}?)" if meant else "") for key, meant in hints.items())
+    more = ", …" if len(known) > _MAX_VALUES else ""
+    keys = f"; its keys: {', '.join(map(quoted, known[:_MAX_VALUES]))}{more}" if known else ""
+    return ", ".join(shown) + keys
+
+
+def _others(error: Any, reader: SchemaReader) -> list[str]:
+    """Some of the given keys that the schema does not name."""
+    known = properties_of(reader.flat(error.schema))
+    return list(islice((key for key in error.instance if key not in known), _MAX_KEYS))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -55,6 +55,42 @@ class TestWrongArguments:
         assert '\'state\' must be one of "open", "closed", not "ajar"' in refusal(
             SCHEMA, {"title": "a", "state": "ajar"}
         )
+
+    def test_all_of_a_call_are_named_at_once(self) -> None:
+        assert refusal(SCHEMA, {"titel": "a", "label": [], "state": "ajar"}) == (
+            "github.create_issue: 'title' is required; there is no 'titel' (did you mean 'title'?); "
+            "there is no 'label' "
+            '(did you mean \'labels\'?); \'state\' must be one of "open", "closed", not "ajar". '
+            "It takes title, labels?, state?."
+        )
+
+
+class TestAWrongKeyWithinAnArgument:
+    """A misspelt key is answered with the nearest one; where nothing is like it, none is guessed."""
+
+    STATUS: ClassVar = {"type": "object", "properties": {"status": {"type": "string"}, "limit": {"type": "integer"}}}
+
+    def test_where_no_other_keys_are_allowed(self) -> None:
+        schema = {"type": "object", "properties": {"filter": {**self.STATUS, "additionalProperties": False}}}
+        wrong = refusal(schema, {"filter": {"stauts": "open", "colour": "red"}})
+        assert "'filter' has no key 'stauts' (did you mean 'status'?), 'colour'; its keys: 'limit', 'status'." in wrong
+
+    def test_where_a_key_is_required(self) -> None:
+        edit = {"type": "object", "properties": {"oldText": {"type": "string"}}, "required": ["oldText"]}
+        schema = {"type": "object", "properties": {"edits": {"type": "array", "items": edit}}}
+        wrong = refusal(schema, {"edits": [{"old_text": "a"}]})
+        assert "'edits[0]' is missing 'oldText' (did you mean it by 'old_text'?)." in wrong
+        assert "did you mean" not in refusal(schema, {"edits": [{"path": "a"}]}), "control"
+
+    def test_behind_a_reference(self) -> None:
+        schema = {
+            "type": "object",
+            "properties": {"filter": {"$ref": "#/$defs/filter"}},
+            "$defs": {"filter": {**self.STATUS, "required": ["status"], "additionalProperties": False}},
+        }
+        wrong = refusal(schema, {"filter": {"stauts": "open"}})
+        assert "'filter' is missing 'status'" in wrong
+        assert "'stauts' (did you mean 'status'?)" in wrong
 
 
 PARENT = {

@@ -43,7 +43,7 @@ from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.storage.tool_tables import SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteUsageStore
 from codemode_server.stores import Stores
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
@@ -88,6 +88,9 @@ class App:
         self.learning.load()
         self.habits = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
         self.habits.load()
+        self.lone_habits = UsageStats(SqliteLoneUsageStore(self.database, self.stores.thread), self.config)
+        self.lone_habits.load()
+        self._lone_tools = last_run.lone_tools
         self.tools = UpstreamCatalog(
             loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
         )
@@ -139,8 +142,10 @@ class App:
             check=self._preflight.check,
             sandbox=self.sandbox,
             host_api=self._host_api,
+            gateway=self.gateway,
             artifacts=self.artifacts,
             usage=self.habits,
+            lone_usage=self.lone_habits,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             journal=self.stores.journal,
             workspaces=self._workspaces,
@@ -150,6 +155,7 @@ class App:
     def _new_meta_tools(self) -> ConfiguredMetaTools:
         services = Services(
             wait_for_listing=self.tools.wait_for_first_listing,
+            wait_for_change=self.tools.wait_next_change,
             catalog=self.catalog,
             refusal_of=self.refusals.of,
             search=self.search,
@@ -160,7 +166,10 @@ class App:
             activity=lambda: self.activity,
         )
         return ConfiguredMetaTools(
-            services, self.config, lambda: stored_uses(self.config.settings, self.database, self.stores.thread)
+            services,
+            self.config,
+            lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
+            self._lone_tools,
         )
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
@@ -207,6 +216,7 @@ class App:
                 tasks.start_soon(app.search.keep_indexed)
                 tasks.start_soon(app._save_learned)
                 tasks.start_soon(app._keep_bounded)
+                tasks.start_soon(app.meta_tools.announce_direct_tools)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._watch, loaded.place)
                 try:
@@ -222,6 +232,7 @@ class App:
             with anyio.CancelScope(shield=True):
                 await app.learning.save()
                 await app.habits.save()
+                await app.lone_habits.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
@@ -280,7 +291,8 @@ class App:
     async def _save_learned(self) -> None:
         while True:
             await anyio.sleep(_SAVE_SECONDS)
-            if not (await self.learning.save() and await self.habits.save()):
+            stored = [await one.save() for one in (self.learning, self.habits, self.lone_habits)]
+            if not all(stored):
                 await anyio.sleep(_RETRY_SAVE_SECONDS)
 
     async def _watch(self, place: ConfigFile) -> None:
@@ -314,6 +326,7 @@ class App:
         self.config.replace(settings, self._redactor(), news.messages_for_model)
         self.learning.follow_config()
         self.habits.follow_config()
+        self.lone_habits.follow_config()
         self.stores.follow(settings.state)
         await self.pool.reconfigure(settings.servers, reasons(news))
         self.tools.listings_changed()

@@ -19,12 +19,12 @@ from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
-from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.search.usage_store import ToolName, Use, lone_tools
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.pool import UpstreamPool
 
 
@@ -41,6 +41,8 @@ class LastRun:
     thread: DatabaseThread
     listings: ListingStore
     catalog: Catalog
+    lone_tools: frozenset[ToolName]
+    """The tools that `expose: auto` offers to hosts until the product ends."""
 
     @classmethod
     def read(cls, loaded: LoadedSettings) -> LastRun:
@@ -55,13 +57,27 @@ class LastRun:
         listings = ListingStore(database, thread)
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
-        return cls(database, thread, listings, Catalog.build(pool.listings(), observed=observed))
+        catalog = Catalog.build(pool.listings(), observed=observed)
+        return cls(database, thread, listings, catalog, _lone_tools(settings, database, thread))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
         settings, redactor = loaded.settings, Redactor(loaded.secrets)
         servers = listing_of(self.catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
-        return definitions(settings, servers)
+        return [*definitions(settings, servers), *self._direct(settings, redactor)]
+
+    def _direct(self, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
+        if not any(server.may_have_direct_tools for server in settings.servers.values()):
+            return []
+        from codemode_server.front.direct_tools import direct_definitions, direct_tools
+
+        return direct_definitions(direct_tools(self.catalog, settings, self.lone_tools), redactor)[0]
+
+
+def _lone_tools(settings: Settings, database: Database, thread: DatabaseThread) -> frozenset[ToolName]:
+    if not settings.search.habits or all(server.expose != "auto" for server in settings.servers.values()):
+        return frozenset()
+    return lone_tools(SqliteUsageStore(database, thread).load(), SqliteLoneUsageStore(database, thread).load())
 
 
 def upstream_pool(

@@ -38,6 +38,7 @@ class UpstreamCatalog:
         self._connected = connected
         self._patience_until = math.inf
         self._changed = anyio.Event()
+        self._next_change = anyio.Event()
         self._preparing = anyio.Lock()
         self._catalog = last_run.catalog
         self._catalog = self._newest()
@@ -75,11 +76,17 @@ class UpstreamCatalog:
     def listings_changed(self) -> None:
         self._is_old = True
         self._changed.set()
+        change, self._next_change = self._next_change, anyio.Event()
+        change.set()
 
     async def wait_changed(self) -> None:
         """Wait until a listing has changed since the last call."""
         await self._changed.wait()
         self._changed = anyio.Event()
+
+    async def wait_next_change(self) -> None:
+        """Wait until a listing changes after this call."""
+        await self._next_change.wait()
 
     def _newest(self) -> Catalog:
         return Catalog.build(self.pool.listings(), self._catalog, self._learning.known)

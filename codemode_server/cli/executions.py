@@ -134,6 +134,7 @@ class _Records:
     def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
         return {
             "execution_id": it.execution_id,
+            "kind": it.kind.value,
             "status": it.status.value,
             "sandbox": it.level.value if it.level else None,
             "session": it.session.session_id,
@@ -177,7 +178,7 @@ class _Records:
 
 
 def _row(it: ExecutionRecord) -> tuple[str, ...]:
-    level = it.level.value if it.level else "-"
+    level = it.level.value if it.level else f"none ({it.kind.value})"
     return it.execution_id, _time(it.started_at), it.status.value, level, _number(it.calls), _number(it.milliseconds)
 
 

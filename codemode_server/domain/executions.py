@@ -20,6 +20,13 @@ class IsolationLevel(StrEnum):
     WASM = "wasm"
 
 
+class ExecutionKind(StrEnum):
+    """The execution is …"""
+
+    PROGRAM = "program"  # of a model, in a sandbox
+    DIRECT_CALL = "direct call"  # one call that the host made without a program, so in no sandbox
+
+
 class ExecutionStatus(StrEnum):
     """The execution is …"""
 
@@ -42,7 +49,7 @@ class ExecutionRecord:
     principal: Principal
     session: Session
     level: IsolationLevel | None
-    """None if it never reached a sandbox."""
+    """None if it never reached a sandbox, as a direct call never does."""
     status: ExecutionStatus
     started_at: float
     code: str | None = None
@@ -51,6 +58,11 @@ class ExecutionRecord:
     error: str | None = None
     calls: int | None = None
     milliseconds: float | None = None
+
+    @property
+    def kind(self) -> ExecutionKind:
+        """Of a recorded execution: a program is recorded once it has its sandbox."""
+        return ExecutionKind.DIRECT_CALL if self.level is None else ExecutionKind.PROGRAM
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import anyio
 
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
-from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
@@ -32,8 +32,20 @@ class Phase(StrEnum):
 
 
 @dataclass(slots=True)
+class DirectCall:
+    """The one call of an execution without a program."""
+
+    server: str
+    tool: str
+    """Raw names."""
+    arguments: dict[str, JsonValue]
+    result: dict[str, JsonValue] = field(default_factory=dict)
+    """As the upstream sent it, without secrets; empty until it is there, and if the call failed."""
+
+
+@dataclass(slots=True)
 class Execution:
-    """One live program. `done` is set once it is settled; from then on it does not change."""
+    """One live program, or one direct call. `done` is set once it is settled; from then on it does not change."""
 
     execution_id: ExecutionId
     code: str
@@ -41,6 +53,10 @@ class Execution:
     limits: Limits
     calls: ExecutionCalls
     results: CallResults
+    direct_call: DirectCall | None = None
+    """None for a program."""
+    is_recorded: bool = False
+    """Whether the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
@@ -80,7 +96,7 @@ class Execution:
             self.level,
             self.status,
             self.started_at,
-            code=self.code,
+            code=self.code or None,
             calls=self.calls.started,
         )
 

@@ -30,7 +30,9 @@ class ExecutionRecorder:
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
-        code, level = code_as_configured(execution.code, self._config), execution.level.value if execution.level else ""
+        execution.is_recorded = True
+        code = None if execution.direct_call else code_as_configured(execution.code, self._config)
+        level = execution.level.value if execution.level else ""
         spans.describe(
             span,
             "span",
@@ -72,7 +74,7 @@ class ExecutionRecorder:
         spans.observe_output(span, payload(outcome.value, self._config.payloads, self._config.redactor))
         if error is not None:
             spans.fail(span, execution.status.value, error)
-        if execution.level is not None:
+        if execution.is_recorded:
             milliseconds, status = execution.milliseconds, execution.status
             self._append(
                 AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error

@@ -27,10 +27,11 @@ from codemode_server.domain.errors import (
     SandboxUnavailable,
 )
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
-from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.direct_calls import run_direct_call
 from codemode_server.executions.events import (
     ExecutionCallBegan,
     ExecutionCallEnded,
@@ -40,7 +41,7 @@ from codemode_server.executions.events import (
     Subscription,
     Subscriptions,
 )
-from codemode_server.executions.execution import Execution, Phase, limits_of
+from codemode_server.executions.execution import DirectCall, Execution, Phase, limits_of
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.preflight.preflight import Checked
@@ -49,6 +50,7 @@ from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.workspace import Workspace
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.journal import Journal
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
@@ -60,6 +62,8 @@ logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
+_SHORT_RESULT_TOKENS = 1_000
+"""A call with a longer result is better made by a program, which picks what it needs."""
 _STATUS = {
     Ending.RETURNED: ExecutionStatus.SUCCEEDED,
     Ending.RAISED: ExecutionStatus.FAILED,
@@ -78,8 +82,10 @@ class ExecutionService(OwnsTasks):
         check: Callable[[str, frozenset[str] | None, str], Awaitable[Checked]],
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
+        gateway: Gateway,
         artifacts: ArtifactStore,
         usage: UsageStats,
+        lone_usage: UsageStats,
         recorder: ExecutionRecorder,
         journal: Journal,
         workspaces: Callable[[Principal], Workspace],
@@ -89,8 +95,10 @@ class ExecutionService(OwnsTasks):
         self._check = check
         self._sandbox = sandbox
         self._host_api = host_api
+        self._gateway = gateway
         self._artifacts = artifacts
         self._usage = usage
+        self._lone_usage = lone_usage
         self._recorder = recorder
         self._journal = journal
         self._workspaces = workspaces
@@ -101,12 +109,22 @@ class ExecutionService(OwnsTasks):
 
     def start(self, code: str, context: RequestContext, *, timeout_s: float | None = None) -> Execution:
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`."""
+        return self._start(code, context, timeout_s=timeout_s)
+
+    def start_call(self, server: str, tool: str, arguments: dict[str, JsonValue], context: RequestContext) -> Execution:
+        """Start one call of a tool, by its raw names, without a program or a sandbox, and return at once."""
+        return self._start("", context, DirectCall(server, tool, arguments))
+
+    def _start(
+        self, code: str, context: RequestContext, call: DirectCall | None = None, *, timeout_s: float | None = None
+    ) -> Execution:
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
         limits = limits_of(self._config.settings.limits, timeout_s)
         calls, results = ExecutionCalls(execution_id, context), CallResults(self._artifacts)
-        execution = self._live[execution_id] = Execution(execution_id, code, context, limits, calls, results)
+        execution = Execution(execution_id, code, context, limits, calls, results, call)
+        self._live[execution_id] = execution
         self._tasks.start_soon(self._run, execution, name=execution_id)
         return execution
 
@@ -213,7 +231,7 @@ class ExecutionService(OwnsTasks):
                 async with self._turns.turn(execution.session, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
                     self._subscriptions.publish(ExecutionStarted(execution.execution_id))
-                    await self._run_program(execution, span)
+                    await (self._run_direct_call if execution.direct_call else self._run_program)(execution, span)
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.CANCELLED
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
@@ -226,6 +244,14 @@ class ExecutionService(OwnsTasks):
         except Exception:  # an internal error ends this execution, not the others
             logger.exception("execution %s failed on our side", execution.execution_id)
             execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
+
+    async def _run_direct_call(self, execution: Execution, span: Span) -> None:
+        await self._recorder.begin(execution, span, "")
+        execution.phase = Phase.RUNNING
+        execution.begun.set()
+        execution.outcome = await run_direct_call(execution, self._gateway, self._config.redactor)
+        execution.status = _STATUS[execution.outcome.ending]
+        await store_outcome(execution, self._artifacts, self._config.redactor)
 
     async def _run_program(self, execution: Execution, span: Span) -> None:
         execution.phase = Phase.PREPARING
@@ -267,8 +293,11 @@ class ExecutionService(OwnsTasks):
             await self._recorder.end(execution, span)
         except JournalUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
-        answered = (report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED)
-        self._usage.used(execution.session, (ToolName(report.server, report.tool) for report in answered))
+        answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
+        used = [ToolName(report.server, report.tool) for report in answered]
+        self._usage.used(execution.session, used)
+        if execution.calls.started == 1 and answered and answered[0].result_tokens <= _SHORT_RESULT_TOKENS:
+            self._lone_usage.used(execution.session, used)
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
@@ -12,6 +14,8 @@ from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.front.blocks import artifact_name, contents_of
+from codemode_server.front.direct_calls import call_direct_tool
+from codemode_server.front.direct_tools import TARGET, direct_definitions, direct_tools
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.tools.registry import (
@@ -25,6 +29,8 @@ from codemode_server.front.tools.registry import (
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.text import clean_line
 
+logger = logging.getLogger(__name__)
+
 _MAX_SESSIONS = 256
 """Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
 
@@ -34,13 +40,22 @@ Definitions = list[dict[str, Any]]
 class ConfiguredMetaTools:
     """Implements `front.server.MetaTools`."""
 
-    def __init__(self, services: Services, config: LiveConfig, uses: Callable[[], Mapping[ToolName, Use]]) -> None:
-        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name."""
+    def __init__(
+        self,
+        services: Services,
+        config: LiveConfig,
+        uses: Callable[[], Mapping[ToolName, Use]],
+        lone_tools: Collection[ToolName],
+    ) -> None:
+        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name; `lone_tools`
+        are those that `expose: auto` offers."""
         self._services = services
         self._config = config
         self._uses = uses
         self._structured_content = config.settings.results.structured_content
+        self._lone_tools = lone_tools
         self._definitions = _SessionDefinitions()
+        self._listeners: list[Callable[[], Awaitable[None]]] = []
 
     async def has_structured_content(self) -> bool:
         return self._structured_content
@@ -50,10 +65,69 @@ class ConfiguredMetaTools:
         config = self._config
         return listing_of(self._services.catalog(), config.settings, self._uses(), config.redactor.text)
 
-    async def definitions(self, session: Session) -> list[dict[str, Any]]:
+    async def definitions(self, session: Session, given: Definitions | None = None) -> Definitions:
         settings = self._config.settings
         offered = (self._services.catalog().version, settings)
-        return self._definitions.of(session, offered, lambda: definitions(settings, self.servers()))
+        known = self._definitions.of(session, offered, lambda: self._new(given))
+        if known.unlisted:
+            self._add_listed(known)
+        return known.definitions
+
+    def _new(self, given: Definitions | None) -> _Offered:
+        settings, catalog = self._config.settings, self._services.catalog()
+        exposing = {name for name, server in settings.servers.items() if server.may_have_direct_tools}
+        if not exposing:
+            return _Offered(given or definitions(settings, self.servers()))
+        unlisted = {name for name in exposing if not self._has_tools(name)}
+        if given is not None:  # by what was known then
+            return _Offered(given, unlisted | (exposing - {it["_meta"][TARGET][0] for it in given if _is_direct(it)}))
+        found = direct_tools(catalog, settings, self._lone_tools)
+        direct, problems = direct_definitions(found, self._config.redactor)
+        for problem in problems:
+            logger.warning("%s", problem)
+        return _Offered([*definitions(settings, self.servers()), *direct], unlisted)
+
+    def _add_listed(self, known: _Offered) -> None:
+        """Add the tools of servers that were listed for the first time since the list was made. No other tool is added,
+        changed or taken away, so that hosts can cache prompts."""
+        listed = set(filter(self._has_tools, known.unlisted))
+        if not listed:
+            return
+        known.unlisted -= listed
+        names = {it["name"] for it in known.definitions}
+        found = direct_tools(self._services.catalog(), self._config.settings, self._lone_tools)
+        direct, _ = direct_definitions(found, self._config.redactor)
+        added = [it for it in direct if it["_meta"][TARGET][0] in listed and it["name"] not in names]
+        known.definitions = [*known.definitions, *added]
+
+    def _has_tools(self, server: str) -> bool:
+        return any(it.raw_name == server and it.tools for it in self._services.catalog().servers)
+
+    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Have `listener` called when servers that were never listed have direct tools."""
+        self._listeners.append(listener)
+
+    async def announce_direct_tools(self) -> None:
+        """Call the listeners until cancelled."""
+        waiting = {name for name, server in self._config.settings.servers.items() if server.may_have_direct_tools}
+        waiting -= {name for name in waiting if self._has_tools(name)}
+        while waiting:
+            listed = set(filter(self._has_tools, waiting))
+            if not listed:
+                await self._services.wait_for_change()
+            waiting -= listed
+            for listener in self._listeners if listed else ():
+                await listener()
+
+    async def call_direct(
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+    ) -> Answer | None:
+        for definition in await self.definitions(session):
+            if definition["name"] == name and _is_direct(definition):
+                context = ToolContext(RequestContext.local(session, self._config), progress, self._services)
+                server, tool = definition["_meta"][TARGET]
+                return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
+        return None
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
@@ -70,6 +144,19 @@ class ConfiguredMetaTools:
         return contents_of(item, data, self._config.redactor)
 
 
+def _is_direct(definition: dict[str, Any]) -> bool:
+    return TARGET in definition["_meta"]
+
+
+@dataclass(slots=True)
+class _Offered:
+    """What one session was offered."""
+
+    definitions: Definitions
+    unlisted: set[str] = field(default_factory=set)
+    """Raw names of servers that may have direct tools and had none in their last listing."""
+
+
 class _SessionDefinitions:
     """Keeps the list of tools the same for a whole session, since hosts put it before everything that they send to a
     model.
@@ -79,10 +166,10 @@ class _SessionDefinitions:
     """
 
     def __init__(self) -> None:
-        self._of_sessions: dict[str, Definitions] = {}
-        self._without_session: tuple[object, Definitions] | None = None
+        self._of_sessions: dict[str, _Offered] = {}
+        self._without_session: tuple[object, _Offered] | None = None
 
-    def of(self, session: Session, offered: object, build: Callable[[], Definitions]) -> Definitions:
+    def of(self, session: Session, offered: object, build: Callable[[], _Offered]) -> _Offered:
         """The list of a session, built if this is its first request. `offered` is what it is built from."""
         if session.is_ephemeral:
             if self._without_session is None or self._without_session[0] != offered:

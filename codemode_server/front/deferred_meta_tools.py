@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -20,10 +21,13 @@ class DeferredMetaTools:
         self._definitions = definitions
         self._tools: MetaTools | None = None
         self._known = anyio.Event()
+        self._listeners: list[Callable[[], Awaitable[None]]] = []
 
     def set_target(self, tools: MetaTools) -> None:
         """Delegate to `tools` from now on; they may be replaced later."""
         self._tools = tools
+        for listener in self._listeners:
+            tools.on_change(listener)
         self._known.set()
 
     async def _there(self) -> MetaTools:
@@ -31,8 +35,22 @@ class DeferredMetaTools:
         assert self._tools is not None  # noqa: S101 - `set_target` has been called
         return self._tools
 
-    async def definitions(self, session: Session) -> list[dict[str, Any]]:
-        return self._definitions or await (await self._there()).definitions(session)
+    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+        self._listeners.append(listener)
+        if self._tools is not None:
+            self._tools.on_change(listener)
+
+    async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        if self._tools is None and self._definitions:
+            return self._definitions
+        return await (await self._there()).definitions(session, self._definitions)
+
+    async def call_direct(
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+    ) -> Answer | None:
+        tools = await self._there()
+        await tools.definitions(session, self._definitions)
+        return await tools.call_direct(name, arguments, session, progress)
 
     async def has_structured_content(self) -> bool:
         return await (await self._there()).has_structured_content()

@@ -330,5 +330,5 @@ def _capabilities(*, is_modern: bool) -> dict[str, Any]:
     return {
         "prompts": {"listChanged": is_modern},
         "resources": {"listChanged": is_modern, "subscribe": is_modern},
-        "tools": {"listChanged": is_modern},
+        "tools": {"listChanged": True},
     }

@@ -197,12 +197,12 @@ def _fit(
         fitted = fit_value(outcome.value, tokens[0], min(max(room[0], _MIN_TOKENS), limits.value_bytes), safe, whole)
         parts["value"] = redactor.value(fitted.value)  # a secret of digits may be there as a number
         if fitted.is_cut:
-            cut.append(_cut_line(execution, "value", _shape(outcome.value, redactor), fitted.tokens))
+            cut.append(cut_line(execution, "value", shape_of(outcome.value, redactor), fitted.tokens))
     for (name, text), given, space in zip(printed.items(), tokens[1:], room[1:], strict=True):
         if text:
             parts[name] = fit_text(text, max(given, _MIN_TOKENS), min(max(space, _MIN_TOKENS), limits.output_bytes))
             if parts[name] != text and name == "stdout":
-                cut.append(_cut_line(execution, name, _shape(text, redactor), estimate_tokens(text)))
+                cut.append(cut_line(execution, name, shape_of(text, redactor), estimate_tokens(text)))
     return parts, cut
 
 
@@ -232,7 +232,7 @@ def _shown_tokens(shown: list[ShownFile]) -> int:
     return sum(estimate_tokens(file.data.decode()) for file in shown if file.kind == "text")
 
 
-def _shape(value: Any, redactor: Redactor) -> str:
+def shape_of(value: Any, redactor: Redactor) -> str:
     """What a value is as a whole: `3,000 dicts with id, name`."""
     match value:
         case str():
@@ -249,7 +249,7 @@ def _shape(value: Any, redactor: Redactor) -> str:
             return type(value).__name__
 
 
-def _cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
+def cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
     stored, error = execution.artifacts.get(what), execution.outcome.error
     is_ended = what == "stdout" and error is not None and error.setting == "limits.output_bytes"
     name = f"{'the output up to the limit' if is_ended else f'the whole {_LABELS[what]}'} ({shape}, {tokens:,} tokens)"

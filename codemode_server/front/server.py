@@ -6,7 +6,8 @@ names the right ones; our errors become text here, in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from io import TextIOBase
 from itertools import islice
@@ -15,11 +16,15 @@ from typing import Any, Protocol, TextIO, cast
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as McpTool
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
@@ -40,8 +45,12 @@ _MAX_URI = 2_000
 class MetaTools(Protocol):
     """What the front needs of the product. All methods raise `CodemodeError` with a message for the model."""
 
-    async def definitions(self, session: Session) -> list[dict[str, Any]]:
-        """The answer to `tools/list`; the same for all requests of one session."""
+    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Have `listener` called when `definitions` has more direct tools than before."""
+
+    async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
+        were never listed before. `given`: what the session was told before the product was there."""
 
     async def has_structured_content(self) -> bool:
         """Whether the host gets structured content and output schemas; waits until the configuration is read."""
@@ -50,6 +59,11 @@ class MetaTools(Protocol):
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
     ) -> Answer:
         """Call a meta-tool with arguments that were checked."""
+
+    async def call_direct(
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+    ) -> Answer | None:
+        """Call a direct tool; None if this session was not offered one of that name."""
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         """A stored result of an earlier program of the session, as a resource."""
@@ -76,30 +90,41 @@ class FrontServer(MCPServer[None]):
         )
         self._meta_tools = meta_tools
         self._sessions = Sessions()
+        self._standing: ServerSession | None = None
+        """The session over stdio, if it began with a handshake: notifications can be sent to it at any time."""
+        meta_tools.on_change(self._announce_tools)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
         files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
         async with stdio_server(*files) as (read_stream, write_stream):
             server = self._lowlevel_server
-            await server.run(read_stream, write_stream, server.create_initialization_options())
+            options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+            await server.run(read_stream, write_stream, options)
 
     async def list_tools(self) -> list[McpTool]:
-        session = self._sessions.session_of_request(_request.get())
+        request = _request.get()
+        session = self._sessions.session_of_request(request)
+        if request is not None and request.request is None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            self._standing = request.session
         return [McpTool.model_validate(tool) for tool in await self._meta_tools.definitions(session)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult:
+        session, progress = self._sessions.session_of(context), _progress(context)
         try:
-            spec, checked = _checked(name, arguments)
-            session = self._sessions.session_of(context)
-            answer = await self._meta_tools.call(spec, checked, session, _progress(context))
+            answer = None
+            if name not in meta_tools():
+                answer = await self._meta_tools.call_direct(name, arguments, session, progress)
+            if answer is None:
+                spec, checked = _checked(name, arguments)
+                answer = await self._meta_tools.call(spec, checked, session, progress)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
         return CallToolResult(
-            content=[TextContent(type="text", text=answer.text), *answer.blocks],
-            structured_content=answer.content if await self._meta_tools.has_structured_content() else None,
+            content=[*_text_blocks(answer), *answer.blocks],
+            structured_content=answer.content or None if await self._meta_tools.has_structured_content() else None,
             is_error=answer.is_error,
         )
 
@@ -112,6 +137,16 @@ class FrontServer(MCPServer[None]):
             return [await self._meta_tools.read_resource(str(uri), self._sessions.session_of(context))]
         except CodemodeError as error:
             raise ResourceNotFoundError(str(error)) from error
+
+    async def _announce_tools(self) -> None:
+        await self._subscriptions.publish(ToolsListChanged())
+        if self._standing is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._standing.send_tool_list_changed()
+
+
+def _text_blocks(answer: Answer) -> list[TextContent]:
+    return [TextContent(type="text", text=answer.text)] if answer.text or not answer.blocks else []
 
 
 _request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar("_request", default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -32,8 +33,16 @@ class Unconfigured:
             head, tail = "No servers: codemode-server can't start. The user must fix this:", []
         self._message = "\n".join([head, *shown, *tail])
 
-    async def definitions(self, session: Session) -> list[dict[str, Any]]:
-        return definitions(Settings())
+    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """There are no direct tools."""
+
+    async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        return given or definitions(Settings())
+
+    async def call_direct(
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+    ) -> Answer | None:
+        raise MetaToolError(self._message)
 
     async def has_structured_content(self) -> bool:
         return False

@@ -68,6 +68,17 @@ class Gateway:
             raise
         return await self._pipeline.run(calls, target, arguments)
 
+    async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        """Call the tool of exactly these raw names, for a call without a program, with its whole result as the upstream
+        sent it; raises as `call` does."""
+        offering = next((it for it in self._catalog().servers if it.raw_name == server), None)
+        found = next((it for it in offering.tools if it.raw_name == tool), None) if offering else None
+        if offering is None or found is None:
+            error = UnknownTool(f"{server!r} no longer has the tool {tool!r}; search_tools finds what it has now")
+            self._publish_unresolved(calls, server, tool, error)
+            raise error
+        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments)
+
     async def read(
         self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None
     ) -> Reply:

@@ -1,11 +1,17 @@
-"""The stored record of the usage statistics: a name and a number for each tool, no arguments or results."""
+"""The stored record of the usage statistics: a name and a number for each tool, no arguments or results. From it
+follows which tools are mostly called alone."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 HALF_LIFE_SECONDS = 21 * 86_400
+MAX_LONE_TOOLS = 5
+_MIN_LONE_USES = 1.5
+"""Three recent uses, each of which counts half if no search came before it."""
 MAX_USES = 40.0
 """Upper bound of a count, so that a burst of uses fades as fast as any other."""
 
@@ -30,3 +36,16 @@ class Use(NamedTuple):
 
     def more(self, uses: float, now: float) -> Use:
         return Use(min(self.as_of(now) + uses, MAX_USES), now)
+
+
+def lone_tools(uses: Mapping[ToolName, Use], lone_uses: Mapping[ToolName, Use]) -> frozenset[ToolName]:
+    """The few tools that are called alone at least every second time, most used first. A use in `lone_uses` counts half
+    of what one in `uses` may count."""
+    now = time.time()
+    found = {name: use.as_of(now) for name, use in lone_uses.items()}
+    often = [
+        name
+        for name, count in found.items()
+        if count >= _MIN_LONE_USES and name in uses and 2 * count >= uses[name].as_of(now)
+    ]
+    return frozenset(sorted(often, key=lambda name: (-found[name], name))[:MAX_LONE_TOOLS])

@@ -15,7 +15,8 @@ from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
-TABLES = {"listings", "shapes", "vectors", "habits", "journal_executions", "journal_calls", "audit", "audit_anchor"}
+TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
+TABLES |= {"habits", "lone_habits"}
 """Tables of a sound database."""
 
 
@@ -230,5 +231,14 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     """
     DROP TABLE calls;
     DROP TABLE executions;
+    """,
+    """
+    CREATE TABLE lone_habits (
+        server  TEXT NOT NULL,
+        tool    TEXT NOT NULL,
+        uses    REAL NOT NULL,
+        used_at REAL NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) WITHOUT ROWID;
     """,
 )

@@ -81,6 +81,7 @@ CACHES = (
     _Cache("shapes", "upstream, tool, schemas", "stored_at", "observed", 180, 32 * 2**20),
     _Cache("vectors", "model, key", "used_at", "vector", 90, None),
     _Cache("habits", "server, tool", "used_at", "tool", 365, None),
+    _Cache("lone_habits", "server, tool", "used_at", "tool", 365, None),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import anyio
 from pydantic import Field
 
 from codemode_server.domain.errors import MetaToolError
@@ -76,7 +75,7 @@ returned, whole. Example:
 
 async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
     from codemode_server.front.blocks import program_answer
-    from codemode_server.front.progress import report_progress
+    from codemode_server.front.progress import wait_for
 
     config, executions = context.request.config, context.services.executions
     limits, timeout_s = config.settings.limits, arguments.timeout
@@ -85,14 +84,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
             f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
         )
     execution = executions.start(arguments.code, context.request, timeout_s=timeout_s)
-    events = executions.subscribe(execution.execution_id)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
-            await executions.wait(execution.execution_id)
-            tasks.cancel_scope.cancel()
-    finally:  # a host that cancels or disconnects cancels its executions
-        await executions.cancel(execution.execution_id)
+    await wait_for(execution, context)
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
     return await run_sized(is_long, program_answer, execution, limits, config.redactor)

@@ -89,6 +89,8 @@ class Services:
 
     wait_for_listing: Callable[[], Awaitable[None]]
     """Waits until every server has listed its tools or has had its time for that."""
+    wait_for_change: Callable[[], Awaitable[None]]
+    """Waits until the listing of a server changes."""
     catalog: Callable[[], Catalog]
     refusal_of: RefusalOf
     search: ToolSearch

@@ -44,18 +44,22 @@ class ToolFilter(Section):
     @field_validator("include", "exclude")
     @classmethod
     def _globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for index, pattern in enumerate(patterns):
-            try:
-                checked_glob(pattern)
-            except ValueError as error:
-                raise ProblemWithin(str(error), index) from None
-        return patterns
+        return _checked_globs(patterns)
 
     def selects(self, tool: str) -> bool:
         """Whether the tool of this raw name exists for programs."""
         return any(_matches(tool, glob) for glob in self.include) and not any(
             _matches(tool, glob) for glob in self.exclude
         )
+
+
+def _checked_globs(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for index, pattern in enumerate(patterns):
+        try:
+            checked_glob(pattern)
+        except ValueError as error:
+            raise ProblemWithin(str(error), index) from None
+    return patterns
 
 
 def _matches(name: str, glob: str) -> bool:
@@ -75,8 +79,28 @@ class ServerCommon(Section):
     `limits.upstream_seconds` bounds how long a call may take altogether."""
     tools: ToolFilter = ToolFilter()
     """Which of its tools to offer."""
+    expose: Literal["code", "direct", "auto"] = "code"
+    """How its tools are offered. `code`: to programs. `direct`: to the host as well, each as a tool of its own, named
+    `<server>__<tool>`, for short calls that need no program. `auto`: to the host as well those that were mostly called
+    alone, five of all servers at most, chosen when codemode-server starts (needs `search.habits`)."""
+    direct: tuple[Glob, ...] = ()
+    """Globs over the server's own tool names: these tools are offered to the host as well, whatever `expose` says."""
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
+
+    @property
+    def may_have_direct_tools(self) -> bool:
+        """Whether some of its tools can be offered to the host."""
+        return self.enabled and (self.expose != "code" or bool(self.direct))
+
+    def is_direct(self, tool: str) -> bool:
+        """Whether the settings by themselves offer the tool of this raw name to the host."""
+        return self.expose == "direct" or any(_matches(tool, glob) for glob in self.direct)
+
+    @field_validator("direct")
+    @classmethod
+    def _direct_globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked_globs(patterns)
 
     @model_validator(mode="after")
     def _exactly_one_transport(self) -> Self:

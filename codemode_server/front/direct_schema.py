@@ -1,0 +1,156 @@
+"""Makes the input schema of a direct tool safe for hosts and models: bounded, masked, and without what they refuse.
+
+Models' interfaces want an object at the top, with names of arguments that they allow, and no `anyOf` beside it; hosts
+must not follow references to elsewhere. What is dropped here is still checked by the gateway before a call is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from codemode_server.catalog.untrusted import prose
+from codemode_server.redaction import Redactor
+
+MAX_CHARACTERS = 12_000
+"""Of one schema as JSON; the largest of 1,469 real tools has 24,000, half of it descriptions."""
+MAX_DEPTH = 24
+_MAX_NODES = 4_000
+_DESCRIPTION_CHARACTERS = (600, 120, 0)
+"""Lengths to which descriptions within a schema are cut, until it is short enough."""
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+_SCHEMAS = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
+"""Keywords whose value is a schema; `items` may also be a list of them."""
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_VALUES = frozenset(
+    {"type", "enum", "const", "default", "examples", "format", "pattern", "required", "dependentRequired"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"}
+    | {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"}
+    | {"nullable", "deprecated", "readOnly", "writeOnly"}
+)
+"""Keywords whose value is copied. All others are dropped: names of dialects, `$id`, and `x-mcp-header`, with which an
+upstream could have the host put arguments into HTTP headers."""
+_TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
+"""Keywords that models' interfaces refuse at the top."""
+
+
+class UnfitSchema(ValueError):
+    """Raised for an input schema that can't be shown to models; the message says why."""
+
+
+def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
+    """The schema as a host may have it.
+
+    Raises:
+        UnfitSchema: models' interfaces would refuse it, and with it all tools of the request.
+    """
+    if not isinstance(schema, dict):
+        return {"type": "object", "properties": {}}
+    for length in _DESCRIPTION_CHARACTERS:
+        made = _Copy(redactor, length).schema(schema, 0)
+        if len(json.dumps(made, ensure_ascii=False)) <= MAX_CHARACTERS:
+            break
+    else:
+        made = _outline(made)
+    top = {key: value for key, value in made.items() if key not in _TOP}
+    properties = top.get("properties")
+    top = {**top, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
+    for name in top["properties"]:
+        if not _ARGUMENT.fullmatch(name):
+            raise UnfitSchema(f"models take no argument with the name {name[:80]!r}")
+    if len(json.dumps(top, ensure_ascii=False)) > MAX_CHARACTERS:
+        raise UnfitSchema(f"its input schema has more than {MAX_CHARACTERS:,} characters")
+    _drop_dead_references(top, top)
+    return top
+
+
+class _Copy:
+    """Copies one schema within a budget of nodes."""
+
+    def __init__(self, redactor: Redactor, description_characters: int) -> None:
+        self._redactor = redactor
+        self._length = description_characters
+        self._nodes = _MAX_NODES
+
+    def schema(self, schema: object, depth: int) -> dict[str, Any]:
+        """The copy of a schema; `{}`, which allows anything, beyond the bounds."""
+        self._nodes -= 1
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._nodes < 0:
+            return {}
+        made: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key in _SCHEMAS:
+                made[key] = self._part(value, depth)
+            elif key in _LISTS and isinstance(value, list):
+                made[key] = [self._part(part, depth) for part in value]
+            elif key in _MAPS and isinstance(value, dict):
+                made[key] = {self._redactor.text(str(name)): self._part(part, depth) for name, part in value.items()}
+            elif key in _VALUES:
+                made[key] = self._value(value, depth)
+            elif key == "$ref" and isinstance(value, str) and value.startswith("#"):
+                made[key] = self._redactor.text(value)
+            elif key == "description" and self._length and (text := self._text(value)):
+                made[key] = text
+        return made
+
+    def _part(self, part: object, depth: int) -> Any:
+        if isinstance(part, bool):
+            return part
+        if isinstance(part, list):  # `items` of older dialects
+            return [self.schema(each, depth + 1) for each in part]
+        return self.schema(part, depth + 1)
+
+    def _text(self, value: object) -> str:
+        return prose(self._redactor.head(value, 4 * self._length), self._length) if isinstance(value, str) else ""
+
+    def _value(self, value: Any, depth: int) -> Any:
+        self._nodes -= 1
+        if self._nodes < 0 or depth > MAX_DEPTH:
+            return None
+        if isinstance(value, str):
+            return self._redactor.text(value)
+        if isinstance(value, list):
+            return [self._value(item, depth + 1) for item in value]
+        if isinstance(value, dict):
+            return {self._redactor.text(str(key)): self._value(item, depth + 1) for key, item in value.items()}
+        return value
+
+
+def _outline(schema: dict[str, Any]) -> dict[str, Any]:
+    """Only the names and simple types of the arguments, and which are required."""
+    properties = schema.get("properties")
+    arguments = properties if isinstance(properties, dict) else {}
+    outline = {
+        name: {"type": one["type"]} if isinstance(one, dict) and isinstance(one.get("type"), str) else {}
+        for name, one in arguments.items()
+    }
+    return {"properties": outline, **({"required": schema["required"]} if "required" in schema else {})}
+
+
+def _drop_dead_references(part: Any, root: dict[str, Any]) -> None:
+    """Take out each `$ref` whose target is not there, since hosts refuse the whole schema otherwise."""
+    waiting = [part]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if isinstance(each.get("$ref"), str) and not _has_target(each["$ref"], root):
+                del each["$ref"]
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+
+
+def _has_target(reference: str, root: dict[str, Any]) -> bool:
+    found: Any = root
+    for step in reference[1:].split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and key.isdigit() and len(key) < 6 and int(key) < len(found):
+            found = found[int(key)]
+        elif isinstance(found, dict) and key in found:
+            found = found[key]
+        else:
+            return False
+    return isinstance(found, dict | bool) and (reference == "#" or reference.startswith("#/"))

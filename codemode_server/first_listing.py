@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
+from codemode_server.config.places import default_state_folder
 from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
@@ -30,7 +29,7 @@ from codemode_server.upstreams.pool import UpstreamPool
 
 def state_folder(settings: Settings) -> Path:
     """Where the database and the workspaces are."""
-    return Path(settings.state.dir or platformdirs.user_data_dir("codemode-server"))
+    return Path(settings.state.dir) if settings.state.dir else default_state_folder()
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def examine(folder: Path) -> LoadedSettings:
     place = in_folder(folder)
     if place is None:
         raise CodemodeError(f"there is no {NAMES[0]} in {folder.resolve()}, so there is nothing to trust")
-    return load_place(place, require_trust=False)
+    return load_place(place, require_trust=False, resolve=False)
 
 
 def description(loaded: LoadedSettings) -> str:
@@ -101,7 +101,7 @@ def _state(path: Path) -> str:
     if not path.is_file():
         return "  (gone)"
     try:
-        load_place(ConfigFile(path, is_in_current_folder=True))
+        load_place(ConfigFile(path, is_in_current_folder=True), resolve=False)
     except SettingsError as error:
         is_changed = isinstance(error, Untrusted) and error.is_changed
         return "  (has changed, so it is not used)" if is_changed else "  (can't be used)"

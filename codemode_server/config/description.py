@@ -37,6 +37,7 @@ def describe(loaded: LoadedSettings) -> str:
         )
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
+    lines += _references(loaded)
     lines += ["", f"servers: {len(settings.servers) + len(loaded.invalid_servers) or 'none'}"]
     for name, server in settings.servers.items():
         lines += _server(name, server, loaded)
@@ -50,6 +51,14 @@ def describe(loaded: LoadedSettings) -> str:
     if warnings:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
     return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
+
+
+def _references(loaded: LoadedSettings) -> Iterator[str]:
+    if names := [str(it) for it in loaded.references if it.kind == "keyring"]:
+        yield f"secrets: {', '.join(names)}"
+    if commands := [it.text for it in loaded.references if it.kind == "command"]:
+        yield "commands that are run for secrets, and were not run by this check:"
+        yield from (f"  {command}" for command in commands)
 
 
 def masked(text: str, loaded: LoadedSettings) -> str:

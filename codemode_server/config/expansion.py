@@ -1,4 +1,4 @@
-"""Expands `${VAR}` and `${VAR:-default}` in a string; `$$` is a literal `$`.
+"""Expands `${VAR}`, `${VAR:-default}`, `${keyring:NAME}` and `${command:…}` in a string; `$$` is a literal `$`.
 
 Applies to strings after the file has been parsed, and is not recursive: a value can neither inject keys nor refer to
 other variables. As in a shell, the default replaces a variable that is unset or empty.
@@ -15,10 +15,13 @@ from pathlib import Path
 
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.places import Sources
+from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.secrets.references import Reference, References, check
 
 _BRACE = re.compile(r"\$\$|\$\{|\}")
 _MAX_NESTING = 20
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+_REFERENCE = re.compile(r"(keyring|command):(.*)", re.DOTALL)
 _ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder):[\w .,/-]{0,80}|/", re.ASCII)
 _EDITOR_PATHS = re.compile(
     r"workspace(?:Folder|FolderBasename|Root)|file(?:Basename|BasenameNoExtension|Dirname|Extname|WorkspaceFolder)?"
@@ -37,19 +40,25 @@ class Expansion:
     """Names and values of the expanded variables, without those replaced by a default."""
     defaulted: tuple[tuple[str, str], ...] = ()
     """Names of variables that are unset or empty, with the defaults that were used."""
+    secrets: tuple[tuple[Reference, str | None], ...] = ()
+    """References to secrets with their values; None for one that is left as it is written."""
 
 
 class NotExpandable(Exception):
     """Raised when a string can't be expanded; the message says why and holds no value."""
 
 
-def expand(text: str, variables: Mapping[str, str]) -> Expansion:
-    """`text` with its variables expanded."""
+def expand(
+    text: str, variables: Mapping[str, str], references: References | None = None, *, may_run: bool = True
+) -> Expansion:
+    """`text` with its variables expanded, and with its references to secrets, if `references` says what they stand for.
+    Without `may_run`, `${command:…}` is a variable of an editor."""
     if "$" not in text:
         return Expansion(text)
     parts: list[str] = []
     used: list[tuple[str, str]] = []
     defaulted: list[tuple[str, str]] = []
+    secrets: list[tuple[Reference, str | None]] = []
     unset: list[str] = []
     position = 0
     while (dollar := text.find("$", position)) >= 0:
@@ -63,14 +72,21 @@ def expand(text: str, variables: Mapping[str, str]) -> Expansion:
             position = dollar + 1
         else:
             end = _closing_brace(text, dollar + 2)
+            if reference := _to_secret(text[dollar + 2 : end], may_run=may_run):
+                secret = _resolved(reference, references)
+                secrets.append((reference, secret))
+                parts.append(text[dollar : end + 1] if secret is None else secret)
+                position = end + 1
+                continue
             name, default = _reference(text[dollar + 2 : end])
             value = variables.get(name)
             if value is not None and (value or default is None):
                 used.append((name, value))
                 parts.append(value)
             elif default is not None:
-                inner = expand(default, variables)
+                inner = expand(default, variables, references, may_run=may_run)
                 used += inner.used
+                secrets += inner.secrets
                 defaulted += [*inner.defaulted, (name, inner.text)]
                 parts.append(inner.text)
             else:
@@ -78,7 +94,7 @@ def expand(text: str, variables: Mapping[str, str]) -> Expansion:
             position = end + 1
     if unset:
         raise NotExpandable(_unset_sentence(unset))
-    return Expansion("".join(parts) + text[position:], tuple(used), tuple(defaulted))
+    return Expansion("".join(parts) + text[position:], tuple(used), tuple(defaulted), tuple(secrets))
 
 
 def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) -> dict[str, str]:
@@ -117,6 +133,27 @@ def _closing_brace(text: str, start: int) -> int:
         if depth > _MAX_NESTING:
             raise NotExpandable(f"`${{…}}` stands in the default of another more than {_MAX_NESTING} deep")
     raise NotExpandable("a `${` is not closed by `}`; write `$${` if it is meant literally")
+
+
+def _to_secret(inside: str, *, may_run: bool) -> Reference | None:
+    found = _REFERENCE.fullmatch(inside)
+    if found is None or (found[1] == "command" and not may_run):
+        return None
+    reference = Reference("keyring" if found[1] == "keyring" else "command", found[2].strip())
+    try:
+        check(reference)
+    except SecretUnavailable as error:
+        raise NotExpandable(str(error)) from None
+    return reference
+
+
+def _resolved(reference: Reference, references: References | None) -> str | None:
+    if references is None:
+        raise NotExpandable(f"a `${{{reference.kind}:…}}` can't stand here, but only where secrets are expected")
+    try:
+        return references.value(reference)
+    except SecretUnavailable as error:
+        raise NotExpandable(str(error)) from None
 
 
 def _reference(inside: str) -> tuple[str, str | None]:

@@ -61,11 +61,14 @@ class Translation:
     """Variables of each `envFile` with their values; `secrecy` decides which are secrets."""
     rules: list[dict[str, str]] = field(default_factory=list)
     """Permission rules for what a host asks about."""
+    translated: set[str] = field(default_factory=set)
+    """The names of servers whose entries were in a host's form."""
 
     def entry(self, name: str, entry: Node, host: Host) -> Node | None:
         """One entry with our keys only; none if it is left out. `name` is the server's here."""
         if not isinstance(entry.value, dict):
             return entry
+        self.translated.add(name)
         members = _in_one_level(entry, host)
         if reason := _why_left_out(members, host):
             self.warn(entry, f"ignored: it {reason}")

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from codemode_server.config import places, trust
@@ -24,6 +25,8 @@ from codemode_server.config.reading import Reading
 from codemode_server.config.toml import looks_like_toml, parse_toml
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
+from codemode_server.secrets import changes
+from codemode_server.secrets.references import Reference, Resolver
 from codemode_server.settings import Settings
 
 _BEGINS_AS_JSON = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*+\{", re.DOTALL)
@@ -61,6 +64,8 @@ class LoadedSettings:
     """The file in our format, before variables were expanded."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The variables of the `.env` beside the file."""
+    references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
+    """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
     """Stamp of the files when they were read."""
 
@@ -107,8 +112,13 @@ def load(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     require_trust: bool = True,
+    resolve: bool = True,
 ) -> LoadedSettings:
     """The configuration at `path`, or wherever it is.
+
+    References to secrets are resolved: that may take seconds, so it is not for the event loop. Without `resolve`, or
+    without `require_trust`, no command is run; without `resolve`, or if the file is not trusted, no secret is read.
+    Such references stay as they are written, and no server may be started then.
 
     A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
     with all errors: what limits programs must never be skipped. Without `require_trust` a file in the current folder is
@@ -118,16 +128,18 @@ def load(
     cwd = Path.cwd() if cwd is None else cwd
     if place := places.asked_for(path, environ, cwd):
         places.check_asked_for(place, path, environ)
-        return _loaded(place, environ, cwd)
+        return _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     unused_file = ""
     if place := places.in_folder(cwd):
         try:
-            loaded = _loaded(place, environ, cwd, require_trust=require_trust)
+            loaded = _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
             return replace(loaded, warnings=(*places.not_read_beside(place), *loaded.warnings))
         except Untrusted as untrusted:
             unused_file = str(untrusted)
     place = places.of_user()
-    loaded = _loaded(place, environ, cwd) if place else _no_file(environ, cwd)
+    if place is None:
+        return replace(_no_file(environ, cwd), unused_file=unused_file)
+    loaded = _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     return replace(loaded, unused_file=unused_file)
 
 
@@ -141,7 +153,7 @@ def locate(
         return place
     if place := places.in_folder(cwd):
         try:
-            _loaded(place, environ, cwd)
+            _loaded(place, environ, cwd, resolve=False)
         except Untrusted:
             return ConfigFile(places.user_file())
         except SettingsError:
@@ -151,16 +163,26 @@ def locate(
 
 
 def load_place(
-    place: ConfigFile, environ: Mapping[str, str] | None = None, *, require_trust: bool = True
+    place: ConfigFile,
+    environ: Mapping[str, str] | None = None,
+    *,
+    require_trust: bool = True,
+    resolve: bool = True,
 ) -> LoadedSettings:
-    """The configuration in this file. Raises `SettingsError` if it can't be used, or its content is not trusted."""
+    """The configuration in this file; `resolve` as in `load`.
+
+    Raises:
+        SettingsError: it can't be used, or its content is not trusted.
+    """
     environ = os.environ if environ is None else environ
     if not place.path.exists():
         raise SettingsError(f"{place.path}: there is no such file; create it again")
-    return _loaded(place, environ, Path.cwd(), require_trust=require_trust)
+    return _loaded(place, environ, Path.cwd(), require_trust=require_trust, resolve=resolve)
 
 
-def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require_trust: bool = True) -> LoadedSettings:
+def _loaded(
+    place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require_trust: bool = True, resolve: bool
+) -> LoadedSettings:
     path, dotenv_path = place.path, place.path.with_name(".env")
     needs_trust = place.is_in_current_folder and require_trust
     record = trust.find(path) if needs_trust else None
@@ -176,11 +198,21 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
     variables = {**dotenv, **environ}
     translation = Translation(problems, warnings, variables, path.parent, sources)
     tree = _in_our_form(text, translation, path)
-    reading = Reading(problems, warnings, variables, path.parent)
+    _check_unchanged(path, sources, record)  # each `envFile` too, before a command of the file is run
+    new_resolver = None
+    if resolve:
+        new_resolver = partial(
+            Resolver,
+            base_dir=path.parent,
+            environ=environ,
+            may_read=not place.is_in_current_folder or needs_trust or trust.is_trusted(path, sources.digests),
+            may_run=require_trust,
+            set_arguments=_set_arguments(tree, path, cwd),
+        )
+    reading = Reading(problems, warnings, variables, path.parent, new_resolver, translation.translated)
     for name, value in translation.from_env_files:
         reading.secrets.add_variable(name, name, value, is_default=False)
     settings = reading.settings(tree)
-    _check_unchanged(path, sources, record)  # each `envFile` that was read meanwhile
     has_literal_secret = any(secret in text for secret in reading.secrets.values)
     warnings += _readable_by_others(sources, {path} if not has_literal_secret else set(), cwd)
     return LoadedSettings(
@@ -197,8 +229,15 @@ def _loaded(place: ConfigFile, environ: Mapping[str, str], cwd: Path, *, require
         digests=sources.digests,
         as_written=tree,
         dotenv=dotenv,
+        references={reference: frozenset(servers) for reference, servers in reading.references.items()},
         stamp=stamp,
     )
+
+
+def _set_arguments(tree: Node, path: Path, cwd: Path) -> str:
+    """What `secrets set` needs to write to the state folder of this file."""
+    has_own_folder = "dir" in tree.entries.get("state", EMPTY).entries
+    return f" --config {printable(shlex.quote(_shown(path, cwd)), _MAX_PATH_CHARACTERS)}" if has_own_folder else ""
 
 
 def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) -> Iterator[str]:
@@ -227,8 +266,10 @@ def _in_our_form(text: str, translation: Translation, path: Path) -> Node:
 def stamp_of_place(place: ConfigFile) -> Stamp:
     """The state that a configuration's files are in."""
     files = (place.path, place.path.with_name(".env"))
-    # Includes the trust record, so that a running server notices newly granted trust.
-    return stamp_of(*files, *([trust.record_file(place.path)] if place.is_in_current_folder else []))
+    # Includes the trust record and changes of secrets, so that a running server notices them.
+    return stamp_of(
+        *files, changes.stamp_file(), *([trust.record_file(place.path)] if place.is_in_current_folder else [])
+    )
 
 
 def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:

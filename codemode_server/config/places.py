@@ -86,6 +86,13 @@ def user_file() -> Path:
     return user_config_path("codemode-server", appauthor=False) / NAMES[0]
 
 
+def default_state_folder() -> Path:
+    """Where the state is unless `state.dir` names another folder."""
+    from platformdirs import user_data_path
+
+    return user_data_path("codemode-server")
+
+
 def stamp_of(*files: Path) -> Stamp:
     """The state that the files are in."""
 

@@ -3,7 +3,7 @@
 Of the file itself nothing is masked: what looks like a secret in somebody else's file may as well be a command. Files
 of variables (`.env`, `envFile`) may hold the person's own secrets, so a value is `***` if its name looks secret and it
 is used as a secret only: in a header, or under a key that looks secret too. One that becomes part of a command, its
-arguments, its folder or an address is shown whatever its name is.
+arguments, its folder or an address is shown whatever its name is. Secrets are not read and commands not run.
 What was left out or could not be read is in the warnings.
 """
 
@@ -40,6 +40,10 @@ def preview(loaded: LoadedSettings) -> str:
         exposed = set(_exposed_variables(loaded.as_written, ()))
         shown = [f"  {_variable(name, loaded.dotenv[name], is_exposed=name in exposed)}" for name in used]
         lines += ["", "variables from .env beside it:", *shown]
+    if commands := [it.text for it in loaded.references if it.kind == "command"]:
+        lines += ["", "commands that are run for secrets:", *(f"  {escaped(command)}" for command in commands)]
+    if names := [it.text for it in loaded.references if it.kind == "keyring"]:
+        lines += ["", f"secrets of yours that are read: {escaped(', '.join(names))}"]
     if loaded.warnings:
         lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
     lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]

@@ -1,18 +1,21 @@
-"""Converts the tree of one file to typed settings: expands variables, validates, makes paths absolute."""
+"""Converts the tree of one file to typed settings: expands variables and references to secrets, validates, makes paths
+absolute."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.config import checking
-from codemode_server.config.document import Node
+from codemode_server.config.document import EMPTY, Node
 from codemode_server.config.expansion import NotExpandable, expand
-from codemode_server.config.places import with_home
+from codemode_server.config.places import default_state_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
 from codemode_server.settings import LangfuseSettings, Settings, is_folder
 
 _MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
@@ -27,12 +30,23 @@ class Reading:
     warnings: list[str]
     variables: Mapping[str, str]
     base_dir: Path
+    new_resolver: Callable[[Path], Resolver] | None = None
+    """Makes what resolves references, for a state folder; without it they stay as they are written."""
+    from_hosts: Container[str] = ()
+    """Servers whose entries are in the form of a host, where `${command:…}` is a variable of an editor."""
     secrets: Secrets = field(default_factory=Secrets)
     used: set[str] = field(default_factory=set)
+    references: dict[Reference, set[str]] = field(default_factory=dict)
+    """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
     invalid_servers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _excused: list[checking.KeyPath] = field(default_factory=list)
+    _resolver: References = field(default_factory=Unresolved)
 
     def settings(self, tree: Node) -> Settings:
+        if self.new_resolver is not None:
+            resolver = self.new_resolver(self._state_folder(tree))
+            resolver.prepare(self._references_in(tree))
+            self._resolver = resolver
         expanded = self._expanded(tree, ())
         settings = checking.check(expanded, self.problems, self._excused)
         if self.problems.is_outside_servers:
@@ -64,8 +78,9 @@ class Reading:
             return node.with_value(items)
         if not isinstance(node.value, str):
             return node
+        references = Unresolved() if is_off and _may_hold_secret(place) else self._references_at(place)
         try:
-            expansion = expand(node.value, self.variables)
+            expansion = expand(node.value, self.variables, references, may_run=self._may_run(place))
         except NotExpandable as error:
             if not is_off:
                 self.problems.add(node.line, node.where, str(error))
@@ -80,7 +95,32 @@ class Reading:
                 key = str(place[-1]) if in_server else ""
                 is_default = (variable, value) in expansion.defaulted
                 self.secrets.add_variable(variable, key, value, is_default=is_default)
+        for reference, secret in expansion.secrets:
+            self.references.setdefault(reference, set()).add(str(place[1]) if place[0] == "servers" else "")
+            if secret is not None:
+                self.secrets.add_reference(str(reference), secret)
         return node if expansion.text == node.value else node.with_value(expansion.text)
+
+    def _references_in(self, tree: Node) -> set[Reference]:
+        """Those that are resolved: none of servers that are off."""
+        found = Unresolved()
+        for place, text in _texts(tree, (), self._is_off):
+            with suppress(NotExpandable):
+                expand(text, self.variables, found, may_run=self._may_run(place))
+        return found.found
+
+    def _references_at(self, place: checking.KeyPath) -> References | None:
+        return self._resolver if _may_hold_secret(place) else None
+
+    def _may_run(self, place: checking.KeyPath) -> bool:
+        return place[0] != "servers" or place[1] not in self.from_hosts
+
+    def _state_folder(self, tree: Node) -> Path:
+        node = tree.entries.get("state", EMPTY).entries.get("dir", EMPTY)
+        if isinstance(node.value, str):
+            with suppress(NotExpandable):
+                return Path(self._path(expand(node.value, self.variables).text))
+        return default_state_folder()
 
     def _is_off(self, server: Node) -> bool:
         enabled = server.entries.get("enabled")
@@ -157,6 +197,28 @@ class Reading:
             meant = nearest(server_glob, servers)
             hint = f"; did you mean {meant!r}?" if meant else ""
             self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
+
+
+def _texts(
+    node: Node, place: checking.KeyPath, is_off: Callable[[Node], bool]
+) -> Iterator[tuple[checking.KeyPath, str]]:
+    """The texts that may hold references to secrets, without those of servers that are off."""
+    if isinstance(node.value, dict):
+        if len(place) == 2 and place[0] == "servers" and is_off(node):
+            return
+        for key, child in node.value.items():
+            yield from _texts(child, (*place, key), is_off)
+    elif isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from _texts(child, (*place, index), is_off)
+    elif isinstance(node.value, str) and _may_hold_secret(place):
+        yield place, node.value
+
+
+def _may_hold_secret(place: checking.KeyPath) -> bool:
+    if place[0] == "servers":
+        return len(place) >= 3 and place[2] in _MAY_BE_SECRET
+    return looks_secret(str(place[-1]))
 
 
 def _without_servers(tree: Node, names: Container[str]) -> Node:

@@ -1,8 +1,9 @@
 """Decides which values of a configuration are secrets, to be masked in logs, traces, errors, stubs and results.
 
-These are the values of variables in a server's `env`, `headers`, `args` or `url`; and literal values there with a name
-that looks secret: of a variable, header, flag, parameter or cookie. In addresses also the user information, and long
-segments of letters and digits, which some services use as a key.
+These are the values of references to secrets (`${keyring:…}`, `${command:…}`); those of variables in a server's `env`,
+`headers`, `args` or `url`; and literal values there with a name that looks secret: of a variable, header, flag,
+parameter or cookie. In addresses also the user information, and long segments of letters and digits, which some
+services use as a key.
 
 A secret is masked wherever it occurs, so false positives would corrupt results. Therefore these are not secrets:
 
@@ -112,6 +113,11 @@ class Secrets:
         """Adds the value of a setting that is always a secret."""
         if value:
             self._add_named("secret", value, shown_as=name)
+
+    def add_reference(self, reference: str, value: str) -> None:
+        """Adds the value of a `${keyring:…}` or `${command:…}`, whatever it looks like."""
+        self._add(value)
+        self._add_named("secret", value, shown_as=reference)
 
     def add_address(self, address: str | None) -> None:
         if address:

@@ -24,6 +24,7 @@ from codemode_server.private_files import (
     NotPrivate,
     open_private,
     private_folder,
+    private_subfolder,
     replace_private,
     sync_folder,
 )
@@ -43,6 +44,7 @@ class EncryptedFileStore:
     """The secrets in one state folder."""
 
     def __init__(self, state_folder: Path, *, lock_s: float = _LOCK_S) -> None:
+        self._state_folder = state_folder
         self.folder = state_folder / FOLDER
         self._lock_s = lock_s
 
@@ -56,7 +58,7 @@ class EncryptedFileStore:
         with _explained(path):
             if not os.path.lexists(self.folder):
                 return None
-            private_folder(self.folder, "state.dir")
+            self._check_folder()
             try:
                 with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
                     content = file.read(MAX_VALUE_BYTES + _OVERHEAD_BYTES)
@@ -73,7 +75,7 @@ class EncryptedFileStore:
     def set(self, name: str, value: str) -> None:
         data, path = encoded(value), self._path(_VALUE, name)
         with _explained(path):
-            private_folder(self.folder, "state.dir")
+            self._check_folder()
             self._remove_unfinished()
             replace_private(path, self._cipher().encrypt(data, name))
 
@@ -88,7 +90,7 @@ class EncryptedFileStore:
         path = self._path(_LOCK, name)
         with ExitStack() as stack:
             with _explained(path):
-                private_folder(self.folder, "state.dir")
+                self._check_folder()
                 try:
                     stack.enter_context(held(path, timeout_s=self._lock_s))
                 except TimeoutError:
@@ -106,7 +108,7 @@ class EncryptedFileStore:
         """Note that a keyring, which can't list its names, has this one."""
         path = self._path(_MARK, name)
         with _explained(path):
-            private_folder(self.folder, "state.dir")
+            self._check_folder()
             replace_private(path, b"")
 
     def unmark(self, name: str) -> None:
@@ -120,20 +122,24 @@ class EncryptedFileStore:
         with _explained(self.folder):
             if not os.path.lexists(self.folder):
                 return []
-            private_folder(self.folder, "state.dir")
+            self._check_folder()
             return sorted(unquote(path.name[len(kind) :]) for path in self.folder.glob(f"{kind}*"))
 
     def _remove(self, path: Path) -> bool:
         with _explained(path):
             if not os.path.lexists(self.folder):
                 return False
-            private_folder(self.folder, "state.dir")
+            self._check_folder()
             try:
                 path.unlink()
             except FileNotFoundError:
                 return False
             sync_folder(self.folder)
         return True
+
+    def _check_folder(self) -> None:
+        """Make the folder, or check it; it may not be a link, while the state folder may be reached through one."""
+        private_subfolder(private_folder(self._state_folder, "state.dir", is_readable=True), FOLDER)
 
     def _cipher(self) -> PrivateCipher:
         """Reads the key anew: the person may have removed the folder since."""

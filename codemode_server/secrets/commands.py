@@ -1,0 +1,143 @@
+"""Runs a command of the person that prints a secret: without a shell, with bounded time and output.
+
+Its standard output is the secret, so it is in no message. The end of its standard error is, without what it also
+printed to standard output. The command has our environment, no input and no terminal, and a group of its own; what it
+leaves running in that group is ended, so that a process that holds a pipe open delays nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteReceiveStream
+
+from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.processes.child_process import ChildProcess, OutputTail
+
+COMMAND_S = 10.0
+MAX_OUTPUT_BYTES = 64 * 2**10
+_MAX_ERROR_BYTES = 4 * 2**10
+_SHOWN_CHARACTERS = 300
+_DRAIN_S = 0.5
+"""How long to read on after the command has exited, if another process holds its pipes."""
+_GRACE_S = 0.2
+_POLL_S = 0.01
+
+
+async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
+    """What the command prints, without white space around it.
+
+    Raises:
+        SecretUnavailable: it could not be started, failed, took too long, or printed nothing, too much or no text.
+    """
+    words = words_of(command)
+    shown = repr(words[0])
+    try:
+        child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=-3)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no valid command"
+        raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
+    output, errors = bytearray(), OutputTail()
+    is_in_time = False
+    try:
+        with anyio.move_on_after(seconds):
+            await _read_until_exit(child, output, errors)
+            is_in_time = True
+    finally:
+        await _end(child)
+    if len(output) > MAX_OUTPUT_BYTES:
+        raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
+    if not is_in_time:
+        raise SecretUnavailable(f"the command {shown} did not end within {seconds:g} s{_said(errors, output)}")
+    if child.returncode:
+        raise SecretUnavailable(f"the command {shown} ended with code {child.returncode}{_said(errors, output)}")
+    return _text(bytes(output), shown, errors)
+
+
+def words_of(command: str) -> list[str]:
+    """The program and its arguments, as a shell would split them; `~` begins the path of a program.
+
+    Raises:
+        SecretUnavailable: a quote is not closed, or there is nothing.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        raise SecretUnavailable("a quote in a command is not closed") from None
+    if not words:
+        raise SecretUnavailable("a command is empty")
+    with suppress(RuntimeError):
+        words[0] = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
+    return words
+
+
+async def _read_until_exit(child: ChildProcess, output: bytearray, errors: OutputTail) -> None:
+    """Read both pipes until the command has exited or printed too much."""
+
+    async def read_output() -> None:
+        async for chunk in child.stdout:
+            output.extend(chunk[: MAX_OUTPUT_BYTES + 1 - len(output)])
+            if len(output) > MAX_OUTPUT_BYTES:
+                tasks.cancel_scope.cancel()
+
+    async def wait() -> None:
+        while child.returncode is None:  # noqa: ASYNC110 - `wait` also waits for pipes that others hold
+            await anyio.sleep(_POLL_S)
+        await anyio.sleep(_DRAIN_S)
+        tasks.cancel_scope.cancel()
+
+    async def read_both() -> None:
+        async with anyio.create_task_group() as readers:
+            readers.start_soon(read_output)
+            readers.start_soon(_read_errors, child.stderr, errors)
+        while child.returncode is None:  # noqa: ASYNC110 - it has closed its pipes and runs on
+            await anyio.sleep(_POLL_S)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_both)
+        tasks.start_soon(wait)
+
+
+async def _read_errors(stream: ByteReceiveStream, errors: OutputTail) -> None:
+    async for chunk in stream:
+        errors.add(chunk, _MAX_ERROR_BYTES)
+
+
+async def _end(child: ChildProcess) -> None:
+    with anyio.CancelScope(shield=True):
+        if sys.platform == "win32":
+            await child.kill()
+        else:
+            await child.end_group(_GRACE_S)
+
+
+def _text(output: bytes, shown: str, errors: OutputTail) -> str:
+    try:
+        text = output.decode().strip()
+    except UnicodeDecodeError:
+        raise SecretUnavailable(f"the command {shown} printed something that is not UTF-8") from None
+    if not text:
+        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, b'')}")
+    if "\0" in text:
+        raise SecretUnavailable(f"the command {shown} printed a NUL character")
+    return text
+
+
+def _said(errors: OutputTail, output: bytes | bytearray) -> str:
+    """The end of standard error, for a message, without anything that was printed as the secret."""
+    said = errors.text
+    for word in sorted(set(_printed_words(output)), key=len, reverse=True):
+        said = said.replace(word, "***")
+    said = re.sub(r"\s+", " ", said)
+    return f": {said[-_SHOWN_CHARACTERS:]}" if said else ""
+
+
+def _printed_words(output: bytes | bytearray) -> Sequence[str]:
+    return [word for word in output.decode("utf-8", "replace").split() if len(word) >= 4]

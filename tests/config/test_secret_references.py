@@ -1,0 +1,253 @@
+"""`${keyring:NAME}` and `${command:…}` stand for secrets; what can't be resolved turns off only its server.
+
+Read as a host started in the folder would have it read, with encrypted files for a keyring and real commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemode_server.config import load, trust
+from codemode_server.config.description import describe
+from codemode_server.config.loading import load_place, locate
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.preview import preview
+from codemode_server.domain.errors import SettingsError
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+TOKEN = "ghp_Z7kQ9xw41LmN0pR2"
+STATE = "state: {dir: state}\n"
+ENV = {"PATH": "/usr/bin:/bin"}
+HEADERS = STATE + 'servers: {a: {url: "http://localhost:1/mcp", headers: {Authorization: "Bearer %s"}}}'
+COUNTED = "${command:sh -c 'echo run >> runs; echo %s'}" % TOKEN  # noqa: UP031 - braces
+
+
+@pytest.fixture
+def store(folder: Folder) -> EncryptedFileStore:
+    return EncryptedFileStore(folder.path / "state")
+
+
+def runs(folder: Folder) -> int:
+    file = folder.path / "runs"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def authorization(text: str, folder: Folder) -> str:
+    return folder.load(text, env=ENV).settings.servers["a"].headers["Authorization"]
+
+
+def test_a_secret_of_the_keyring_is_put_in_its_place(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("github", TOKEN)
+    assert authorization(HEADERS % "${keyring:github}", folder) == f"Bearer {TOKEN}"
+
+
+def test_what_a_command_prints_is_put_in_its_place(folder: Folder) -> None:
+    assert authorization(HEADERS % "${command:echo x y}", folder) == "Bearer x y"
+
+
+def test_values_are_not_expanded_again(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("github", "${HOME}$$${keyring:x}")
+    assert authorization(HEADERS % "${keyring:github}", folder) == "Bearer ${HOME}$$${keyring:x}"
+
+
+def test_they_stand_beside_variables_and_in_their_defaults(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("b", "two")
+    assert authorization(HEADERS % "${A:-one} ${C:-${keyring:b}} $${keyring:c}", folder) == (
+        "Bearer one two ${keyring:c}"
+    )
+
+
+@pytest.mark.parametrize("value", [TOKEN, "a quiet blue", "secret.json", "/a/path", "12345678", "http://x/y"])
+def test_a_value_is_a_secret_whatever_it_looks_like(folder: Folder, store: EncryptedFileStore, value: str) -> None:
+    """As a variable in `env`, most of these would not be."""
+    store.set("it", value)
+    loaded = folder.load(STATE + "servers: {a: {command: x, env: {COLOUR: '${keyring:it}'}}}", env=ENV)
+    assert value in loaded.secrets
+    assert value not in describe(loaded)
+    assert value not in repr(loaded)
+
+
+def test_a_secret_that_is_not_stored_turns_off_its_server_alone_and_names_the_command(folder: Folder) -> None:
+    loaded = folder.load(
+        "servers: {a: {command: x, env: {T: '${keyring:github}'}}, b: {command: x}}\n" + STATE, env=ENV
+    )
+    assert list(loaded.settings.servers) == ["b"]
+    (line,) = loaded.server_errors
+    assert line == (
+        "upstream.yaml:1: servers.a.env.T: the secret 'github' is not stored; "
+        "run: codemode-server secrets set github --config upstream.yaml"
+    )
+
+
+def test_a_command_that_fails_turns_off_its_server_alone(folder: Folder) -> None:
+    text = "servers: {a: {command: x, env: {T: \"${command:sh -c 'echo no key >&2; exit 2'}\"}}, b: {command: x}}"
+    loaded = folder.load(text, env=ENV)
+    assert list(loaded.settings.servers) == ["b"]
+    (line,) = loaded.server_errors
+    assert line.partition("T: ")[2] == (
+        "the command 'sh' ended with code 2: no key; mend that and save this file again"
+    )
+
+
+def test_outside_of_servers_the_whole_file_is_refused(folder: Folder, store: EncryptedFileStore) -> None:
+    text = STATE + "search: {endpoint: {url: 'http://localhost:1', model: m, api_key: '${keyring:k}'}}"
+    with pytest.raises(SettingsError, match="the secret 'k' is not stored"):
+        folder.load(text, env=ENV)
+    store.set("k", TOKEN)
+    loaded = folder.load(text, env=ENV)
+    assert loaded.settings.search.endpoint is not None
+    assert (loaded.settings.search.endpoint.api_key, TOKEN in loaded.secrets) == (TOKEN, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "servers: {a: {command: '${keyring:x}'}}",
+        "servers: {a: {command: x, cwd: '${command:pwd}'}}",
+        "servers: {a: {command: x, description: '${keyring:x}'}}",
+    ],
+)
+def test_where_no_secret_is_expected_there_can_be_none(folder: Folder, text: str) -> None:
+    """A description, for instance, is shown to the model."""
+    (line,) = folder.refusal(text, env=ENV)
+    assert "can't stand here" in line
+
+
+@pytest.mark.parametrize("name", ["a b", "oauth/local/github", "", "../x", "a:-b"])
+def test_a_name_that_nobody_can_set_is_an_error(folder: Folder, store: EncryptedFileStore, name: str) -> None:
+    store.set("oauth/local/github", TOKEN)
+    (line,) = folder.refusal(STATE + "servers: {a: {command: x, env: {T: '${keyring:%s}'}}}" % name, env=ENV)  # noqa: UP031
+    assert "has to be of letters, digits" in line
+
+
+def test_each_command_runs_once_for_a_loaded_file(folder: Folder) -> None:
+    env = ", ".join(f'T{number}: "{COUNTED}"' for number in range(5))
+    folder.load(f"servers: {{a: {{command: x, env: {{{env}}}}}}}", env=ENV)
+    assert runs(folder) == 1
+
+
+def test_commands_of_several_servers_run_at_the_same_time(folder: Folder) -> None:
+    """Each waits for the other: one after the other they would take their ten seconds."""
+    wait = "${command:sh -c 'touch %s; until test -e %s; do sleep 0.01; done; echo done'}"
+    env = [
+        'a: {command: x, env: {T: "' + wait % ("one", "two") + '"}}',
+        'b: {command: x, env: {T: "' + wait % ("two", "one") + '"}}',
+    ]
+    loaded = folder.load("servers: {" + ", ".join(env) + "}", env=ENV)
+    assert {name: it.env["T"] for name, it in loaded.settings.servers.items()} == {"a": "done", "b": "done"}
+
+
+def test_a_server_that_is_off_needs_no_secret(folder: Folder) -> None:
+    text = 'servers: {a: {command: x, enabled: false, env: {T: "%s", U: "${keyring:x}"}}}' % COUNTED  # noqa: UP031
+    assert folder.load(STATE + text, env=ENV).server_errors == ()
+    assert runs(folder) == 0
+
+
+class TestWhatIsNotTrusted:
+    """A repository's file must neither run a command nor read a secret before the person has trusted it."""
+
+    TEXT = STATE + 'servers: {a: {command: x, env: {T: "%s", U: "${keyring:x}"}}}' % COUNTED  # noqa: UP031
+
+    def test_it_runs_no_command_until_it_is_trusted(self, folder: Folder, store: EncryptedFileStore) -> None:
+        store.set("x", TOKEN)
+        path = folder.write("upstream.yaml", self.TEXT)
+        load(cwd=folder.path, environ=ENV)
+        locate(cwd=folder.path, environ=ENV)
+        shown = load_place(ConfigFile(path, is_in_current_folder=True), ENV, require_trust=False)
+        checked = load(cwd=folder.path, environ=ENV, require_trust=False)
+        assert (runs(folder), TOKEN in checked.secrets, TOKEN in shown.secrets) == (0, False, False)
+        trust.record(path, shown.digests)
+        assert TOKEN in load(cwd=folder.path, environ=ENV).secrets
+        assert runs(folder) == 1, "control"
+
+    def test_what_it_would_run_is_shown_before(self, folder: Folder) -> None:
+        path = folder.write("upstream.yaml", self.TEXT)
+        page = preview(load_place(ConfigFile(path, is_in_current_folder=True), ENV, require_trust=False))
+        assert "commands that are run for secrets:\n  sh -c 'echo run >> runs; echo ghp_" in page
+        assert "secrets of yours that are read: x" in page
+
+    def test_an_env_file_that_has_changed_since_stops_it_before_its_commands(self, folder: Folder) -> None:
+        servers = 'servers: {a: {command: x, env: {T: "%s"}}}' % COUNTED  # noqa: UP031
+        text = STATE + "mcpServers: {b: {command: x, envFile: more.env}}\n" + servers
+        path, more = folder.write("upstream.yaml", text), folder.write("more.env", "A=1\n")
+        place = ConfigFile(path, is_in_current_folder=True)
+        trust.record(path, load_place(place, ENV, require_trust=False).digests)
+        more.write_text("A=2\n")
+        with pytest.raises(SettingsError, match="has changed since it was trusted"):
+            load_place(place, ENV)
+        assert runs(folder) == 0
+        more.write_text("A=1\n")
+        load_place(place, ENV)
+        assert runs(folder) == 1, "control"
+
+
+def test_check_runs_no_command_and_says_what_would_be_run(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("b", TOKEN)
+    text = STATE + 'servers: {a: {command: x, env: {T: "%s", U: "${keyring:b}"}}}' % COUNTED  # noqa: UP031
+    loaded = load(folder.write("upstream.yaml", text), environ=ENV, cwd=folder.path, require_trust=False)
+    page = describe(loaded)
+    assert runs(folder) == 0
+    assert "secrets: keyring:b" in page
+    assert "commands that are run for secrets, and were not run by this check:\n  sh -c 'echo run >> runs; echo" in page
+
+
+def test_without_resolving_nothing_is_read_or_run(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("b", TOKEN)
+    text = STATE + 'servers: {a: {command: x, env: {T: "%s", U: "${keyring:b}"}}}' % COUNTED  # noqa: UP031
+    loaded = load(folder.write("upstream.yaml", text), environ=ENV, cwd=folder.path, resolve=False)
+    assert (runs(folder), loaded.server_errors, TOKEN in loaded.secrets) == (0, (), False)
+    assert {str(it)[:9]: servers for it, servers in loaded.references.items()} == {
+        "command:s": {"a"},
+        "keyring:b": {"a"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mcp.json", '{"servers": {"a": {"command": "x", "env": {"T": "%s"}}}}'),
+        ("upstream.yaml", 'mcpServers: {"a": {"command": "x", "env": {"T": "%s"}}}'),
+        ("config.toml", '[mcp_servers.a]\ncommand = "x"\nbearer_token_env_var = "%s"'),
+    ],
+)
+def test_in_files_of_hosts_a_command_is_a_variable_of_the_editor(folder: Folder, name: str, text: str) -> None:
+    """VS Code's `${command:id}`: pasted here, it must not become a program that is started."""
+    command = "command:touch made" if name == "config.toml" else "${command:touch made}"
+    lines = folder.refusal(text % command, name=name, env=ENV)
+    assert not (folder.path / "made").exists()
+    assert any("is a variable of an editor" in line or "not of the form" in line for line in lines), lines
+
+
+def test_the_state_folder_of_the_file_is_the_one_that_is_read(folder: Folder) -> None:
+    EncryptedFileStore(folder.path / "other").set("github", TOKEN)
+    text = HEADERS.replace("dir: state", "dir: '${WHERE}'") % "${keyring:github}"
+    loaded = folder.load(text, env={"WHERE": str(folder.path / "other")})
+    assert TOKEN in loaded.secrets
+
+
+def test_a_damaged_secret_turns_off_its_server(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("github", TOKEN)
+    (file,) = store.folder.glob("value.*")
+    file.write_bytes(b"\x01")
+    (line,) = folder.refusal(HEADERS % "${keyring:github}", env=ENV)
+    assert "codemode-server secrets set github" in line
+
+
+def test_a_weak_secret_is_warned_of_by_its_reference(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("pin", "1234")
+    loaded = folder.load(HEADERS % "${keyring:pin}", env=ENV)
+    assert any(line.startswith("upstream.yaml: keyring:pin: its value has fewer than 6") for line in loaded.warnings)
+
+
+def test_the_state_of_a_link_is_not_followed_for_secrets(folder: Folder, store: EncryptedFileStore) -> None:
+    real = EncryptedFileStore(folder.path / "real")
+    real.set("github", TOKEN)
+    Path(folder.path / "state").mkdir()
+    store.folder.symlink_to(real.folder)
+    (line,) = folder.refusal(HEADERS % "${keyring:github}", env=ENV)
+    assert "is a link" in line

@@ -1,0 +1,160 @@
+"""A command that prints a secret: what it prints is the value, and no misbehaviour of it costs more than its bounds.
+
+The commands are real processes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.secrets.commands import output_of, words_of
+
+SECRET = "ghp_Z7kQ9xw41LmN0pR2"
+
+Run = Callable[..., Awaitable[str]]
+
+
+def python(code: str) -> str:
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    async def run(command: str, *, seconds: float = 20.0) -> str:
+        with anyio.fail_after(30):
+            return await output_of(command, env=os.environ, cwd=tmp_path, seconds=seconds)
+
+    return run
+
+
+async def failure(run: Run, command: str, *, seconds: float = 20.0) -> str:
+    with pytest.raises(SecretUnavailable) as raised:
+        await run(command, seconds=seconds)
+    assert SECRET not in str(raised.value)
+    return str(raised.value)
+
+
+async def test_the_value_is_all_that_it_prints_without_white_space_around_it(run: Run) -> None:
+    assert await run("printf '  a b\\nc\\n\\n'") == "a b\nc"
+
+
+async def test_it_runs_in_the_folder_of_the_file_and_with_our_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROBE", "here")
+    (tmp_path / "tool").write_text('#!/bin/sh\necho "$PROBE"; pwd')
+    (tmp_path / "tool").chmod(0o755)
+    assert await run("./tool") == f"here\n{tmp_path}"
+
+
+async def test_there_is_no_shell(run: Run, tmp_path: Path) -> None:
+    assert await run("echo $HOME; touch made `id` | cat > made") == "$HOME; touch made `id` | cat > made"
+    assert not (tmp_path / "made").exists()
+    assert await run("sh -c 'echo made | cat'") == "made", "control"
+
+
+async def test_it_has_no_input(run: Run) -> None:
+    assert await run("sh -c 'cat; echo end'") == "end"
+
+
+def test_the_home_folder_begins_a_program_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert words_of("~/bin/get '~/x'") == ["/home/ada/bin/get", "~/x"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("no-such-program-here x", "the command 'no-such-program-here' can't be started: No such file or directory"),
+        ("sh -c 'exit 3'", "the command 'sh' ended with code 3"),
+        ("sh -c 'echo is locked >&2; exit 3'", "the command 'sh' ended with code 3: is locked"),
+        ("true", "the command 'true' printed nothing"),
+        ("printf '\\377'", "the command 'printf' printed something that is not UTF-8"),
+        ("printf 'a\\0b'", "the command 'printf' printed a NUL character"),
+        ("echo 'a", "a quote in a command is not closed"),
+        ("", "a command is empty"),
+        ("echo \0", "the command 'echo' can't be started: it is no valid command"),
+    ],
+)
+async def test_what_is_wrong_is_said_with_the_program_alone(run: Run, command: str, reason: str) -> None:
+    assert await failure(run, command) == reason
+
+
+async def test_a_secret_that_is_printed_to_both_outputs_is_not_in_the_message(run: Run) -> None:
+    said = await failure(run, python(f"import sys; print('{SECRET}'); sys.exit('no access with {SECRET}')"))
+    assert said.endswith("ended with code 1: no access with ***")
+
+
+async def test_the_message_has_the_end_of_a_long_standard_error(run: Run) -> None:
+    said = await failure(run, python("import sys; sys.exit('x' * 100_000 + ' locked')"))
+    assert said.endswith("x locked")
+    assert len(said) < 500
+
+
+class TestBounds:
+    async def test_more_than_64_kib_are_refused_without_reading_on(self, run: Run) -> None:
+        """A gigabyte, or without end."""
+        assert "printed more than 64 KiB" in await failure(run, "yes")
+        assert "printed more than 64 KiB" in await failure(run, "head -c 65537 /dev/zero")
+        assert len(await run("sh -c 'head -c 65536 /dev/zero | tr \\\\0 x'")) == 65_536, "control"
+
+    async def test_endless_standard_error_ends_with_the_time(self, run: Run) -> None:
+        said = await failure(run, "sh -c 'yes error >&2'", seconds=0.3)
+        assert (
+            "did not end within 0.3 s: error error" in said.replace("s: r error", "s: error")[-500:] or "error" in said
+        )
+        assert len(said) < 500
+
+    async def test_one_that_never_ends_is_ended_with_its_children(self, run: Run, tmp_path: Path) -> None:
+        command = "sh -c 'sleep 1000 & echo $! > child; echo $$ > self; wait'"
+        assert "did not end within 0.5 s" in await failure(run, command, seconds=0.5)
+        for name in ("child", "self"):
+            await gone(int((tmp_path / name).read_text()))
+
+    async def test_one_that_ignores_sigterm_is_ended_too(self, run: Run, tmp_path: Path) -> None:
+        command = "sh -c 'trap \"\" TERM; echo $$ > self; while :; do sleep 0.1; done'"
+        assert "did not end within" in await failure(run, command, seconds=0.5)
+        await gone(int((tmp_path / "self").read_text()))
+
+    async def test_a_grandchild_that_holds_the_pipes_delays_nothing_and_is_ended(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        assert await run("sh -c 'sleep 1000 & echo $! > child; echo value'") == "value"
+        await gone(int((tmp_path / "child").read_text()))
+
+    async def test_one_that_left_the_group_is_not_waited_for(self, run: Run, tmp_path: Path) -> None:
+        """As the agent of GnuPG, which the person goes on to use."""
+        code = "import os,time; os.fork() or (os.setsid(), open('child','w').write(str(os.getpid())), time.sleep(1000))"
+        wait = "while not os.path.exists('child') or not open('child').read(): time.sleep(0.01)"
+        assert await run(python(f"{code}\n{wait}\nprint('value')")) == "value"
+        child = int((tmp_path / "child").read_text())
+        os.kill(child, 0)  # it is there
+        os.kill(child, 9)
+
+    async def test_a_cancellation_ends_it(self, run: Run, tmp_path: Path) -> None:
+        with anyio.move_on_after(0.5):
+            await run("sh -c 'echo $$ > self; sleep 1000'")
+        await gone(int((tmp_path / "self").read_text()))
+
+
+async def gone(pid: int) -> None:
+    """Wait until there is no such process, or only its entry is left for its parent to take."""
+    with anyio.fail_after(10):
+        while True:
+            if _state(pid) in ("", "Z"):
+                return
+            await anyio.sleep(0.02)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

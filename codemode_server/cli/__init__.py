@@ -26,7 +26,7 @@ _COMMANDS = {
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
     "workspace": "show the programs' files, or remove them",
-    "executions": "list programs that ran, or show one",
+    "executions": "list programs that ran, show one, or check the audit",
 }
 """Modules of this folder, and what `--help` says of each."""
 _EXAMPLE = """\

@@ -1,5 +1,5 @@
 """The `executions` command: lists executions and shows one with its calls, from the journal or, if that has deleted it,
-from the audit.
+from the audit; checks that nobody changed the audit.
 
 Of programs and errors it shows what `state.payloads` allows, of those in the audit what it allowed when they ran;
 without the secrets of the configuration.
@@ -48,12 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = actions.add_parser("show", help="print one with its calls")
     add_config(one)
     one.add_argument("id", metavar="ID", help="as the answer to the program has it")
-    for action in (listing, one):
+    verifying = actions.add_parser("verify", help="check that nobody changed the audit; exit code 1 if it was changed")
+    add_config(verifying)
+    for action in (listing, one, verifying):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parsed: argparse.Namespace) -> int:
     loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    if parsed.action == "verify":
+        verification = anyio.run(verify_audit, loaded)
+        show(json.dumps(verification.as_json(), indent=2) if as_json else verification.text)
+        return 0 if verification.broken_row is None else 1
     if parsed.action == "show":
         page = anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json))
     else:
@@ -94,6 +100,48 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     return "\n".join([*lines, *(["", code] if code else [])])
 
 
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a check of the audit's hash chain found."""
+
+    rows: int = 0
+    newest_digest: str = ""
+    broken_row: int | None = None
+    """The first row that does not fit."""
+
+    @property
+    def text(self) -> str:
+        if not self.rows:
+            return "the audit has no rows"
+        if self.broken_row is None:
+            return (
+                f"the audit is sound: {self.rows:,} rows, each with the digest of the row before it\n"
+                f"newest digest: {self.newest_digest}\n"
+                "Rows that somebody removes at the end do not show; a note of the newest digest, kept elsewhere, proves "
+                "that they were there."
+            )
+        return (
+            f"the audit is broken at row {self.broken_row}: this row was changed or inserted, or rows before it were "
+            "removed, by something other than codemode-server\n"
+            f"The rows before {self.broken_row} are as they were written; what follows proves nothing. Keep a copy of "
+            f"{FILE_NAME} and find out who could write it."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "is_sound": self.broken_row is None,
+            "rows": self.rows,
+            "newest_digest": self.newest_digest or None,
+            "first_broken_row": self.broken_row,
+        }
+
+
+async def verify_audit(loaded: LoadedSettings) -> Verification:
+    """Check the hash chain of the audit; all principals are in one chain."""
+    async with _Records(loaded) as reader:
+        return await reader.verification()
+
+
 @dataclass(slots=True)
 class _Records:
     """Opens the database of the configuration's state folder, and shows its values as configured."""
@@ -130,6 +178,13 @@ class _Records:
             f"no execution {execution_id!r} is recorded (any more); `codemode-server executions list` shows those that "
             "are"
         )
+
+    async def verification(self) -> Verification:
+        if self._thread is None:
+            return Verification()
+        audit = SqliteAudit(self._thread)
+        broken_row = await audit.first_broken_row()
+        return Verification(*await audit.extent(), broken_row)
 
     def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
         return {

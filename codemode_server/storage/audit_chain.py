@@ -30,7 +30,7 @@ _ROW_BYTES = 250
 def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
     """Append an event, in a transaction of the caller that has locked the file."""
     values = _values(event)
-    number, digest = _last(connection)
+    number, digest = last_of(connection)
     connection.execute(
         f"INSERT INTO audit (number, {COLUMNS}, digest, bytes) VALUES (?, {', '.join('?' * len(values))}, ?, ?)",  # noqa: S608
         (number + 1, *values, digest_of(digest, values), size_of(event)),
@@ -56,11 +56,12 @@ def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int)
 
 def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and digest of the last row that retention deleted."""
-    number, digest = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
-    return number, digest
+    row = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
+    return row or (0, "")  # somebody deleted it; then the oldest row does not fit
 
 
-def _last(connection: sqlite3.Connection) -> tuple[int, str]:
+def last_of(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and digest of the newest row, or of the last one that retention deleted."""
     row = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
     return row or anchor_of(connection)
 
@@ -89,5 +90,10 @@ def digest_of(before: str, values: Sequence[Any]) -> str:
     """Digest of a row with these values; `before` is the digest of the row before it."""
     if values[-1] is None:  # rows of versions without a level
         values = values[:-1]
-    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode()
+    # Only somebody who changes the file stores bytes.
+    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":"), default=_hexadecimal).encode()
     return hashlib.sha256(before.encode() + canonical).hexdigest()
+
+
+def _hexadecimal(value: bytes) -> dict[str, str]:
+    return {"bytes": value.hex()}

@@ -12,7 +12,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditRow
 from codemode_server.gateway.audit_history import execution_record
-from codemode_server.storage.audit_chain import COLUMNS, anchor_of, append_row, digest_of, event_of, size_of
+from codemode_server.storage.audit_chain import COLUMNS, anchor_of, append_row, digest_of, event_of, last_of, size_of
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
 _VERIFIED_AT_ONCE = 1_000
@@ -83,6 +83,15 @@ class SqliteAudit:
             if len(rows) < _VERIFIED_AT_ONCE:
                 return None
             verified = number, digest
+
+    async def extent(self) -> tuple[int, str]:
+        """The number of rows of all principals, and the newest digest. Raises as `rows` does."""
+
+        def select(connection: sqlite3.Connection) -> tuple[int, str]:
+            (count,) = connection.execute("SELECT COUNT(*) FROM audit").fetchone()
+            return count, str(last_of(connection)[1])
+
+        return await self._run(select)
 
     async def _run(self, step: Step[T]) -> T:
         try:

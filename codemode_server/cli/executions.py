@@ -117,8 +117,8 @@ class Verification:
             return (
                 f"the audit is sound: {self.rows:,} rows, each with the digest of the row before it\n"
                 f"newest digest: {self.newest_digest}\n"
-                "Rows that somebody removes at the end do not show; a note of the newest digest, kept elsewhere, proves "
-                "that they were there."
+                "Rows that somebody removes at the end do not show; a note of the newest digest, kept elsewhere, "
+                "proves that they were there."
             )
         return (
             f"the audit is broken at row {self.broken_row}: this row was changed or inserted, or rows before it were "

@@ -19,6 +19,8 @@ from codemode_server.domain.errors import CodemodeError
 
 _COMMANDS = {
     "serve": "serve over stdio, or over HTTP on this machine",
+    "connect": "put this product into the configuration file of a host",
+    "disconnect": "take it out again, and put back what was there",
     "config": "check upstream.yaml, or print its JSON Schema",
     "status": "connect to every upstream and show its state",
     "sync": "write the tree of stubs for people and editors",

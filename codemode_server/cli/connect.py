@@ -1,0 +1,130 @@
+"""The `connect` command: puts this product into a host's configuration file, after showing the change."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
+from codemode_server.config.host_files import connecting
+from codemode_server.config.host_files.launch import launch
+from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_places import HOSTS, HostPlace, System
+from codemode_server.config.loading import locate
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.text import escaped
+
+_RELOAD = {
+    "vscode": "VS Code asks whether to start it: look at the MCP servers in its Extensions view",
+    "cursor": "switch it on under Settings, Tools & MCP",
+    "claude-desktop": "quit Claude Desktop and start it again",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    add_place(parser)
+    parser.add_argument(
+        "--take-out-imported",
+        action="store_true",
+        help="also take out the servers that your configuration has with the same content",
+    )
+    parser.add_argument("--print", action="store_true", help="print the entry for the host's file, and end")
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Which file, and whether to ask."""
+    parser.add_argument("host", metavar="HOST", choices=sorted(HOSTS), help=f"one of {', '.join(sorted(HOSTS))}")
+    parser.add_argument("--project", action="store_true", help="the host's file in the current folder")
+    parser.add_argument("--yes", action="store_true", help="change the file without being asked")
+    parser.add_argument("--dry-run", action="store_true", help="show the change and end")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    place, within = located(parsed)
+    started = launch(config_file(parsed))
+    if parsed.print:
+        show(connecting.snippet(place.host, started).rstrip())
+        return 0
+    ours = load_with_warnings(config_file(parsed)).settings if parsed.take_out_imported else None
+    try:
+        plan = connecting.plan_connect(
+            place,
+            within,
+            started,
+            is_command_given=config_file(parsed) is not None,
+            take_out=ours,
+        )
+    except NotEditable as error:
+        raise refused(place, error) from None
+    if plan.is_empty:
+        show(page(plan))
+        print(f"{place.host.name} starts codemode-server already; nothing has changed")
+        return 0
+    if not agreed(parsed, plan):
+        return 0 if parsed.dry_run else 1
+    backup = made(plan)
+    if backup is not None:
+        show(f"the file as it was: {escaped(str(backup))}")
+    again = _RELOAD.get(place.host.id, f"start {place.host.name} anew if it runs, since it may write this file too")
+    show(f"{place.host.name} is connected; {again}")
+    show(f"to undo it: codemode-server disconnect {place.host.id}{' --project' if parsed.project else ''}")
+    if not locate(config_file(parsed)).path.is_file():
+        show("there is no configuration yet; make one with: codemode-server init")
+    return 0
+
+
+def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
+    """The file to edit, and the folder that it must not lead out of.
+
+    Raises:
+        CodemodeError: the host has no files in projects.
+    """
+    system, folder = System.current(), Path.cwd()
+    try:
+        place = HOSTS[parsed.host].place(system, folder if parsed.project else None)
+    except ValueError as error:
+        raise CodemodeError(str(error)) from None
+    return place, folder if parsed.project else system.home
+
+
+def agreed(parsed: argparse.Namespace, plan: connecting.Plan) -> bool:
+    """Show the change, and ask unless told not to."""
+    show(page(plan))
+    if parsed.dry_run:
+        print("nothing has been written")
+        return False
+    if parsed.yes or is_confirmed("Change this file? [y/N] "):
+        return True
+    print("nothing has changed")
+    return False
+
+
+def page(plan: connecting.Plan) -> str:
+    """What the person reviews."""
+    what = "" if plan.file.content is not None else "  (a new file)"
+    lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{what}"]
+    if plan.file.is_link:
+        lines.append(f"  a link leads to {escaped(str(plan.file.path))}, which is the file that changes")
+    lines += [f"  {note}" for note in plan.notes]
+    return "\n".join([*lines, *plan.difference()])
+
+
+def made(plan: connecting.Plan) -> Path | None:
+    """Make the change.
+
+    Raises:
+        CodemodeError: it can't be made.
+    """
+    try:
+        return connecting.apply(plan)
+    except NotEditable as error:
+        raise refused(plan.place, error) from None
+    except OSError as error:
+        raise CodemodeError(f"the record of this change can't be written: {error}") from None
+
+
+def refused(place: HostPlace, error: NotEditable) -> CodemodeError:
+    """Why the file can't be edited."""
+    return CodemodeError(f"{escaped(str(place.path))}: {error}")

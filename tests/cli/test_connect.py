@@ -1,0 +1,330 @@
+"""`connect` and `disconnect`: each host's file gets our entry in its own form, and its old bytes back.
+
+In process, with a home in a temporary folder. The files are as the hosts write them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from codemode_server.cli import run
+from codemode_server.config.host_places import HOSTS, System
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes and links")
+SECRET = "ghp_0123456789abcdef"
+GITHUB = {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": SECRET}}
+
+
+@dataclass(frozen=True)
+class Home:
+    """A person's home folder, and what the commands print."""
+
+    path: Path
+    capture: pytest.CaptureFixture[str]
+
+    def file(self, host: str, content: str | bytes | None = None) -> Path:
+        """The host's file, with this content."""
+        path = HOSTS[host].place(System("linux", self.path, {})).path
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def configuration(self, **servers: Any) -> Path:
+        path = self.path / ".config/codemode-server/upstream.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"servers": servers}))
+        path.chmod(0o600)
+        return path
+
+    def run(self, *words: str, code: int = 0) -> str:
+        found = run(words)
+        shown = self.capture.readouterr()
+        text = shown.out + shown.err
+        assert found == code, text
+        assert SECRET not in text
+        return text
+
+    def files(self) -> set[str]:
+        found = (path for path in self.path.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.path)) for path in found}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Home:
+    folder = tmp_path / "home"
+    (folder / "bin").mkdir(parents=True)
+    command = folder / "bin" / "codemode-server"
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    for name in [name for name in os.environ if name.startswith(("XDG_", "CODE", "COPILOT", "CLAUDE", "APPDATA"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr(sys, "argv", [str(command)])
+    monkeypatch.setattr(sys, "platform", "linux" if sys.platform == "darwin" else sys.platform)
+    monkeypatch.chdir(folder)
+    return Home(folder, capsys)
+
+
+def parsed(path: Path) -> Any:
+    text = path.read_text()
+    if path.suffix == ".toml":
+        return tomllib.loads(text)
+    return YAML(typ="safe").load(text) if path.suffix == ".yaml" else json.loads(text)
+
+
+def command(home: Home) -> str:
+    return str(home.path / "bin" / "codemode-server")
+
+
+ENTRIES: dict[str, Any] = {
+    "claude-desktop": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "claude-code": {"mcpServers": {"codemode": {"type": "stdio", "command": "C", "args": [], "alwaysLoad": True}}},
+    "cursor": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "vscode": {"servers": {"codemode": {"type": "stdio", "command": "C", "args": []}}},
+    "copilot": {"mcpServers": {"codemode": {"type": "local", "command": "C", "args": [], "tools": ["*"]}}},
+    "codex": {"mcp_servers": {"codemode": {"command": "C", "args": [], "required": True}}},
+    "gemini": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "qwen": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "opencode": {"mcp": {"codemode": {"type": "local", "command": ["C"]}}},
+    "windsurf": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "zed": {"context_servers": {"codemode": {"source": "custom", "command": "C", "args": []}}},
+    "goose": {
+        "extensions": {
+            "codemode": {
+                "name": "codemode",
+                "type": "stdio",
+                "cmd": "C",
+                "args": [],
+                "envs": {},
+                "enabled": True,
+                "timeout": 300,
+            }
+        }
+    },
+    "cline": {"mcpServers": {"codemode": {"transport": {"type": "stdio", "command": "C", "args": []}}}},
+    "amp": {"amp.mcpServers": {"codemode": {"command": "C", "args": []}}},
+    "continue": {"mcpServers": [{"name": "codemode", "command": "C", "args": []}]},
+    "kiro": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
+}
+"""A file with our entry alone; C stands for the command."""
+
+
+def with_command(value: Any, found: str) -> Any:
+    return json.loads(json.dumps(value).replace('"C"', json.dumps(found)))
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_without_a_file_gets_one_in_its_own_form_and_loses_it_again(home: Home, host: str) -> None:
+    before = home.files()
+    home.run("connect", host, "--yes")
+    assert parsed(home.file(host)) == with_command(ENTRIES[host], command(home))
+    home.run("disconnect", host, "--yes")
+    assert home.files() == before
+    assert not home.file(host).parent.exists() or home.file(host).parent == home.path
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_what_connect_prints_is_the_entry_alone(home: Home, host: str) -> None:
+    before = home.files()
+    shown = home.run("connect", host, "--print")
+    sample = home.path / f"sample{home.file(host).suffix}"
+    sample.write_text(shown)
+    assert parsed(sample) == with_command(ENTRIES[host], command(home))
+    sample.unlink()
+    assert home.files() == before
+
+
+def test_connecting_twice_changes_nothing(home: Home) -> None:
+    file = home.file("claude-code", '{\n\t"numStartups": 3\n}\n')
+    home.run("connect", "claude-code", "--yes")
+    once, files = file.read_bytes(), home.files()
+    assert "nothing has changed" in home.run("connect", "claude-code", "--yes")
+    assert (file.read_bytes(), home.files()) == (once, files)
+
+
+def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
+    file = home.file("cursor", '{"mcpServers": {}}\n')
+    before = home.files()
+    shown = home.run("connect", "cursor", "--dry-run")
+    assert '"codemode"' in shown
+    assert "nothing has been written" in shown
+    assert (file.read_text(), home.files()) == ('{"mcpServers": {}}\n', before)
+
+
+def test_nothing_is_written_where_nobody_can_be_asked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home.file("cursor", "{}\n")
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    assert "rerun with --yes" in home.run("connect", "cursor", code=2)
+    assert file.read_text() == "{}\n"
+
+
+def test_servers_with_the_same_content_are_taken_out_and_others_stay(home: Home) -> None:
+    other = {**GITHUB, "env": {"GITHUB_TOKEN": "another-account-1"}}
+    home.configuration(gh=GITHUB)
+    old = json.dumps({"mcpServers": {"github": GITHUB, "work": other, "git": {"command": "uvx"}}}, indent=2)
+    file = home.file("claude-code", old)
+    shown = home.run("connect", "claude-code", "--yes", "--take-out-imported")
+    assert list(parsed(file)["mcpServers"]) == ["work", "git", "codemode"]
+    assert "takes out 'github', which is 'gh' in your configuration" in shown
+    assert "stays: 'work', 'git'" in shown
+    home.run("disconnect", "claude-code", "--yes")
+    assert file.read_text() == old
+
+
+def test_no_server_is_taken_out_unless_asked(home: Home) -> None:
+    home.configuration(gh=GITHUB)
+    file = home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB}}))
+    home.run("connect", "claude-code", "--yes")
+    assert list(parsed(file)["mcpServers"]) == ["github", "codemode"]
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        {**GITHUB, "enabled": False},
+        {**GITHUB, "args": ["-y", "server-github", "--read-only"]},
+        {"command": "npx", "args": ["-y", "server-github"]},
+    ],
+    ids=["it is off here", "another argument", "without the token"],
+)
+def test_a_server_that_would_be_lost_is_not_taken_out(home: Home, ours: dict[str, Any]) -> None:
+    home.configuration(gh=ours)
+    file = home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB}}))
+    home.run("connect", "claude-code", "--yes", "--take-out-imported")
+    assert "github" in parsed(file)["mcpServers"]
+
+
+def test_a_server_with_restricted_tools_stays_unless_ours_has_the_same_restriction(home: Home) -> None:
+    """What could not be called before can't be called after."""
+    restricted = {**GITHUB, "disabledTools": ["delete_repository"]}
+    file = home.file("kiro", json.dumps({"mcpServers": {"github": restricted}}))
+    home.configuration(gh=GITHUB)
+    home.run("connect", "kiro", "--yes", "--take-out-imported")
+    assert "github" in parsed(file)["mcpServers"]
+    home.configuration(gh={**GITHUB, "tools": {"exclude": ["delete_repository"]}})
+    home.run("connect", "kiro", "--yes", "--take-out-imported")
+    assert list(parsed(file)["mcpServers"]) == ["codemode"]
+
+
+def test_edits_made_since_are_kept_and_what_was_taken_out_is_put_back(home: Home) -> None:
+    home.configuration(gh=GITHUB)
+    file = home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB}, "numStartups": 1}, indent=2))
+    home.run("connect", "claude-code", "--yes", "--take-out-imported")
+    data = parsed(file)
+    file.write_text(json.dumps({**data, "numStartups": 2, "new": True}, indent=2))
+    shown = home.run("disconnect", "claude-code", "--yes")
+    assert "the file has changed since `connect`" in shown
+    assert "puts back 'github'" in shown
+    assert parsed(file) == {"mcpServers": {"github": GITHUB}, "numStartups": 2, "new": True}
+
+
+def test_a_new_file_that_the_host_has_added_to_keeps_that(home: Home) -> None:
+    home.run("connect", "gemini", "--yes")
+    file = home.file("gemini")
+    file.write_text(json.dumps({**parsed(file), "security": {}}))
+    home.run("disconnect", "gemini", "--yes")
+    assert parsed(file) == {"security": {}}
+
+
+def test_an_entry_made_by_hand_is_disconnected_too(home: Home) -> None:
+    file = home.file("cursor", '{"mcpServers": {"mine": {"command": "uvx", "args": ["codemode-server"]}, "x": {}}}')
+    home.run("disconnect", "cursor", "--yes")
+    assert file.read_text() == '{"mcpServers": {"x": {}}}'
+    assert "nothing to disconnect" in home.run("disconnect", "cursor", "--yes", code=2)
+
+
+def test_an_entry_made_by_hand_keeps_what_the_person_wrote(home: Home) -> None:
+    mine = {"command": command(home), "args": ["--config", "/x/upstream.yaml"], "env": {"A": "1"}}
+    file = home.file("claude-code", json.dumps({"mcpServers": {"mine": mine}}))
+    home.run("connect", "claude-code", "--yes")
+    assert parsed(file) == {"mcpServers": {"mine": {**mine, "alwaysLoad": True}}}
+
+
+def test_an_entry_whose_command_is_gone_gets_the_one_that_runs_now(home: Home) -> None:
+    file = home.file("cursor", '{"mcpServers": {"codemode": {"command": "/gone/codemode-server", "env": {"A": "1"}}}}')
+    home.run("connect", "cursor", "--yes")
+    assert parsed(file)["mcpServers"] == {"codemode": {"command": command(home), "env": {"A": "1"}, "args": []}}
+
+
+def test_a_foreign_server_of_our_name_is_left_alone(home: Home) -> None:
+    file = home.file("cursor", '{"mcpServers": {"codemode": {"command": "other"}}}')
+    home.run("connect", "cursor", "--yes")
+    assert parsed(file)["mcpServers"]["codemode"] == {"command": "other"}
+    assert parsed(file)["mcpServers"]["codemode-server"]["command"] == command(home)
+
+
+def test_a_configuration_that_is_named_is_in_the_environment_of_the_entry(home: Home) -> None:
+    config = home.path / "elsewhere.yaml"
+    config.write_text("servers: {}\n")
+    home.run("connect", "opencode", "--yes", "--config", str(config))
+    entry = parsed(home.file("opencode"))["mcp"]["codemode"]
+    assert entry["environment"] == {"CODEMODE_CONFIG": str(config)}
+    assert entry["command"] == [command(home)]
+
+
+def test_the_file_of_the_project_is_changed_if_asked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = home.path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    home.run("connect", "claude-code", "--project", "--yes")
+    assert "codemode" in parsed(project / ".mcp.json")["mcpServers"]
+    assert not home.file("claude-code").exists()
+    home.run("disconnect", "claude-code", "--project", "--yes")
+    assert not (project / ".mcp.json").exists()
+    assert "no configuration files in projects" in home.run("connect", "windsurf", "--project", code=2)
+
+
+def test_opencode_2_has_its_servers_one_level_deeper(home: Home) -> None:
+    file = home.file("opencode", '{"mcp": {"servers": {"x": {"type": "local", "command": ["x"]}}}}')
+    home.run("connect", "opencode", "--yes")
+    assert list(parsed(file)["mcp"]["servers"]) == ["x", "codemode"]
+
+
+def test_older_files_of_cline_have_no_transport(home: Home) -> None:
+    file = home.file("cline", '{"mcpServers": {"x": {"command": "x"}}}')
+    home.run("connect", "cline", "--yes")
+    assert parsed(file)["mcpServers"]["codemode"] == {"command": command(home), "args": []}
+
+
+def test_a_file_that_cannot_be_parsed_is_not_touched(home: Home) -> None:
+    file = home.file("cursor", '{\n  "mcpServers": {]\n}')
+    assert "line 2: this is not valid JSON" in home.run("connect", "cursor", "--yes", code=2)
+    assert file.read_text() == '{\n  "mcpServers": {]\n}'
+
+
+@posix
+def test_mode_and_link_of_the_file_stay_and_the_backup_is_as_private(home: Home) -> None:
+    target = home.path / "dotfiles.json"
+    target.write_text("{}\n")
+    target.chmod(0o640)
+    file = home.file("cursor")
+    file.parent.mkdir()
+    file.symlink_to(target)
+    shown = home.run("connect", "cursor", "--yes")
+    assert f"a link leads to {target}" in shown
+    assert file.is_symlink()
+    backup = target.with_name("dotfiles.json.before-codemode")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (target, backup)] == [0o640, 0o640]
+    assert backup.read_text() == "{}\n"
+    home.run("disconnect", "cursor", "--yes")
+    assert (target.read_text(), backup.exists()) == ("{}\n", False)
+
+
+def test_a_lost_backup_is_named_and_our_entry_is_removed_all_the_same(home: Home) -> None:
+    file = home.file("cursor", '{"mcpServers": {"x": {"command": "x"}}}\n')
+    home.run("connect", "cursor", "--yes")
+    file.with_name("mcp.json.before-codemode").unlink()
+    home.run("disconnect", "cursor", "--yes")
+    assert file.read_text() == '{"mcpServers": {"x": {"command": "x"}}}\n'

@@ -1,0 +1,220 @@
+"""Edits of hosts' files: the data are the old ones with the change, and every other byte stays.
+
+Documents are drawn together with their layout: indentation, line ends, comments and trailing commas.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codemode_server.config.host_files import entries
+from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_places import Syntax
+
+ENTRY = {"command": "/opt/bin/codemode-server", "args": ["-v", "a b"], "env": {"CODEMODE_CONFIG": "/home/ü/x.yaml"}}
+NAMES = st.text(alphabet="abcXYZ019_-.é/ ", min_size=1, max_size=8)
+TEXTS = st.text(alphabet="abc \"\\/#,{}[]:='*é😀\t", max_size=12)
+SCALARS = st.one_of(TEXTS, st.integers(-99, 99), st.booleans())
+SERVERS = st.dictionaries(
+    NAMES,
+    st.fixed_dictionaries({"command": TEXTS}, optional={"args": st.lists(TEXTS, max_size=3), "timeout": st.integers()}),
+    max_size=3,
+)
+OTHERS = st.dictionaries(NAMES, SCALARS, max_size=3)
+
+
+@st.composite
+def json_documents(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """A file with comments and trailing commas in one of many layouts, and its data."""
+    servers: dict[str, Any] = draw(SERVERS)
+    before, after = draw(OTHERS), draw(OTHERS)
+    data = {**before, "servers": servers, **after}
+    unit = draw(st.sampled_from(["  ", "    ", "\t", " ", ""]))
+    newline = draw(st.sampled_from(["\n", "\r\n"])) if unit else ""
+    is_loose = bool(unit) and draw(st.booleans())
+
+    def written(value: Any, depth: int) -> str:
+        if not isinstance(value, dict) or not value:
+            return json.dumps(value, ensure_ascii=False)
+        rows = []
+        for index, (key, inner) in enumerate(value.items()):
+            comma = "," if index < len(value) - 1 or (is_loose and draw(st.booleans())) else ""
+            note = draw(st.sampled_from(["", " // x, }", " /* { */"])) if is_loose else ""
+            above = draw(st.sampled_from(["", f'{unit * depth}// "a": 1,{newline}'])) if is_loose else ""
+            row = f"{json.dumps(key, ensure_ascii=False)}: {written(inner, depth + 1)}"
+            rows.append(f"{above}{unit * depth}{row}{comma}{note}{newline}")
+        return f"{{{newline}{''.join(rows)}{unit * (depth - 1)}}}"
+
+    return written(data, 1) + draw(st.sampled_from(["", newline])), data
+
+
+@given(json_documents())
+@settings(max_examples=300, deadline=None)
+def test_an_entry_is_added_to_json_and_removed_with_every_byte_as_before(document: tuple[str, dict[str, Any]]) -> None:
+    text, data = document
+    path = ("servers", "codemode")
+    changed = entries.with_entry(text, "json", path, ENTRY)
+    assert entries.read(changed, "json") == {**data, "servers": {**data["servers"], "codemode": ENTRY}}
+    assert entries.without_entry(changed, "json", path) == text
+
+
+@given(json_documents(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_removed_member_of_json_takes_nothing_else_along(
+    document: tuple[str, dict[str, Any]], choice: st.DataObject
+) -> None:
+    text, data = document
+    if not data["servers"]:
+        return
+    name = choice.draw(st.sampled_from(sorted(data["servers"])))
+    changed = entries.without_entry(text, "json", ("servers", name))
+    rest = {key: value for key, value in data["servers"].items() if key != name}
+    assert entries.read(changed, "json") == {**data, "servers": rest}
+    assert _is_subsequence(changed, text)
+
+
+@st.composite
+def toml_documents(draw: st.DrawFn) -> str:
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    blocks = [
+        'model = "x" # [a]',
+        '[mcp_servers.a]\ncommand = \'x\'\n# note\n[mcp_servers.a.env]\nA = """\n[mcp_servers.codemode]\n"""',
+        '[projects."/home/x.y"]\ntrust = "trusted"',
+        "[mcp_servers.b]\nargs = [\n  \"]\", # ]\n  '[z]',\n]",
+        "[[lists]]\nx = {a = 1, b = [2]}",
+        "[mcp_servers]\nc.command = 'x'\nd = {command = 'y'}",
+        "\n",
+    ]
+    chosen = draw(st.lists(st.sampled_from(range(1, len(blocks))), unique=True))
+    text = "".join(f"{blocks[index]}\n" for index in ([0] if draw(st.booleans()) else []) + sorted(chosen))
+    return text.replace("\n", newline)
+
+
+@given(toml_documents())
+@settings(max_examples=150, deadline=None)
+def test_a_table_is_added_to_toml_and_removed_with_every_byte_as_before(text: str) -> None:
+    path = ("mcp_servers", "codemode")
+    changed = entries.with_entry(text, "toml", path, ENTRY)
+    assert changed.startswith(text)
+    assert entries.find(entries.read(changed, "toml"), path) == ENTRY
+    assert entries.without_entry(changed, "toml", path) == text
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+def test_tables_of_toml_are_removed_in_every_form(name: str) -> None:
+    text = (
+        'model = "x"\n\n[mcp_servers]\nc.command = "x"\nd = { command = "y" }\nc.args = []\n\n[mcp_servers.a]\n'
+        "command = 'x'\n\n[mcp_servers.a.env]\nA = '1'\n\n[tools]\nz = 1\n\n# about b\n[mcp_servers.b]\n"
+        "args = [\n 'x',\n]\n"
+    )
+    before = entries.read(text, "toml")
+    changed = entries.without_entry(text, "toml", ("mcp_servers", name))
+    del before["mcp_servers"][name]
+    assert entries.read(changed, "toml") == before
+    assert _is_subsequence(changed, text)
+    assert "# about b" in changed
+
+
+@st.composite
+def yaml_documents(draw: st.DrawFn) -> str:
+    """Files of goose: a mapping `extensions` at any place."""
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    indent = draw(st.sampled_from(["  ", "    "]))
+    blocks = [
+        "# a comment: x\nGOOSE_MODEL: gpt # note\n",
+        f"extensions:\n{indent}a:\n{indent}  cmd: x\n{indent}  args: [1, '}}']\n\n{indent}# about b\n{indent}b:\n"
+        f"{indent}    cmd: |\n{indent}      text: 1\n{indent}      more\n",
+        "x:\n- 1\n-   2 # z\n",
+        "text: >-\n  folded: a\n\n  b\n",
+    ]
+    order = draw(st.permutations(range(len(blocks))))
+    chosen = [index for index in order if index == 1 or draw(st.booleans())]
+    return "".join(blocks[index] for index in chosen).replace("\n", newline)
+
+
+@given(yaml_documents())
+@settings(max_examples=100, deadline=None)
+def test_a_member_is_added_to_yaml_and_removed_with_every_byte_as_before(text: str) -> None:
+    path = ("extensions", "codemode")
+    changed = entries.with_entry(text, "yaml", path, ENTRY)
+    assert entries.find(entries.read(changed, "yaml"), path) == ENTRY
+    assert entries.without_entry(changed, "yaml", path) == text
+
+
+@given(yaml_documents(), st.sampled_from(["a", "b"]))
+@settings(max_examples=60, deadline=None)
+def test_a_removed_member_of_yaml_takes_nothing_else_along(text: str, name: str) -> None:
+    changed = entries.without_entry(text, "yaml", ("extensions", name))
+    assert _is_subsequence(changed, text)
+    assert "# about b" in changed
+
+
+LISTS = [
+    "mcpServers:\n  - name: x\n    command: a # z\n\n# end\nz: 1\n",
+    "mcpServers:\n- name: x\n  command: a\n-   command: b\n    name: y\n",
+    "name: assistant\nmcpServers: []\nmodels: []\n",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_an_item_is_added_to_a_list_and_removed_with_every_byte_as_before(text: str) -> None:
+    path = ("mcpServers", "codemode")
+    changed = entries.with_entry(text, "yaml", path, ENTRY, is_list=True)
+    assert entries.find(entries.read(changed, "yaml"), path) == {"name": "codemode", **ENTRY}
+    assert entries.without_entry(changed, "yaml", path) == text
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("json", "{}"),
+        ("json", '{"a":1}'),
+        ("json", '{\r\n    "a": 1, // x\r\n}\r\n'),
+        ("json", ""),
+        ("toml", ""),
+        ("toml", "a = 1\n"),
+        ("yaml", ""),
+        ("yaml", "a: 1\n"),
+        ("yaml", "# only this\n"),
+    ],
+)
+@pytest.mark.parametrize("is_list", [False, True])
+def test_what_was_made_for_the_entry_goes_with_it(syntax: Syntax, text: str, is_list: bool) -> None:
+    if is_list and syntax != "yaml":
+        return
+    path = ("servers", "codemode")
+    changed = entries.with_entry(text, syntax, path, ENTRY, is_list=is_list)
+    again = entries.without_entry(changed, syntax, path, made=("servers",))
+    assert again == text or (text == "" and entries.read(again, syntax) == {})
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text", "reason"),
+    [
+        ("json", '{\n "a": 1\n "b": 2}', "line 3: this is not valid JSON"),
+        ("json", '{"a": "x\ny"}', "line 1: this is not valid JSON"),
+        ("json", "[]", "not a mapping"),
+        ("json", '{"servers": []}', "line 1: an object is expected here"),
+        ("json", "{" + '"a":{' * 200_000, "nested too deeply"),
+        ("json", '{"servers": {}, "servers": {"x": 1}, "a": ' + "9" * 5_000 + "}", "too many digits"),
+        ("toml", "a = 1\nb = = 2\n", "line 2"),
+        ("toml", "servers = {}\n", "edit it by hand"),
+        ("yaml", "a: 1\n b: 2\n", "2"),
+        ("yaml", "a: !x 1\n", "tags"),
+        ("yaml", "{a: 1}\n", "by hand"),
+        ("yaml", "a: 1\n...\n", "by hand"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_refused_with_line_and_reason(syntax: Syntax, text: str, reason: str) -> None:
+    with pytest.raises(NotEditable, match=reason):
+        entries.with_entry(text, syntax, ("servers", "codemode"), ENTRY)
+
+
+def _is_subsequence(short: str, long: str) -> bool:
+    rest = iter(long)
+    return all(character in rest for character in short)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,20 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig
-from codemode_server.config.places import default_state_folder
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.places import default_state_folder, user_file
 from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName, Use, lone_tools
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
+from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.pool import UpstreamPool
 
 
@@ -92,7 +95,16 @@ def upstream_pool(
         on_change,
         config=config,
         invalid=reasons(loaded),
+        sign_ins=sign_ins(loaded, config),
     )
+
+
+def sign_ins(loaded: LoadedSettings, config: LiveConfig) -> SignIns:
+    """The sign-ins of this machine's user."""
+    store = EncryptedFileStore(state_folder(loaded.settings))
+    place = f" --config {shlex.quote(str(loaded.path))}" if loaded.path not in (None, user_file()) else ""
+    principal = local_principal(loaded.settings).principal_id
+    return SignIns(store, principal, mask=config.mask_tokens, login_options=place)
 
 
 def reasons(loaded: LoadedSettings) -> dict[str, str]:

@@ -47,6 +47,15 @@ class Redactor:
         self._secrets = _searched(secrets)
         self._longest = max((secret.longest for of_anchor in self._secrets.values() for secret in of_anchor), default=0)
 
+    def also(self, secrets: Iterable[str]) -> Redactor:
+        """A redactor that masks these as well; no program has a reason to send them."""
+        made = Redactor(secrets)
+        more = made._secrets
+        made._secrets = _merged(self._secrets, more)
+        made._guarded = _merged(self._guarded, more)
+        made._longest = max(made._longest, self._longest)
+        return made
+
     def text(self, text: str) -> str:
         """`text` with a mask in place of each secret; the same object if there is none."""
         spans = self._spans(text)
@@ -179,6 +188,10 @@ def _searched(secrets: Iterable[str]) -> dict[str, list[_Secret]]:
     for piece in sorted(pieces):
         found.setdefault(anchor_of(piece), []).append(_Secret(piece))
     return found
+
+
+def _merged(one: dict[str, list[_Secret]], other: dict[str, list[_Secret]]) -> dict[str, list[_Secret]]:
+    return {anchor: one.get(anchor, []) + other.get(anchor, []) for anchor in one.keys() | other.keys()}
 
 
 def _likely(secrets: dict[str, list[_Secret]], text: str) -> Iterator[_Secret]:

@@ -186,7 +186,9 @@ class Server:
     @property
     def is_down(self) -> bool:
         """Whether its last connection failed, also while it is connected again."""
-        return self.state is UpstreamState.FAILED or (self.state is UpstreamState.CONNECTING and bool(self.error))
+        return self.state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT) or (
+            self.state is UpstreamState.CONNECTING and bool(self.error)
+        )
 
     @property
     def cause(self) -> str:
@@ -198,10 +200,12 @@ class Server:
     def availability(self) -> str:
         """What prevents calls; empty for an available server."""
         why = f" ({self.cause})" if self.error else ""
+        if self.state is UpstreamState.SIGNED_OUT:
+            return f"unavailable: it {self.cause}"
         if self.is_down:
             return f"unavailable: calls fail until it is back{why}"
         match self.state:
-            case UpstreamState.READY | UpstreamState.FAILED:
+            case UpstreamState.READY | UpstreamState.FAILED | UpstreamState.SIGNED_OUT:
                 return ""
             case UpstreamState.WAITING | UpstreamState.CONNECTING:
                 return "connecting"

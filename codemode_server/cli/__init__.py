@@ -23,6 +23,8 @@ _COMMANDS = {
     "disconnect": "take it out again, and put back what was there",
     "config": "check upstream.yaml, or print its JSON Schema",
     "status": "connect to every upstream and show its state",
+    "login": "sign in to a server with OAuth",
+    "logout": "revoke and forget the sign-in to a server",
     "sync": "write the tree of stubs for people and editors",
     "doctor": "check where programs will run, and how to fix what is missing",
     "setup": "fetch and compile ahead what the sandbox needs",

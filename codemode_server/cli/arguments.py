@@ -25,7 +25,7 @@ def config_file(parsed: argparse.Namespace) -> Path | None:
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
     """`--wait`."""
-    parser.add_argument("--wait", type=_seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30")
+    parser.add_argument("--wait", type=seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30")
 
 
 def days(text: str) -> float:
@@ -36,7 +36,7 @@ def days(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(text)) <= 86_400:
             return number

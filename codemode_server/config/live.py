@@ -24,7 +24,9 @@ class LiveConfig:
     ) -> None:
         self.settings = settings or Settings()
         self.redactor = redactor
-        """Masks every secret of the configuration in force."""
+        """Masks every secret of the configuration in force, and the tokens of sign-ins."""
+        self._without_tokens = redactor
+        self._tokens: frozenset[str] = frozenset()
         self.notices = notices
         """Lines for the model about what is wrong with the configuration."""
         self.revision = 0
@@ -37,10 +39,16 @@ class LiveConfig:
 
     def replace(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
         """Put an edited configuration in force and wake up everyone who waits for it."""
-        self.settings, self.redactor, self.notices = settings, redactor, notices
+        self.settings, self._without_tokens, self.notices = settings, redactor, notices
+        self.mask_tokens(self._tokens)
         self.revision += 1
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+    def mask_tokens(self, tokens: frozenset[str]) -> None:
+        """Mask these tokens of sign-ins, in place of those before."""
+        self._tokens = tokens
+        self.redactor = self._without_tokens.also(tokens) if tokens else self._without_tokens
 
     async def wait_newer(self, revision: int) -> int:
         """Wait until the configuration is newer than `revision`; returns the present revision."""

@@ -76,6 +76,7 @@ class UpstreamState(StrEnum):
     WAITING = "waiting"  # not tried yet
     CONNECTING = "connecting"  # process or connection being opened, tools being listed
     READY = "ready"  # connected; calls go through
+    SIGNED_OUT = "needs a sign-in"  # not connected until the person signs in
     FAILED = "failed"  # not connected; tried again after a pause
     INVALID = "invalid"  # its entry in the configuration can't be used; nothing of it is started
 

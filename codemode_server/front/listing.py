@@ -22,7 +22,13 @@ from codemode_server.settings import PermissionSettings, Settings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens, weigh_tokens
 
-_LISTED_STATES = (UpstreamState.WAITING, UpstreamState.CONNECTING, UpstreamState.READY, UpstreamState.FAILED)
+_LISTED_STATES = (
+    UpstreamState.WAITING,
+    UpstreamState.CONNECTING,
+    UpstreamState.READY,
+    UpstreamState.SIGNED_OUT,
+    UpstreamState.FAILED,
+)
 _NAMES_CHARACTERS = 80
 """Length of the names in a first sentence: Qwen Code shows the model 150 characters of a description."""
 _BYTES_PER_TOKEN = 2.8

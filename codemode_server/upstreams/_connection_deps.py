@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.redaction import Redactor
+from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from codemode_server.upstreams.auth.sign_ins import SignIns
+from codemode_server.upstreams.auth.tokens import ServerTokens
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.orphan_reaper import Reaper
 
@@ -54,6 +57,14 @@ class ConnectionDeps:
     timings: Timings = field(default_factory=Timings)
     slots: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(8))
     """Limits how many processes start at the same moment."""
+    sign_ins: SignIns | None = None
+    tokens: ServerTokens | None = None
+    """Those of this connection's server; None if requests to it carry none."""
+
+    def for_server(self, name: str, settings: ServerSettings) -> ConnectionDeps:
+        """The same for one connection."""
+        tokens = self.sign_ins.tokens(name, settings) if self.sign_ins is not None else None
+        return replace(self, tokens=tokens)
 
     def redactor(self) -> Redactor:
         return self.config.redactor

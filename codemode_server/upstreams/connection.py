@@ -38,6 +38,7 @@ from codemode_server.upstreams._offers import OffersFound
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
 _LONGEST_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
+_STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 T = TypeVar("T")
 Read = Callable[[dict[str, Any]], T]
 """What makes a value of a result as the upstream sent it."""
@@ -61,7 +63,7 @@ class Connection:
         self.name = name
         self._settings = settings
         self._spec = transport_of(settings)
-        self._deps = deps
+        self._deps = deps = deps.for_server(name, settings)
         self._timings = deps.timings
         self._fingerprint = fingerprint(settings)
         self._found = deps.cache.get(name, self._fingerprint) or CachedListing()
@@ -128,6 +130,10 @@ class Connection:
                     logger.info("upstream %r: %s", self.name, self._error or cause)
                     logger.debug("upstream %r", self.name, exc_info=error)
                 self._link = self._protocol = None
+                if self._needs_sign_in:
+                    await self._wait_for_sign_in()
+                    pause_s = self._timings.backoff_first_s
+                    continue
                 self._set_state(UpstreamState.FAILED)
                 if anyio.current_time() - self._connected_at >= self._timings.healthy_s:
                     pause_s = self._timings.backoff_first_s
@@ -138,6 +144,28 @@ class Connection:
         finally:
             self._link = self._protocol = None
             self._set_state(UpstreamState.WAITING)
+
+    @property
+    def _needs_sign_in(self) -> bool:
+        return self._deps.tokens is not None and self._deps.tokens.needs_person
+
+    async def _wait_for_sign_in(self) -> None:
+        """Wait until the person has signed in, or a call asks again."""
+        tokens = self._deps.tokens
+        if tokens is None:
+            return
+        self._error = tokens.problem
+        self._set_state(UpstreamState.SIGNED_OUT)
+        async with anyio.create_task_group() as tasks:
+
+            async def wait_signed_in() -> None:
+                await tokens.wait_signed_in()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(wait_signed_in)
+            await self._nudge.wait()
+            tasks.cancel_scope.cancel()
+        self._nudge = anyio.Event()
 
     async def call_tool(
         self, tool: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
@@ -207,6 +235,10 @@ class Connection:
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
+            if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
+                link.lost.set()
+                problem = error_text(self._deps.tokens.problem, self._redactor)
+                raise UpstreamUnavailable(f"server {self.name!r} {problem}; nothing was called") from error
             raise call_error(error, self.name, what, refused, self._redactor) from error
         finally:
             refusals.reset(token)
@@ -225,7 +257,7 @@ class Connection:
                     return self._link
                 if self._state is UpstreamState.DISABLED:
                     raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
-                if self._state is UpstreamState.FAILED:
+                if self._state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT):
                     if anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
                         raise UpstreamUnavailable(f"server {self.name!r} is not connected: {self._error}")
                     self._nudged_at = anyio.current_time()
@@ -423,7 +455,7 @@ class Connection:
             tools=() if is_disabled else self._selected_tools(),
             description=self._settings.description or self._found.description,
             protocol=self._protocol,
-            error=self._error if self._state in (UpstreamState.FAILED, UpstreamState.CONNECTING) else None,
+            error=self._error if self._state in _STATES_WITH_ERROR else None,
             problems=() if is_disabled else (*self._found.problems, *self._found.offer_problems),
             last_tools=tuple(tool.name for tool in self._found.tools) if is_disabled else (),
             resources=() if is_disabled else self._found.resources,

@@ -16,6 +16,7 @@ from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
+from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.orphan_reaper import Reaper
@@ -36,7 +37,8 @@ class UpstreamPool(OwnsTasks):
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
     `on_change` is called on the event loop after any change of `listings`; it has to be quick. The redactor of
-    `config` is applied to the tools and descriptions of upstreams.
+    `config` is applied to the tools and descriptions of upstreams. Without
+    `sign_ins`, requests carry only the headers that are set.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class UpstreamPool(OwnsTasks):
         config: LiveConfig | None = None,
         timings: Timings | None = None,
         invalid: Mapping[str, str] | None = None,
+        sign_ins: SignIns | None = None,
     ) -> None:
         self._on_change = on_change
         self._reaper = Reaper()
-        self._deps = ConnectionDeps(cache, self._reaper, self._changed, config or LiveConfig(), timings or Timings())
+        config, timings = config or LiveConfig(), timings or Timings()
+        self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
         self._connections = {name: Connection(name, settings, self._deps) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}

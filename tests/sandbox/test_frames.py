@@ -14,8 +14,7 @@ from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames
 from codemode_server.sandbox.contract import Limits, ProgramError
 from codemode_server.sandbox.guest import calls, values
-from codemode_server.upstreams import _messages
-from codemode_server.upstreams.transports import _bounded_http
+from codemode_server.upstreams import _bounded_http, _messages
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
 CALL: dict[str, Any] = {"op": "call", "id": 1, "server": "s", "tool": "t", "arguments": {}}

@@ -9,8 +9,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from codemode_server.upstreams.transports import _bounded_http
-from codemode_server.upstreams.transports._bounded_http import LargeResults, Restored
+from codemode_server.upstreams import _bounded_http
+from codemode_server.upstreams._bounded_http import LargeResults, Restored
 
 
 async def through(large: LargeResults, results: list[dict[str, Any]]) -> list[Any]:

@@ -9,9 +9,9 @@ import httpcore2
 import httpx2
 import pytest
 
-from codemode_server.upstreams.transports import _paced_network
-from codemode_server.upstreams.transports._bounded_http import Bounds, LargeResults
-from codemode_server.upstreams.transports._paced_network import MAX_FRAMING_BYTES, PacedStream
+from codemode_server.upstreams import _paced_network
+from codemode_server.upstreams._bounded_http import Bounds, LargeResults
+from codemode_server.upstreams._paced_network import MAX_FRAMING_BYTES, PacedStream
 from codemode_server.upstreams.transports.http import _client
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npong"

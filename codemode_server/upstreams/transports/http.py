@@ -17,14 +17,16 @@ from pydantic import Field, field_validator
 
 from codemode_server.setting_types import ProblemWithin, Section, checked_address
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.transports.registry import TransportSpec, refusals
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import TransportStreams
 
+    from codemode_server.upstreams._bounded_http import Bounds
     from codemode_server.upstreams._connection_deps import ConnectionDeps
-    from codemode_server.upstreams.transports._bounded_http import Bounds
+    from codemode_server.upstreams.auth.tokens import ServerTokens
 
 CONNECT_S = 10.0
 _IDLE_S = 24 * 3600.0
@@ -43,6 +45,8 @@ class HttpSettings(Section):
     """With `url`: `http` is streamable HTTP, `sse` the older HTTP+SSE."""
     headers: dict[str, str] = Field(default={}, repr=False)
     """With `url`: HTTP headers sent with each request, for instance `Authorization`."""
+    oauth: OAuthSettings | None = None
+    """With `url`: how to sign in with `codemode-server login`; most servers need no settings for it."""
 
     @field_validator("headers")
     @classmethod
@@ -68,12 +72,14 @@ class HttpTransport:
         url: str,
         transport: Literal["http", "sse"],
         headers: Mapping[str, str],
+        tokens: ServerTokens | None = None,
         *,
         max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
     ) -> None:
         self._url = url
         self._transport = transport
         self._headers = dict(headers)
+        self._tokens = tokens
         self._max_message_bytes = max_message_bytes
 
     @asynccontextmanager
@@ -83,8 +89,13 @@ class HttpTransport:
         Raises:
             ExceptionGroup: of httpx2's errors, at any time until it is left.
         """
-        from codemode_server.upstreams.transports._bounded_http import Bounds, LargeResults, Restored
+        from codemode_server.upstreams._bounded_http import Bounds, LargeResults, Restored
 
+        auth = None
+        if self._tokens is not None:
+            from codemode_server.upstreams.auth.bearer import BearerAuth
+
+            auth = BearerAuth(self._url, self._tokens)
         large = LargeResults()
         bounds = Bounds(large, self._max_message_bytes, answers_in_posts=self._transport == "http")
         if self._transport == "sse":
@@ -96,6 +107,7 @@ class HttpTransport:
                 timeout=CONNECT_S,
                 sse_read_timeout=_IDLE_S,
                 httpx_client_factory=partial(_client, bounds),
+                auth=auth,
             ) as (incoming, outgoing):
                 yield Restored(incoming, large), outgoing
         else:
@@ -104,7 +116,7 @@ class HttpTransport:
 
             timeout = httpx2.Timeout(CONNECT_S, write=60.0, read=None, pool=None)
             async with (
-                _client(bounds, self._headers, timeout) as client,
+                _client(bounds, self._headers, timeout, auth) as client,
                 streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
             ):
                 yield Restored(incoming, large), outgoing
@@ -142,7 +154,7 @@ def _client(
 ) -> httpx2.AsyncClient:
     import httpx2
 
-    from codemode_server.upstreams.transports import _paced_network
+    from codemode_server.upstreams import _paced_network
 
     client = httpx2.AsyncClient(
         headers=headers,
@@ -163,7 +175,7 @@ async def _note_refusal(response: Any) -> None:
 
 
 def _sign_in(status: str, headers: Mapping[str, str]) -> str:
-    """Advice for a server that refuses for lack of credentials. Sign-in with OAuth is not supported yet."""
+    """Advice for a server that refuses for lack of credentials, where no sign-in is done."""
     if not status.startswith(("401", "403")):
         return ""
     if any(name.lower() == "authorization" for name in headers):
@@ -173,7 +185,7 @@ def _sign_in(status: str, headers: Mapping[str, str]) -> str:
 
 def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
     url = settings.url or ""
-    return HttpTransport(url, settings.transport, settings.headers, max_message_bytes=deps.message_bytes)
+    return HttpTransport(url, settings.transport, settings.headers, deps.tokens, max_message_bytes=deps.message_bytes)
 
 
 TRANSPORT = TransportSpec(

@@ -33,7 +33,7 @@ from codemode_server.upstreams._messages import (
     parse_line,
     too_large,
 )
-from codemode_server.upstreams.transports._paced_network import PacedStream
+from codemode_server.upstreams._paced_network import PacedStream
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

@@ -1,0 +1,162 @@
+"""The `login` command: signs the person in to a server with OAuth, in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+
+from codemode_server.cli.arguments import add_config, config_file, seconds
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.first_listing import sign_ins
+from codemode_server.settings import ServerSettings
+from codemode_server.text import escaped
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
+from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+from codemode_server.upstreams.auth.sign_ins import signs_in
+
+_WAIT_S = 300.0
+_MAX_PASTED_BYTES = 64 * 2**10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
+    parser.add_argument(
+        "--scope", dest="scopes", action="append", type=_scope, default=[], help="ask for this scope too; repeatable"
+    )
+    parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address to open")
+    parser.add_argument(
+        "--wait", type=seconds, default=_WAIT_S, metavar="SECONDS", help=f"for the browser; default {_WAIT_S:.0f}"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed))
+    settings = http_server(loaded, parsed.server)
+    show(anyio.run(_log_in, loaded, parsed.server, settings, parsed))
+    return 0
+
+
+def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
+    """The settings of a server to sign in to."""
+    settings = loaded.settings.servers.get(name)
+    if settings is None:
+        from difflib import get_close_matches
+
+        known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
+        meant = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {meant[0]!r}?" if meant else f"servers with a url: {', '.join(known) or 'none'}"
+        raise CodemodeError(f"there is no server {name!r} in {loaded.path or 'a configuration'}; {hint}")
+    if settings.url is None:
+        raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
+    return settings
+
+
+async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings, parsed: argparse.Namespace) -> str:
+    from codemode_server.config.live import LiveConfig
+    from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
+    from codemode_server.upstreams.auth.person import sign_in
+
+    oauth, url = settings.oauth or OAuthSettings(), settings.url or ""
+    _check_possible(server, settings, oauth)
+    if not is_safe_scheme(url):
+        raise CodemodeError(f"the url of server {server!r} is not https, so others could read the token on its way")
+    stored = sign_ins(loaded, LiveConfig()).stored(server)
+    before = await stored.read()
+    granted = (before.scope or "").split() if before is not None and before.is_for(url, oauth) else []
+    scopes = list(dict.fromkeys([*oauth.scopes, *(granted if parsed.scopes else ()), *parsed.scopes]))
+    try:
+        with anyio.fail_after(parsed.wait):
+            found = await sign_in(url, settings.transport, oauth, scopes, _Browser(parsed.browser).show)
+    except TimeoutError:
+        raise CodemodeError(f"nobody signed in within {parsed.wait:g} s (--wait); nothing was stored") from None
+    except OSError as error:
+        raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
+    async with stored.locked():
+        await stored.write(found)
+    scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
+    return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
+
+
+def _check_possible(server: str, settings: ServerSettings, oauth: OAuthSettings) -> None:
+    if oauth.grant == "client_credentials":
+        raise CodemodeError(f"server {server!r} has client credentials in upstream.yaml, so nobody signs in to it")
+    if not signs_in(settings):
+        raise CodemodeError(
+            f"server {server!r} has an Authorization header in upstream.yaml; remove that to sign in instead"
+        )
+
+
+class _Browser:
+    """Shows the person the page to sign in."""
+
+    def __init__(self, is_opened: bool) -> None:
+        self._is_opened = is_opened
+
+    async def show(self, address: str, listener: RedirectListener) -> None:
+        """Open the browser, or print the address; the redirected address may be pasted."""
+        opened = self._is_opened and _has_display() and await anyio.to_thread.run_sync(_open, address)
+        if opened:
+            announce(f"a browser opens; if not, open this address:\n\n{address}\n")
+        else:
+            announce(
+                f"open this address in a browser:\n\n{address}\n\n"
+                "If that browser is on another machine, it ends at a page that can't be reached: paste the address of "
+                "that page here."
+            )
+        _read_pasted(listener)
+
+
+def _open(address: str) -> bool:
+    import webbrowser
+
+    return webbrowser.open(address)
+
+
+def _has_display() -> bool:
+    """Whether a browser with windows can be had; one within the terminal would take it over."""
+    return sys.platform in ("win32", "darwin") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+
+
+def _read_pasted(listener: RedirectListener) -> None:
+    """Read lines in a thread that does not hold up the end of the process."""
+    token = anyio.lowlevel.current_token()
+
+    def read() -> None:
+        rest = b""
+        while len(rest) < _MAX_PASTED_BYTES:
+            try:
+                # Not `sys.stdin`, whose lock a thread would hold at the end of the process.
+                piece = os.read(0, 4096)
+            except OSError:
+                return
+            if not piece:
+                return
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in filter(None, map(bytes.strip, lines)):
+                try:
+                    wrong = anyio.from_thread.run_sync(listener.take, line.decode("utf-8", "replace"), token=token)
+                except (RuntimeError, anyio.RunFinishedError):
+                    return
+                if not wrong:
+                    return
+                announce(f"{wrong}; paste the whole address to which the browser was sent")
+
+    threading.Thread(target=read, daemon=True, name="pasted address").start()
+
+
+def _scope(text: str) -> str:
+    if is_scope(text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is no scope; give --scope once for each")

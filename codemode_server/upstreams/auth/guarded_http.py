@@ -1,0 +1,111 @@
+"""The HTTP client of all requests to authorization servers and for metadata, whose addresses a server names.
+
+A server could name any address, so: only https, but for this machine; no redirects; no private address, unless the
+server itself has one; small answers in bounded time. The address that was checked is the one that is connected to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpcore2
+import httpx2
+
+from codemode_server.upstreams import _paced_network
+from codemode_server.upstreams._bounded_http import Bounds, LargeResults
+from codemode_server.upstreams.auth.oauth_settings import LOOPBACK_HOSTS
+
+_TIMEOUT_S = 10.0
+_MAX_BYTES = 256 * 2**10
+
+
+class AddressRefused(httpx2.RequestError):
+    """Raised for an address that nothing is sent to."""
+
+
+@asynccontextmanager
+async def guarded_client(server_url: str, auth: httpx2.Auth | None = None) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client for what the server at this address names."""
+    bounds = Bounds(LargeResults(), lambda: _MAX_BYTES, answers_in_posts=False)
+    client = httpx2.AsyncClient(
+        auth=auth,
+        timeout=_TIMEOUT_S,
+        follow_redirects=False,
+        event_hooks={"request": [_check_scheme], "response": [bounds.bound]},
+    )
+    _paced_network.pace(client)
+    transport = client._transport
+    if isinstance(transport, httpx2.AsyncHTTPTransport):
+        server_host = urlsplit(server_url).hostname or ""
+        transport._pool._network_backend = _PublicOnly(transport._pool._network_backend, server_host)
+    async with client:
+        yield client
+
+
+def is_safe_scheme(url: str) -> bool:
+    """Whether what is sent there can't be read on the way: https, or http within this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)
+
+
+async def _check_scheme(request: httpx2.Request) -> None:
+    if not is_safe_scheme(str(request.url)):
+        raise AddressRefused(f"{request.url.copy_with(query=None)} is not https, so nothing is sent there")
+
+
+class _PublicOnly(httpcore2.AsyncNetworkBackend):
+    """Connects to public addresses only, unless the server has none either. Not used with a proxy."""
+
+    def __init__(self, backend: httpcore2.AsyncNetworkBackend, server_host: str) -> None:
+        self._backend = backend
+        self._server_host = server_host
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await _resolve(host)
+        is_private = host != self._server_host and not all(map(_is_public, addresses))
+        if is_private and all(map(_is_public, await _resolve(self._server_host))):
+            raise httpcore2.ConnectError(f"{host} is an address of a private network, which the server is not in")
+        for address in addresses[:-1]:
+            try:
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._backend.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        raise httpcore2.ConnectError("no sockets of files here")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
+
+
+async def _resolve(host: str) -> list[str]:
+    try:
+        found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore2.ConnectError(f"{host} is not known: {error.strerror or error}") from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _is_public(address: str) -> bool:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_global and not found.is_multicast

@@ -1,0 +1,72 @@
+"""What a sign-in leaves behind: the tokens, and for which server, issuer and client they are."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+
+_EARLY_S = 30.0
+"""A token is renewed this long before it expires, or a tenth of its time: clocks differ, and a request takes time."""
+
+
+class SignIn(BaseModel):
+    """One sign-in, as it is stored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    url: str
+    """The server's address in `upstream.yaml` when the person signed in. Tokens are sent to no other."""
+    resource: str
+    """The resource that the tokens were asked for (RFC 8707)."""
+    issuer: str
+    token_endpoint: str
+    revocation_endpoint: str | None = None
+    client: dict[str, Any] = Field(repr=False)
+    """The client as registered, in mcp's form."""
+    access_token: str = Field(repr=False)
+    refresh_token: str | None = Field(default=None, repr=False)
+    renew_at: float | None = None
+    """From when on it is renewed before it is sent, in seconds since the epoch; None: once it is refused."""
+    scope: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> SignIn | None:
+        """The sign-in that `model_dump_json` wrote; None for anything else."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError:
+            return None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must not be shown."""
+        found = (self.access_token, self.refresh_token, self.client.get("client_secret"))
+        return frozenset(value for value in found if isinstance(value, str) and value)
+
+    @property
+    def has_expired(self) -> bool:
+        return self.renew_at is not None and time.time() > self.renew_at
+
+    def is_for(self, url: str, settings: OAuthSettings) -> bool:
+        """Whether it is for this address, and for the issuer and client that the settings name."""
+        return (
+            self.url == url
+            and (settings.issuer is None or settings.issuer.rstrip("/") == self.issuer.rstrip("/"))
+            and (settings.client_id is None or settings.client_id == self.client.get("client_id"))
+        )
+
+
+def renewal_time(expires_in: int | None) -> float | None:
+    """When to renew a new token that expires in so many seconds."""
+    return None if expires_in is None else time.time() + expires_in - min(_EARLY_S, expires_in / 10)
+
+
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,0 +1,80 @@
+"""The sign-ins of one principal: gives each server its tokens, and the redactor what must not be shown."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from codemode_server.secrets.store import SecretStore
+from codemode_server.settings import ServerSettings
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
+from codemode_server.upstreams.auth.tokens import Renew, ServerTokens
+
+_MASKED = 3
+"""Tokens that were replaced stay masked for so many renewals: a server may still answer with them."""
+
+
+class SignIns:
+    """Made once for a product."""
+
+    def __init__(
+        self,
+        store: SecretStore,
+        principal: str,
+        *,
+        mask: Callable[[frozenset[str]], None] = lambda _: None,
+        login_options: str = "",
+    ) -> None:
+        """`mask` is called with all tokens that must not be shown; `login_options` end the command that signs in."""
+        self._store = store
+        self._principal = principal
+        self._mask = mask
+        self._login_options = login_options
+        self._masked: dict[str, deque[frozenset[str]]] = {}
+
+    def stored(self, server: str) -> StoredSignIn:
+        """Where the sign-in to this server is stored."""
+        return StoredSignIn(self._store, self._principal, server)
+
+    def tokens(self, server: str, settings: ServerSettings) -> ServerTokens | None:
+        """The tokens for requests to this server; None if they carry none, or another `Authorization`."""
+        if settings.url is None or not signs_in(settings):
+            return None
+        oauth = settings.oauth or OAuthSettings()
+        return ServerTokens(
+            settings.url,
+            oauth,
+            self.stored(server),
+            renew=_renewal(settings.url, settings.transport, oauth),
+            mask=partial(self._mask_also, server),
+            login=f"codemode-server login {server}{self._login_options}",
+        )
+
+    def _mask_also(self, server: str, secrets: frozenset[str]) -> None:
+        known = self._masked.setdefault(server, deque(maxlen=_MASKED))
+        if secrets not in known:
+            known.append(secrets)
+            self._mask(frozenset().union(*(one for of_server in self._masked.values() for one in of_server)))
+
+
+def signs_in(settings: ServerSettings) -> bool:
+    """Whether requests to this server carry the tokens of a sign-in."""
+    return not any(name.lower() == "authorization" for name in settings.headers)
+
+
+def _renewal(url: str, transport: str, oauth: OAuthSettings) -> Renew:
+    """Imports mcp's client only when there is something to renew."""
+
+    async def renew(sign_in: SignIn | None) -> SignIn:
+        if oauth.grant == "client_credentials":
+            from codemode_server.upstreams.auth.machine import get_token
+
+            return await get_token(url, transport, oauth)
+        from codemode_server.upstreams.auth import token_requests
+
+        return await token_requests.renew(oauth, sign_in)
+
+    return renew

@@ -1,0 +1,155 @@
+"""The tokens of one server: which one a request carries, and one renewal at a time over tasks and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from codemode_server.domain.errors import CodemodeError, SecretLocked, SecretUnavailable
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
+
+_LOOK_S = 3.0
+"""How often a server that waits for a sign-in looks whether there is one."""
+
+
+class SignInRefused(CodemodeError):
+    """Raised when the authorization server refuses a token for good; another sign-in helps."""
+
+    code = "sign_in_refused"
+
+
+class AuthorizationUnavailable(CodemodeError):
+    """Raised when the authorization server can't be used now; another try may succeed."""
+
+    code = "authorization_unavailable"
+
+
+Renew = Callable[[SignIn | None], Awaitable[SignIn]]
+"""Gets a new token with the refresh token of a sign-in, or with the credentials of a machine. Raises
+`SignInRefused` and `AuthorizationUnavailable`."""
+
+
+class ServerTokens:
+    """The tokens that requests to one server carry. Nothing here raises: what prevents a token is in `problem`."""
+
+    def __init__(
+        self,
+        url: str,
+        settings: OAuthSettings,
+        stored: StoredSignIn,
+        *,
+        renew: Renew,
+        mask: Callable[[frozenset[str]], None],
+        login: str,
+    ) -> None:
+        """`mask` takes what must not be shown, before it is used; `login` is the command that signs in."""
+        self._url = url
+        self._settings = settings
+        self._stored = stored
+        self._renew = renew
+        self._mask = mask
+        self.login = login
+        self._lock = anyio.Lock()
+        self._sign_in: SignIn | None = None
+        self._is_read = False
+        self._refused_token = ""
+        self._why_unusable = ""
+        self.problem = ""
+        """Why there is no token that the server takes; empty while nothing is known to be wrong."""
+        self.needs_person = False
+        """Whether only a sign-in mends that."""
+
+    async def current(self) -> SignIn | None:
+        """The sign-in to send, renewed if it has expired; None if there is none."""
+        if not self._is_read:
+            async with self._lock:
+                await self._read()
+        if self._sign_in is not None and self._sign_in.has_expired:
+            return await self.after_refusal(self._sign_in) or self._sign_in
+        return self._sign_in
+
+    async def after_refusal(self, refused: SignIn | None) -> SignIn | None:
+        """Another sign-in than the one that the server refused; None if there is none, then `problem` says why."""
+        async with self._lock:
+            if self._is_other(refused):
+                return self._sign_in
+            # A refresh token is used once; if this was cancelled, the one that replaces it would be lost.
+            with anyio.CancelScope(shield=True):
+                try:
+                    async with self._stored.locked():
+                        await self._read()
+                        if not self._is_other(refused):
+                            await self._replace()
+                except (SecretLocked, SecretUnavailable, AuthorizationUnavailable) as error:
+                    self.problem, self.needs_person = str(error), False
+            return self._sign_in if self._is_other(refused) else None
+
+    def refuse_new(self, sign_in: SignIn) -> None:
+        """The server refuses a token that was just made."""
+        self._refuse(sign_in, "it refuses the token of the sign-in, although that was just made")
+
+    async def wait_signed_in(self) -> None:
+        """Wait until the person has signed in again."""
+        while True:
+            await anyio.sleep(_LOOK_S)
+            async with self._lock:
+                await self._read()
+            if self._sign_in is not None:
+                return
+
+    def _is_other(self, refused: SignIn | None) -> bool:
+        return self._sign_in is not None and (refused is None or self._sign_in.access_token != refused.access_token)
+
+    async def _replace(self) -> None:
+        old = self._sign_in
+        if self._settings.grant == "authorization_code" and (old is None or old.refresh_token is None):
+            self._refuse(old, self._why_unusable if old is None else "the last sign-in has expired")
+            return
+        try:
+            new = await self._renew(old)
+        except SignInRefused as error:
+            if old is not None:  # a server may take it for theft if another product sends it again
+                await self._stored.write(old.model_copy(update={"refresh_token": None}))
+            self._refuse(old, str(error))
+            return
+        self._mask(new.secrets)
+        await self._stored.write(new)
+        self._take(new)
+
+    async def _read(self) -> None:
+        """Take what is stored, unless it is known to be refused."""
+        try:
+            found = await self._stored.read()
+        except SecretUnavailable as error:
+            self._why_unusable, found = str(error), None
+        else:
+            self._why_unusable = ""
+        if found is not None and not found.is_for(self._url, self._settings):
+            self._why_unusable = "the last one was for another address, client or authorization server"
+            found = None
+        if found is not None and found.access_token == self._refused_token:
+            found = None
+        self._is_read = True
+        if found is None:
+            self._sign_in = None
+        else:
+            self._mask(found.secrets)
+            self._take(found)
+
+    def _take(self, sign_in: SignIn) -> None:
+        if sign_in != self._sign_in:
+            self.problem, self.needs_person = "", False
+        self._sign_in = sign_in
+
+    def _refuse(self, sign_in: SignIn | None, reason: str) -> None:
+        if sign_in is not None:
+            self._refused_token = sign_in.access_token
+        self._sign_in = None
+        why = f" ({reason})" if reason else ""
+        if self._settings.grant == "client_credentials":
+            self.problem, self.needs_person = f"its client credentials get no token{why}", False
+        else:
+            self.problem, self.needs_person = f"needs a sign-in{why}; the user runs: {self.login}", True

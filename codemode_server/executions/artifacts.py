@@ -165,6 +165,7 @@ class ArtifactStore:
         """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
         execution, slash, number = name.partition("/calls")
         with self._guard:
+            self._drop_old()
             calls = self._stored.get(f"{execution}/calls")
             if calls is not None and owner.may_read(calls.owner) and (slash or execution not in self._stored):
                 return calls, number.removeprefix("/")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.storage.database import Database, OnDamage, transaction
+from codemode_server.storage.unusable import is_locked
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -31,6 +32,8 @@ _MAX_QUEUED = 256
 """Items that are taken from the queue for one transaction."""
 _COLLECT_S = 0.05
 """How long a posted step is held back, so that it shares a transaction with the next step that somebody awaits."""
+
+_ENDING = "codemode-server is ending, so nothing is recorded any more"
 
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection], T]
@@ -59,7 +62,7 @@ class DatabaseThread:
         self._requests: queue.SimpleQueue[list[_Request[Any]] | None] = queue.SimpleQueue()
         self._posted: list[_Request[Any]] = []
         self._guard = threading.Lock()
-        """Guards `_posted`."""
+        """Guards `_posted`, `_thread` and `_is_closed`: a step that is queued after the end would never be answered."""
         self._thread: threading.Thread | None = None
         self._database: Database | None = None
         self._is_closed = False
@@ -72,12 +75,11 @@ class DatabaseThread:
         Raises:
             JournalUnavailable: the database can't be used.
         """
-        if self._is_closed:
-            raise JournalUnavailable("codemode-server is ending, so nothing is recorded any more")
         from asyncio import get_running_loop
 
         future: asyncio.Future[T] = get_running_loop().create_future()
-        self._put(_Request(step, is_durable, is_cache, future))
+        if not self._put(_Request(step, is_durable, is_cache, future)):
+            raise JournalUnavailable(_ENDING)
         return await future
 
     def post(
@@ -93,12 +95,12 @@ class DatabaseThread:
         called in the thread and before any later step, or logged after `loss`.
 
         `is_held`: hold it back for a moment, so that it shares the transaction of the next step."""
-        if self._is_closed:
-            logger.warning("codemode-server is ending, so nothing is recorded any more")
-            return
         from asyncio import get_running_loop
 
         with self._guard:
+            if self._is_closed:
+                logger.warning(_ENDING)
+                return
             self._posted.append(_Request(step, is_cache=is_cache, on_error=on_error or partial(_log_loss, loss)))
             is_first = len(self._posted) == 1
         if not is_held:
@@ -109,21 +111,29 @@ class DatabaseThread:
             except RuntimeError:  # no event loop runs
                 self._put()
 
-    def _put(self, *requests: _Request[Any]) -> None:
-        """Queue the posted steps and these."""
+    def _put(self, *requests: _Request[Any]) -> bool:
+        """Queue the posted steps and these; says whether they will be done, and not refused after `close`."""
         with self._guard:
-            if together := [*self._posted, *requests]:
-                self._requests.put(together)
-            self._posted = []
+            if self._is_closed:
+                return False
+            self._queue_posted(*requests)
+        return True
+
+    def _queue_posted(self, *requests: _Request[Any]) -> None:
+        """The caller holds the guard."""
+        together, self._posted = [*self._posted, *requests], []
+        if together:
+            self._requests.put(together)
         if self._thread is None and together:
             self._thread = threading.Thread(target=self._serve, name="codemode-journal", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
         """Do all queued steps and end the thread. Blocks."""
-        self._is_closed = True
-        self._put()
-        self._requests.put(None)
+        with self._guard:
+            self._queue_posted()
+            self._is_closed = True
+            self._requests.put(None)
         if self._thread is not None:
             self._thread.join()
 
@@ -144,7 +154,10 @@ class DatabaseThread:
             self._database.close()
 
     def _do(self, requests: Sequence[_Request[Any]]) -> None:
-        """Do the steps together, or, if one of them fails, each on its own."""
+        """Do the steps together, or, if one of them fails, each on its own.
+
+        With a lock that another product holds, they fail together: each would wait for it as long as all did.
+        """
         try:
             if self._database is None:
                 self._database = Database(self._folder, on_damage=self._on_damage)
@@ -154,7 +167,7 @@ class DatabaseThread:
             else:
                 self._database.with_reserve(partial(_transact, requests))
         except Exception as error:  # noqa: BLE001 - raised in the caller
-            if len(requests) > 1 and self._database is not None:
+            if len(requests) > 1 and self._database is not None and not is_locked(error):
                 for request in requests:
                     self._do([request])
             else:

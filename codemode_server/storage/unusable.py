@@ -16,6 +16,7 @@ _FULL_BELOW_BYTES = 64 * 1024
 _FILES = 3
 """Files of a database in use: the database, the write-ahead log and its index."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -25,7 +26,7 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
         return damaged(path, str(error))
     if _is_full(path, error, code):
         return full(path)
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if code in _LOCKED:
         cause = f"another program has had it locked for seconds ({error})"
         remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
     elif code == sqlite3.SQLITE_ERROR:
@@ -34,6 +35,11 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
     else:
         cause, remedy = _file_problem(path, error)
     return JournalUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether `error` was made from that of a database which another product had locked."""
+    return isinstance(error, JournalUnavailable) and _primary_code(error.__cause__) in _LOCKED
 
 
 def damaged(path: Path, why: str) -> JournalDamaged:
@@ -60,7 +66,7 @@ def newer(path: Path, version: int) -> JournalUnavailable:
     )
 
 
-def _primary_code(error: Exception) -> int | None:
+def _primary_code(error: BaseException | None) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 

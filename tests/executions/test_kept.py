@@ -15,7 +15,7 @@ import pytest
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
 
 LOCAL = Principal(PrincipalId("local"))
 ADA, BOB = Owner(LOCAL, Session("ada")), Owner(LOCAL, Session("bob"))
@@ -35,6 +35,24 @@ def keep(kept: ArtifactStore, owner: Owner, name: str, size: int = 100) -> None:
 
 def names(kept: ArtifactStore, owner: Owner) -> list[str]:
     return [item.name for item in kept.items(owner)]
+
+
+def test_call_results_of_a_session_that_ends_with_its_request_are_gone_after_their_time(tmp_path: Path) -> None:
+    """They were found until something else was stored or read."""
+    now = [0.0]
+    kept = store(tmp_path, clock=now)
+    keep_calls(kept, PASSING, "x1/calls")
+    assert kept.reply(PASSING, "x1").value == [{"type": "calls", "numbers": [1]}], "control"
+    now[0] = 3_601.0
+    for name in ("x1", "x1/calls/1"):
+        with pytest.raises(MetaToolError, match="no result"):
+            kept.reply(PASSING, name)
+
+
+def keep_calls(kept: ArtifactStore, owner: Owner, name: str) -> None:
+    path = kept.new_file()
+    path.write_bytes(b"[7]")
+    kept.adopt(owner, Item(name, "calls", 3), path, {1: Part(0, 3, "json")})
 
 
 def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -264,6 +265,29 @@ async def test_a_registry_that_falls_silent_is_given_up_and_its_process_ended() 
             ["sh", "-c", "exec sleep 987"], {"PATH": "/usr/bin:/bin"}, lambda text: False, stalled_seconds=0.2
         )
     assert "sleep 987" not in running_commands()
+
+
+async def test_a_pull_ends_with_a_product_that_is_killed(tmp_path: Path) -> None:
+    """It went on downloading, beside the pull of the next product."""
+    product = tmp_path / "product.py"
+    product.write_text(
+        "import anyio\n"
+        "from codemode_server.sandbox.backends.microvm.pull_progress import run_in_terminal\n"
+        "def moved(text):\n    print(text, flush=True)\n    return True\n"
+        "command = ['sh', '-c', 'echo started >&2; exec sleep 986']\n"
+        "anyio.run(run_in_terminal, command, {'PATH': '/usr/bin:/bin'}, moved)\n"
+    )
+    running = await anyio.open_process([sys.executable, str(product)], stderr=None)
+    assert running.stdout is not None
+    with anyio.fail_after(20):
+        assert b"started" in await running.stdout.receive()
+        while "sleep 986" not in running_commands():
+            await anyio.sleep(0.02)
+        running.kill()
+        await running.wait()
+        while "sleep 986" in running_commands():
+            await anyio.sleep(0.02)
+    await running.aclose()
 
 
 async def test_a_command_sees_a_terminal_and_its_last_words_and_exit_code_come_back() -> None:

@@ -6,12 +6,16 @@ Driven by steps on a real database; a savepoint shows whether two steps were in 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.storage.database import FILE_NAME, transaction
 from codemode_server.storage.database_thread import DatabaseThread
 
 
@@ -40,3 +44,53 @@ async def test_what_nobody_waits_for_is_done_before_the_thread_ends(tmp_path: Pa
     thread.post(lambda connection: done.append("posted"), "lost")
     thread.close()
     assert done == ["posted"]
+
+
+async def test_a_step_that_meets_the_end_of_the_thread_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread ends between the request of a step and its place in the queue: the caller waited for ever."""
+    thread = DatabaseThread(tmp_path)
+    await thread.run(lambda connection: None)
+    loop = asyncio.get_running_loop()
+    create_future = loop.create_future
+
+    def close_first() -> asyncio.Future[object]:
+        thread.close()
+        return create_future()
+
+    monkeypatch.setattr(loop, "create_future", close_first)
+    step = thread.run(lambda connection: "done")
+    with pytest.raises(JournalUnavailable, match="is ending"):
+        step.send(None)
+
+
+async def test_steps_that_meet_a_lock_wait_for_it_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waited by itself after all had waited together: 5 seconds for each, and the calls of all programs with
+    them."""
+    monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
+    waits: list[object] = []
+
+    @contextmanager
+    def counted(connection: sqlite3.Connection) -> Iterator[None]:
+        waits.append(connection)
+        with transaction(connection):
+            yield
+
+    lost: list[Exception] = []
+    with closing(DatabaseThread(tmp_path)) as thread, closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        await thread.run(lambda connection: None)
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr("codemode_server.storage.database_thread.transaction", counted)
+        for _ in range(3):
+            thread.post(lambda connection: None, on_error=lost.append)
+        with pytest.raises(JournalUnavailable, match="locked"):
+            await thread.run(lambda connection: None)
+        assert (len(lost), len(waits)) == (3, 1)
+        other.execute("ROLLBACK")
+
+        def fail(connection: sqlite3.Connection) -> None:
+            raise ValueError("no lock")
+
+        thread.post(fail, on_error=lost.append)
+        assert await thread.run(lambda connection: "done") == "done", "control: others are done without one that fails"

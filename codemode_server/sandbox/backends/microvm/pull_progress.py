@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -22,6 +23,13 @@ _SCREEN = (200, 400)  # lines, columns: room for every layer's bar
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _BAR = re.compile(r"layer (\d+)/(\d+)\s+[━╸╌\s]*([\d.]+) (B|[KMG]iB)/([\d.]+) (B|[KMG]iB)\s+(\w+)")
 _MAX_OUTPUT_CHARACTERS = 16_384
+_IN_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the terminal the controlling one. When our end of it closes, also because we were killed, the system sends
+SIGHUP to the command, which would else go on for as long as the download takes."""
 
 
 class PullProgress:
@@ -76,6 +84,8 @@ async def run_in_terminal(
 ) -> tuple[int, str]:
     """Run a command that writes to a terminal; returns its exit code and the end of its output.
 
+    The terminal is the command's own, so that the system ends the command if this process is killed.
+
     `moved` gets the end of the output after each piece, and returns whether there was progress.
 
     Raises:
@@ -85,12 +95,11 @@ async def run_in_terminal(
     try:
         try:
             child = await ChildProcess.start(
-                command,
+                [sys.executable, "-I", "-S", "-c", _IN_ITS_TERMINAL, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=theirs,
                 env={**environment, "TERM": "xterm"},
-                start_new_session=False,
             )
         finally:
             os.close(theirs)

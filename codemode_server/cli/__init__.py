@@ -29,6 +29,7 @@ _COMMANDS = {
     "doctor": "check where programs will run, and how to fix what is missing",
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
+    "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show one, or check the audit",
 }

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed))
+    loaded = load(config_file(parsed), resolve=False)
     workspace = folder(loaded)
     is_cleaning = parsed.action == "clean"
     older_than_days = parsed.older_than if is_cleaning else 0.0

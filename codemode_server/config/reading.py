@@ -216,8 +216,8 @@ def _texts(
 
 
 def _may_hold_secret(place: checking.KeyPath) -> bool:
-    if place[0] == "servers":
-        return len(place) >= 3 and place[2] in _MAY_BE_SECRET
+    if place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET:
+        return True
     return looks_secret(str(place[-1]))
 
 

@@ -71,7 +71,7 @@ def test_the_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, config, status, "),
+        ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, "),
         ("statsu", "codemode-server: error: there is no command 'statsu'; did you mean status?"),
         ("config chek", "codemode-server config: error: there is no command 'chek'; did you mean check?"),
         ("--frobnicate", "codemode-server: error: unrecognized arguments: --frobnicate"),

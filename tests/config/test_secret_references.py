@@ -104,6 +104,15 @@ def test_outside_of_servers_the_whole_file_is_refused(folder: Folder, store: Enc
     assert (loaded.settings.search.endpoint.api_key, TOKEN in loaded.secrets) == (TOKEN, True)
 
 
+def test_the_secret_of_an_oauth_client_can_be_one(folder: Folder, store: EncryptedFileStore) -> None:
+    store.set("client", TOKEN)
+    oauth = "{client_id: me, client_secret: '${keyring:client}', issuer: 'https://a.example'}"
+    loaded = folder.load(STATE + f"servers: {{a: {{url: 'https://a.example/mcp', oauth: {oauth}}}}}", env=ENV)
+    assert loaded.server_errors == ()
+    assert loaded.settings.servers["a"].oauth is not None
+    assert (loaded.settings.servers["a"].oauth.client_secret, TOKEN in loaded.secrets) == (TOKEN, True)
+
+
 @pytest.mark.parametrize(
     "text",
     [

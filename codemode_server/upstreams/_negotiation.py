@@ -16,6 +16,7 @@ from codemode_server.upstreams._link import Link, is_end
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
+    from mcp.shared.exceptions import MCPError
 
 
 class ProbeEndedConnection(Exception):
@@ -64,19 +65,37 @@ async def negotiate(link: Link, *, legacy: bool, probe_s: float) -> bool:
 
 
 async def _probe(session: ClientSession, answer: _Answer) -> None:
-    """Ask until there is an answer: mcp gives up each time after 10 s, and drops an answer that comes later."""
+    """Ask until there is an answer: mcp gives up each time after 10 s, and drops an answer that comes later. A server
+    that refuses the version and names another modern one is asked once more, with that."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import REQUEST_TIMEOUT
     from mcp_types.version import LATEST_MODERN_VERSION
 
+    version, is_second = LATEST_MODERN_VERSION, False
     while not answer.given.is_set():
         try:
-            answer.result = await session.send_discover(LATEST_MODERN_VERSION)
+            answer.result = await session.send_discover(version)
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
                 continue
+            offered = None if is_second else _offered_version(error)
+            if offered is not None:
+                version, is_second = offered, True
+                continue
             answer.error = error
         answer.given.set()
+
+
+def _offered_version(error: MCPError) -> str | None:
+    """The newest modern version that a server names in its refusal of another one."""
+    from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    data = error.error.data
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if error.code != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(supported, list):
+        return None
+    return next((version for version in reversed(MODERN_PROTOCOL_VERSIONS) if version in supported), None)
 
 
 async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer, patience_s: float) -> None:

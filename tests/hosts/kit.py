@@ -67,13 +67,19 @@ class NodeTools:
 
     path: str
 
-    def run(self, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run one of them in `folder`."""
         path = f"{self.path}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, "PATH": path, "NO_COLOR": "1", "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node")},
+            env={
+                **os.environ,
+                "PATH": path,
+                "NO_COLOR": "1",
+                "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node"),
+                **environment,
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

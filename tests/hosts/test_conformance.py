@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -70,6 +71,10 @@ def judge(tools: NodeTools, url: str, scenario: str, version: str, folder: Path)
         *("conformance", "server", "--url", url, "--scenario", scenario, "--spec-version", version),
         *("--expected-failures", str(BASELINE), "--timeout", "30000", "--output-dir", str(results)),
     )
+    return verdict_of(done, results)
+
+
+def verdict_of(done: subprocess.CompletedProcess[str], results: Path) -> Verdict:
     checks = [check for file in results.glob("*/checks.json") for check in json.loads(file.read_text())]
     succeeded = [check["id"] for check in checks if check["status"] == "SUCCESS" and check["id"] != "wire-schema-valid"]
     return Verdict(done.returncode, succeeded, done.stdout + done.stderr)

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from codemode_server import __version__
 from codemode_server.cli.arguments import add_config
@@ -19,8 +19,16 @@ from codemode_server.domain.errors import CodemodeError
 
 _COMMANDS = {
     "serve": "serve over stdio, or over HTTP on this machine",
+    "init": "write a first upstream.yaml, and print the entry for each host",
+    "import": "take over the servers that your hosts have",
     "connect": "put this product into the configuration file of a host",
     "disconnect": "take it out again, and put back what was there",
+    "add": "add a server: add NAME -- COMMAND …, or add NAME URL",
+    "remove": "remove a server",
+    "list": "list the servers, without connecting",
+    "enable": "switch a server on",
+    "disable": "switch a server off",
+    "test": "connect to one server, and show its tools or the whole error",
     "config": "check upstream.yaml, or print its JSON Schema",
     "status": "connect to every upstream and show its state",
     "login": "sign in to a server with OAuth",
@@ -34,6 +42,9 @@ _COMMANDS = {
     "executions": "list programs that ran, show one, or check the audit",
 }
 """Modules of this folder, and what `--help` says of each."""
+_MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server"}
+"""Where the module is not called as the command is: Python has the word for something else."""
+_TAKES_COMMAND_LINE = frozenset({"add", "import"})
 _EXAMPLE = """\
 example:
   codemode-server config check --config upstream.yaml    # what is in the file, and what is wrong with it
@@ -44,9 +55,10 @@ example:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; gives its exit code."""
-    parsed = _parser(arguments).parse_args(arguments)
+    arguments, command_line = _split(list(arguments))
+    parsed = _parser(arguments).parse_args(arguments, argparse.Namespace(command_line=command_line))
     try:
-        code: int = import_module(f"{__name__}.{parsed.command or 'serve'}").run(parsed)
+        code: int = _module(parsed.command or "serve").run(parsed)
     except CodemodeError as error:
         from codemode_server.text import escaped_lines
 
@@ -71,8 +83,23 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in arguments:
-            import_module(f"{__name__}.{name}").add_arguments(command)
+            _module(name).add_arguments(command)
     return parser
+
+
+def _module(command: str) -> Any:
+    return import_module(f"{__name__}.{_MODULES.get(command, command)}")
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments, and what stands behind `--` for commands that take a command line: argparse would take a `-y` in
+    it for an option of ours."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    if _TAKES_COMMAND_LINE.isdisjoint(arguments[:at]):
+        return arguments, []
+    return arguments[:at], arguments[at + 1 :]
 
 
 class _Parser(argparse.ArgumentParser):

@@ -44,7 +44,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
         lines = [one_line(mask(line)) for line in (files, f"search: {search.text}", sandbox)]
-        page = "\n".join([_table(servers, mask), "", *lines])
+        page = "\n".join([servers_table(servers, mask), "", *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 
 
@@ -67,7 +67,7 @@ async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
     return ", ".join(["sandbox: none", *missing]) + f"; {more}", False
 
 
-def _table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
+def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
     """The upstreams, a line each, and what is wrong with them beneath; nothing that a server says makes more lines."""
     if not servers:
         return "no servers are configured; the example upstream.yaml shows how"

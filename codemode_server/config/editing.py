@@ -44,6 +44,11 @@ class ConfigText:
         sections = (tree.get(section) for section in SECTIONS)
         return {name: entry for section in sections if isinstance(section, dict) for name, entry in section.items()}
 
+    def rules(self) -> Any:
+        """The permission rules as written."""
+        permissions = self._values(self._text).get("permissions")
+        return permissions.get("rules") if isinstance(permissions, dict) else None
+
     def add_server(self, name: str, entry: Mapping[str, Plain]) -> None:
         """Append a server whose name is not taken."""
         section = "mcpServers" if self._is_json and "servers" not in self._values(self._text) else "servers"

@@ -108,13 +108,14 @@ class KnownHost:
 
 
 def all_places(system: System, project: Path | None = None) -> list[HostPlace]:
-    """Every place of every host: the user's, then those of the project."""
-    users = [place for host in HOSTS.values() for place in host.user_places(system)]
-    if project is None:
-        return users
-    projects = [place for host in HOSTS.values() for place in host.project_places(project)]
-    own = {place.path for place in users}
-    return users + [place for place in projects if place.path not in own]
+    """Every place of every host: the user's, then those of the project. A file that several hosts read is there once."""
+    places = [place for host in HOSTS.values() for place in host.user_places(system)]
+    if project is not None:
+        places += [place for host in HOSTS.values() for place in host.project_places(project)]
+    by_path: dict[Path, HostPlace] = {}
+    for place in places:
+        by_path.setdefault(place.path, place)
+    return list(by_path.values())
 
 
 def _claude_desktop(system: System) -> list[Path]:

@@ -20,23 +20,24 @@ FIRST_FILE = """\
 # The servers of codemode-server. `codemode-server config check` shows what it understood of this file.
 # ${VAR} and ${VAR:-default} are filled in from the environment and from a `.env` beside this file.
 # Saving the file is enough: it is read again while the server runs.
-
-servers:
-  # Each name becomes a Python package: `from servers.time import get_current_time`.
-  # time:
-  #   command: uvx
-  #   args: [mcp-server-time]
-  # linear:
-  #   url: https://mcp.linear.app/mcp
-  #   headers:
-  #     Authorization: Bearer ${LINEAR_TOKEN}
-
-# What programs may call. The first rule that matches decides; without a rule a call is allowed.
+#
+# servers:
+#   time:                                   # a program; its Python package: from servers.time import …
+#     command: uvx
+#     args: [mcp-server-time]
+#   linear:                                 # an address
+#     url: https://mcp.linear.app/mcp
+#     headers:
+#       Authorization: Bearer ${LINEAR_TOKEN}
+#
+# What programs may call: the first rule that matches decides; without one a call is allowed.
 # permissions:
 #   rules:
-#     - deny: "github/delete_*"
-
+#     - deny: "linear/delete_*"
+#
 # All other settings have defaults; `codemode-server config schema` prints them with their documentation.
+
+servers:
 """
 
 
@@ -48,6 +49,7 @@ class EditedFile:
         self.path = Path(os.path.realpath(place.path))
         """Without links, so that a link to the file stays one."""
         self._before = _content(self.path)
+        self._was_trusted = self._is_trusted()
         is_json = self.path.suffix in (".json", ".jsonc") or (self._before or b"").lstrip()[:1] == b"{"
         try:
             text = FIRST_FILE if self._before is None else self._before.decode()
@@ -71,14 +73,13 @@ class EditedFile:
             raise CodemodeError(f"can't write {printable(str(self.path))}: {error.strerror}") from error
 
     def _save(self, *, keeps_copy: bool) -> Path | None:
-        was_trusted = self._is_trusted()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         copy = None
         if keeps_copy and self._before is not None:
             copy = self.path.with_name(f"{self.path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
             _replace(copy, self._before, self._mode())
         _replace(self.path, self.text.text.encode(), self._mode(), self._check)
-        if was_trusted:
+        if self._was_trusted:
             loaded = load_place(self.place, require_trust=False)
             trust.record(self.place.path, loaded.digests)
         return copy

@@ -1,0 +1,145 @@
+"""What the commands that edit the configuration share: the file, where secrets go, and the trial of new servers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import anyio
+
+from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config import LoadedSettings, locate
+from codemode_server.config.dotenv_writing import add_variables
+from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.literal_secrets import SecretStorage
+from codemode_server.config.loading import load_place
+from codemode_server.config.moving_in import Plan, overruled
+from codemode_server.config.places import Sources
+from codemode_server.config.saving import EditedFile
+from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.secrets.store import SecretStore
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of `add` and `import`."""
+    add_config(parser)
+    parser.add_argument(
+        "--secrets",
+        choices=("dotenv", "keyring"),
+        default="dotenv",
+        help="where secrets are stored: .env beside upstream.yaml (default), or the system's keyring",
+    )
+    parser.add_argument("--no-test", dest="is_tested", action="store_false", help="don't start what was added")
+    add_wait(parser)
+
+
+def opened(parsed: argparse.Namespace) -> EditedFile:
+    """The file that the commands edit, which may not exist yet."""
+    return EditedFile(locate(config_file(parsed)))
+
+
+def existing(parsed: argparse.Namespace) -> EditedFile:
+    """The file that the commands edit.
+
+    Raises:
+        CodemodeError: there is none.
+    """
+    file = opened(parsed)
+    if file.is_new:
+        raise CodemodeError(f"there is no {file.place.path}; `codemode-server init` writes a first one")
+    return file
+
+
+class Storage:
+    """Stores secrets where the person wants them."""
+
+    def __init__(self, file: EditedFile, kind: str) -> None:
+        self._dotenv_path = file.path.with_name(".env")
+        self._dotenv = read_dotenv(self._dotenv_path, Sources(), [], ".env")
+        self._keyring = _keyring(file) if kind == "keyring" else None
+
+    @property
+    def place(self) -> str:
+        """Where values go, for the person."""
+        return self._keyring.description if self._keyring is not None else str(self._dotenv_path)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What an entry may refer to."""
+        return {**self._dotenv, **os.environ}
+
+    def new(self) -> SecretStorage:
+        """Names for secrets, beside those that are stored already."""
+        if self._keyring is None:
+            return SecretStorage(self._dotenv, os.environ)
+        stored = {name: self._keyring.get(name) or "" for name in self._keyring.names()}
+        return SecretStorage(stored, {}, "${keyring:%s}")
+
+    def save(self, values: Mapping[str, str]) -> None:
+        if self._keyring is None:
+            self._dotenv_path.parent.mkdir(parents=True, exist_ok=True)
+            add_variables(self._dotenv_path, values)
+            return
+        for name, value in values.items():
+            self._keyring.set(name, value)
+
+
+def save(file: EditedFile, made: Plan, storage: Storage) -> None:
+    """Write the plan: secrets first, since the configuration refers to them."""
+    for addition in made.additions:
+        file.text.add_server(addition.name, addition.entry)
+    rules = [rule for addition in made.additions for rule in addition.rules]
+    for pattern in overruled(rules, file.text.rules()):
+        announce(f"a rule before it allows {pattern}, which the host asked about; see permissions.rules")
+    if rules:
+        file.text.add_rules(rules)
+    storage.save(made.secrets)
+    file.save()
+
+
+def print_to_set(made: Plan, storage: Storage) -> None:
+    if not made.to_set:
+        return
+    lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
+    show("\n".join(["", f"still to be set, in the environment or in {storage.place}:", *lines]))
+
+
+def tested(file: EditedFile, names: Sequence[str], wait_seconds: float) -> int:
+    """Start these servers once and print their states; gives the exit code."""
+    try:
+        loaded = load_place(file.place)
+    except SettingsError as error:
+        announce(f"not started: {error}")
+        return 1
+    text, is_well = anyio.run(_trial, only(loaded, names), wait_seconds)
+    show(f"\n{text}")
+    return 0 if is_well else 1
+
+
+def only(loaded: LoadedSettings, names: Sequence[str]) -> LoadedSettings:
+    """The configuration with these servers alone."""
+    servers = {name: server for name, server in loaded.settings.servers.items() if name in names}
+    invalid = {name: lines for name, lines in loaded.invalid_servers.items() if name in names}
+    settings = loaded.settings.model_copy(update={"servers": servers})
+    return replace(loaded, settings=settings, invalid_servers=invalid, warnings=())
+
+
+async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
+    from codemode_server.app import inspected
+    from codemode_server.cli.status import is_well, servers_table
+
+    async with inspected(loaded, wait_seconds) as app:
+        servers = app.catalog().servers
+        return servers_table(servers, app.config.redactor.text), all(map(is_well, servers))
+
+
+def _keyring(file: EditedFile) -> SecretStore:
+    from codemode_server.first_listing import state_folder
+    from codemode_server.secrets.keyring_store import open_store
+    from codemode_server.settings import Settings
+
+    settings = Settings() if file.is_new else load_place(file.place, require_trust=False).settings
+    return open_store(state_folder(settings))

@@ -1,0 +1,31 @@
+"""The `list` command: the servers of the configuration, without connecting to them."""
+
+from __future__ import annotations
+
+import argparse
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config import load
+from codemode_server.text import one_line
+
+_MAX_CHARACTERS = 120
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed), require_trust=False)
+    rows = [("server", "kind", "state")]
+    for name, server in loaded.settings.servers.items():
+        kind = "stdio" if server.command is not None else server.transport
+        rows.append((one_line(name, _MAX_CHARACTERS), kind, "enabled" if server.enabled else "disabled"))
+    rows += [(one_line(name, _MAX_CHARACTERS), "-", "its entry can't be used") for name in loaded.invalid_servers]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    show("\n".join(lines) if len(rows) > 1 else f"there are no servers in {loaded.path or 'any file'}")
+    for error in loaded.server_errors:
+        announce(error)
+    return 1 if loaded.invalid_servers else 0

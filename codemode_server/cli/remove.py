@@ -1,0 +1,23 @@
+"""The `remove` command: removes servers from `upstream.yaml`, and keeps a copy of the file."""
+
+from __future__ import annotations
+
+import argparse
+
+from codemode_server.cli import edited_config
+from codemode_server.cli.arguments import add_config
+from codemode_server.cli.terminal import show
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("names", nargs="+", metavar="NAME")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    file = edited_config.existing(parsed)
+    for name in parsed.names:
+        file.text.remove_server(name)
+    copy = file.save(keeps_copy=True)
+    show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
+    return 0

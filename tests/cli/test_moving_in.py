@@ -1,0 +1,411 @@
+"""Moving in: `init`, `import`, `add`, `remove`, `list`, `enable`, `disable` and `test`, as a person types them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server import cli
+from codemode_server.config import load
+from tests.behaviour.product import PLAIN
+
+NOTES = """
+server = Server("notes")
+
+@server.tool()
+def look() -> str:
+    return "seen"
+
+server.run()
+"""
+TOKEN = "ghp_0123456789abcdef0123456789abcdef0123"
+
+
+@dataclass
+class Machine:
+    """A home folder, a project folder and the command line in it."""
+
+    home: Path
+    project: Path
+    capsys: pytest.CaptureFixture[str]
+    output: str = ""
+    errors: str = ""
+
+    def run(self, *arguments: str) -> int:
+        try:
+            code = cli.run(arguments)
+        except SystemExit as error:
+            code = int(error.code or 0)
+        self.output, self.errors = self.capsys.readouterr()
+        assert TOKEN not in self.output + self.errors
+        return code
+
+    def write(self, name: str, content: Any) -> Path:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    @property
+    def file(self) -> Path:
+        return self.home / ".config/codemode-server/upstream.yaml"
+
+    @property
+    def dotenv(self) -> str:
+        return self.file.with_name(".env").read_text()
+
+    def servers(self) -> dict[str, Any]:
+        return dict(load().settings.servers)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Machine:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    for variable in (*os.environ,):
+        if variable.startswith(("XDG_", "CODEMODE", "CLAUDE", "CODEX", "COPILOT", "GITHUB")):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    return Machine(home, project, capsys)
+
+
+def cursor(**servers: Any) -> dict[str, Any]:
+    return {"mcpServers": servers}
+
+
+class TestInit:
+    def test_writes_a_first_file_and_names_the_hosts_that_are_there(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", "{}")
+        (machine.home / ".codex").mkdir()
+
+        assert machine.run("init") == 0
+
+        assert "# " in machine.file.read_text()
+        assert "Cursor: codemode-server connect cursor" in machine.output
+        assert "codex mcp add codemode -- " in machine.output
+        assert "goose" not in machine.output
+
+    def test_overwrites_nothing(self, machine: Machine) -> None:
+        machine.write(".config/codemode-server/upstream.yaml", "servers: {a: {command: x}}\n")
+
+        assert machine.run("init") == 0
+
+        assert machine.file.read_text() == "servers: {a: {command: x}}\n"
+        assert "is there already" in machine.output
+
+
+class TestImport:
+    def test_takes_servers_over_with_their_secrets_apart(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
+
+        assert machine.run("import", "--all", "--no-test") == 0
+
+        assert machine.servers()["github"].env == {"GITHUB_TOKEN": TOKEN}
+        assert TOKEN not in machine.file.read_text()
+        assert f"GITHUB_TOKEN={TOKEN}" in machine.dotenv
+        assert machine.file.with_name(".env").stat().st_mode & 0o777 == 0o600
+
+    def test_a_second_import_adds_nothing(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
+        machine.run("import", "--all", "--no-test")
+        before = machine.file.read_bytes(), machine.dotenv
+
+        machine.run("import", "--all", "--no-test")
+
+        assert (machine.file.read_bytes(), machine.dotenv) == before
+        assert "is there already as github" in machine.output
+
+    def test_a_dry_run_changes_nothing(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}))
+
+        assert machine.run("import", "--all", "--dry-run") == 0
+
+        assert "github" in machine.output
+        assert not machine.file.exists()
+
+    def test_without_a_terminal_the_servers_have_to_be_named(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}, other={"command": "npx"}))
+
+        assert machine.run("import") == 2
+        assert "name the servers, or give --all or --from HOST" in machine.errors
+        assert machine.run("import", "github", "--no-test") == 0
+        assert list(machine.servers()) == ["github"]
+
+    @pytest.mark.parametrize(
+        ("answer", "taken"),
+        [("1 3\n", ["a", "c"]), ("2-3\n", ["b", "c"]), ("b\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", [])],
+    )
+    def test_a_person_is_asked(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, answer: str, taken: list[str]
+    ) -> None:
+        machine.write(".cursor/mcp.json", cursor(a={"command": "a"}, b={"command": "b"}, c={"command": "c"}))
+        terminal = io.TextIOWrapper(io.BytesIO(answer.encode()))
+        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr("sys.stdin", terminal)
+
+        assert machine.run("import", "--no-test") == 0
+
+        assert list(machine.servers()) == taken
+
+    def test_one_host_is_enough_of_an_answer(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(a={"command": "a"}))
+        machine.write(".codex/config.toml", '[mcp_servers.b]\ncommand = "b"\n')
+
+        assert machine.run("import", "--from", "codex", "--no-test") == 0
+
+        assert list(machine.servers()) == ["b"]
+
+    def test_what_a_repository_names_is_taken_only_if_asked_for(self, machine: Machine) -> None:
+        (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))
+        machine.write(".cursor/mcp.json", cursor(mine={"command": "a"}))
+
+        machine.run("import", "--all", "--no-test")
+        assert list(machine.servers()) == ["mine"]
+        machine.run("import", "theirs", "--no-test")
+        assert machine.servers()["theirs"].cwd == str(machine.project)
+
+    def test_what_was_rejected_in_claude_code_stays_off(self, machine: Machine) -> None:
+        (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))
+        machine.write(".claude.json", {"projects": {str(machine.project): {"disabledMcpjsonServers": ["theirs"]}}})
+
+        machine.run("import", "--all", "--project", "--no-test")
+
+        assert machine.servers()["theirs"].enabled is False
+
+    def test_one_broken_file_harms_no_other(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", "{broken\x1b[31m")
+        machine.write(".codex/config.toml", '[mcp_servers.b]\ncommand = "b"\n')
+        machine.write(".gemini/settings.json", "[" * 100_000)
+        machine.write(".qwen/settings.json", '{"mcpServers": {"c": {"command": 7, "args": "no"}}}')
+
+        assert machine.run("import", "--all", "--no-test") == 0
+
+        assert list(machine.servers()) == ["b"]
+        assert "\x1b" not in machine.output
+        assert "Cursor" in machine.output
+
+    def test_names_and_commands_cannot_control_the_terminal(self, machine: Machine) -> None:
+        machine.write(
+            ".cursor/mcp.json", cursor(**{"a\x1b[2J": {"command": "x\x1b[2J\nfake: line", "args": ["\u202e"]}})
+        )
+
+        machine.run("import", "--dry-run")
+
+        assert "\x1b" not in machine.output
+        assert "\u202e" not in machine.output
+        assert "\nfake" not in machine.output
+
+    def test_a_huge_file_of_claude_code_is_read(self, machine: Machine) -> None:
+        history = {f"/p{n}": {"history": ["x" * 1000] * 3} for n in range(1000)}
+        machine.write(".claude.json", {"projects": history, **cursor(a={"command": "a"})})
+
+        machine.run("import", "--all", "--no-test")
+
+        assert list(machine.servers()) == ["a"]
+
+    def test_two_servers_of_one_name_are_both_taken(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(a={"command": "one"}))
+        machine.write(".kiro/settings/mcp.json", cursor(a={"command": "two", "autoApprove": ["x"]}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert {name: it.command for name, it in machine.servers().items()} == {"a": "one", "a-kiro": "two"}
+        assert not load().settings.permissions.rules
+
+    def test_the_same_server_of_two_hosts_is_taken_once_with_the_restrictions_of_both(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(a={"command": "one"}))
+        machine.write(".kiro/settings/mcp.json", cursor(a={"command": "one", "disabledTools": ["delete"]}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert machine.servers()["a"].tools.exclude == ("delete",)
+
+    def test_rules_follow_a_server_that_gets_another_name(self, machine: Machine) -> None:
+        machine.write(".claude.json", cursor(a={"command": "one"}))
+        asks = {"tools": [{"name": "send", "permission_policy": "always_ask"}]}
+        machine.write(".cursor/mcp.json", cursor(a={"command": "two", **asks}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert [(it.answer, it.pattern) for it in load().settings.permissions.rules] == [("ask", "a-cursor/send")]
+
+    def test_what_the_editor_asks_for_is_told(self, machine: Machine) -> None:
+        machine.write(
+            ".config/Code/User/mcp.json",
+            {
+                "inputs": [{"id": "api-key", "type": "promptString", "description": "Key of Acme"}],
+                "servers": {"a": {"url": "https://a.example/mcp", "headers": {"X-Key": "${input:api-key}"}}},
+            },
+        )
+
+        machine.run("import", "--all")
+
+        assert "${API_KEY}" in machine.file.read_text()
+        assert "still to be set" in machine.output
+        assert "API_KEY: Key of Acme; a" in machine.output
+
+    def test_no_command_of_a_host_becomes_one_of_ours(self, machine: Machine) -> None:
+        """`${command:…}` is the editor's own there; here it would be run by a shell."""
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "env": {"A": "${command:touch /tmp/x}"}}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert "${command:" not in machine.file.read_text()
+
+    def test_from_a_command_line(self, machine: Machine) -> None:
+        assert machine.run("import", "--no-test", "--", "npx", "-y", "@modelcontextprotocol/server-everything") == 0
+        assert machine.servers()["everything"].args == ("-y", "@modelcontextprotocol/server-everything")
+
+    def test_from_an_address(self, machine: Machine) -> None:
+        assert machine.run("import", "https://mcp.linear.app/mcp", "--no-test") == 0
+        assert machine.servers()["linear"].url == "https://mcp.linear.app/mcp"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
+            '{"time": {"command": "uvx", "args": ["mcp-server-time"]}}',
+            '"time": {"command": "uvx", "args": ["mcp-server-time"]},\n',
+            '[mcp_servers.time]\ncommand = "uvx"\nargs = ["mcp-server-time"]\n',
+            "extensions:\n  time: {type: stdio, cmd: uvx, args: [mcp-server-time]}\n",
+        ],
+    )
+    def test_from_what_a_page_shows(self, machine: Machine, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+        assert machine.run("import", "-", "--no-test") == 0
+
+        assert machine.servers()["time"].args == ("mcp-server-time",)
+
+
+class TestAdd:
+    def test_a_program(self, machine: Machine) -> None:
+        line = (
+            "add",
+            "airtable",
+            "--no-test",
+            "-e",
+            f"AIRTABLE_API_KEY={TOKEN}",
+            "-e",
+            "LEVEL=2",
+            "--",
+            "npx",
+            "-y",
+            "airtable",
+        )
+        assert machine.run(*line) == 0
+
+        server = machine.servers()["airtable"]
+        assert (server.command, server.args) == ("npx", ("-y", "airtable"))
+        assert server.env == {"AIRTABLE_API_KEY": TOKEN, "LEVEL": "2"}
+        assert TOKEN not in machine.file.read_text()
+
+    def test_an_address_with_a_header(self, machine: Machine) -> None:
+        header = f"Authorization: Bearer {TOKEN}"
+        assert (
+            machine.run("add", "--no-test", "--transport", "http", "web", "https://a.example/mcp", "--header", header)
+            == 0
+        )
+
+        assert machine.servers()["web"].headers == {"Authorization": f"Bearer {TOKEN}"}
+        assert "Bearer ${WEB_TOKEN}" in machine.file.read_text()
+
+    def test_a_name_that_is_taken(self, machine: Machine) -> None:
+        machine.run("add", "a", "--no-test", "--", "x")
+
+        assert machine.run("add", "a", "--no-test", "--", "y") == 2
+        assert machine.servers()["a"].command == "x"
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (("a",), "give an address, or the command behind `--`"),
+            (("a b", "--", "x"), "can't be a name"),
+            (("a", "-e", "X", "--", "x"), "is not of the form -e KEY=VALUE"),
+            (("a", "--transport", "http", "--", "npx"), "needs an address"),
+            (("a", "https://a.example", "-e", "A=1"), "env is for servers with a command only"),
+        ],
+    )
+    def test_a_mistake_is_told(self, machine: Machine, arguments: tuple[str, ...], told: str) -> None:
+        assert machine.run("add", "--no-test", *arguments) == 2
+        assert told in machine.errors
+        assert not machine.file.exists()
+
+    def test_the_variable_of_the_environment_is_not_taken_for_the_given_value(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GITHUB_TOKEN", "another-value-of-the-shell")
+        machine.run("add", "gh", "--no-test", "-e", f"GITHUB_TOKEN={TOKEN}", "--", "x")
+
+        assert machine.servers()["gh"].env == {"GITHUB_TOKEN": TOKEN}
+
+
+class TestTheRest:
+    @pytest.fixture(autouse=True)
+    def _servers(self, machine: Machine) -> None:
+        script = machine.write("notes.py", PLAIN + NOTES)
+        machine.write(
+            ".config/codemode-server/upstream.yaml",
+            f"# mine\nservers:\n  notes:\n    command: {sys.executable}\n    args: [{script}]\n"
+            f"  dead:\n    command: {sys.executable}\n"
+            "    args: [-c, \"import sys; print('no licence', file=sys.stderr); sys.exit(3)\"]\n    enabled: false\n",
+        )
+
+    def test_list_names_them_without_connecting(self, machine: Machine) -> None:
+        assert machine.run("list") == 0
+        assert [line.split() for line in machine.output.splitlines()[1:]] == [
+            ["notes", "stdio", "enabled"],
+            ["dead", "stdio", "disabled"],
+        ]
+
+    def test_remove_keeps_the_comments_and_a_copy(self, machine: Machine) -> None:
+        before = machine.file.read_text()
+
+        assert machine.run("remove", "notes") == 0
+
+        assert list(machine.servers()) == ["dead"]
+        assert machine.file.read_text().startswith("# mine\n")
+        (copy,) = machine.file.parent.glob("upstream.yaml.*.bak")
+        assert copy.read_text() == before
+
+    def test_disable_and_enable(self, machine: Machine) -> None:
+        before = machine.file.read_text()
+        assert machine.run("disable", "notes") == 0
+        assert machine.servers()["notes"].enabled is False
+        assert machine.run("enable", "notes", "dead") == 0
+        assert all(it.enabled for it in machine.servers().values())
+        assert before.splitlines()[0] in machine.file.read_text()
+
+    def test_an_unknown_server(self, machine: Machine) -> None:
+        for command in ("remove", "enable", "disable", "test"):
+            assert machine.run(command, "note") == 2
+            assert "notes" in machine.errors
+
+    def test_test_shows_the_tools(self, machine: Machine) -> None:
+        assert machine.run("test", "notes") == 0
+        assert "1 tool:\n  look" in machine.output
+
+    def test_test_shows_the_whole_error(self, machine: Machine) -> None:
+        assert machine.run("test", "dead") == 1
+        assert "is disabled; it is started for this test only" in machine.output
+        assert "no licence" in machine.output
+        assert machine.servers()["dead"].enabled is False
+
+    def test_what_is_added_is_started_once(self, machine: Machine) -> None:
+        assert machine.run("add", "again", "--", sys.executable, str(machine.home / "notes.py")) == 0
+        assert "again" in machine.output
+        assert "ready" in machine.output
+
+    def test_what_is_added_and_does_not_start_is_told(self, machine: Machine) -> None:
+        assert machine.run("add", "bad", "--", sys.executable, "-c", "raise SystemExit('no licence')") == 1
+        assert "no licence" in machine.output

@@ -108,7 +108,7 @@ class KnownHost:
 
 
 def all_places(system: System, project: Path | None = None) -> list[HostPlace]:
-    """Every place of every host: the user's, then those of the project. A file that several hosts read is there once."""
+    """Every place of every host, the user's first. A file that several hosts read is there once."""
     places = [place for host in HOSTS.values() for place in host.user_places(system)]
     if project is not None:
         places += [place for host in HOSTS.values() for place in host.project_places(project)]

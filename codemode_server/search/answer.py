@@ -65,7 +65,8 @@ def _answer(
     else:
         groups = [ResultGroup(scored) for scored in ranking.found]
     worthy = above_threshold(question.query, groups, ranking.level)
-    groups = _successors_first(catalog, question.query, worthy)[: question.limit]
+    worthy = _successors_first(catalog, question.query, worthy)
+    groups = worthy[: question.limit]
     things = [thing for group in groups for thing in (group.best.thing, *group.also)]
     servers = set(map(_server_of, things))
     unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
@@ -77,7 +78,7 @@ def _answer(
     missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
     doubt = ""
     if missing == [question.query]:
-        groups = sorted(groups, key=lambda group: _is_refused(group.best.thing, is_callable))[:_WEAK_SHOWN]
+        groups = _callable_first(worthy, is_callable)[: min(_WEAK_SHOWN, question.limit)]
         if not unavailable:
             doubt = _nothing_fits([question.query], _filters(question))
             if question.within is None:
@@ -86,6 +87,7 @@ def _answer(
         doubt = _nothing_fits(missing, _filters(question))
     else:
         doubt = missing_words(question.query, things, rankers.meanings, rankers.has)
+        groups = _callable_first(groups, is_callable) if doubt else groups
     doubt = _lines(unavailable, doubt)
     note = down if doubt else _lines(_siblings(catalog, question, groups, is_callable), down)
     return SearchResults(_found(catalog, question, groups, refusal_of), note, doubt)
@@ -171,8 +173,9 @@ def _mark(reason: str) -> str:
     return "" if reason == "connecting" else reason
 
 
-def _is_refused(thing: Findable, is_callable: Callable[[Tool], bool]) -> bool:
-    return isinstance(thing, Tool) and not is_callable(thing)
+def _callable_first(groups: Sequence[ResultGroup], is_callable: Callable[[Tool], bool]) -> list[ResultGroup]:
+    """The order for weak results: one that can't be called is no suggestion."""
+    return sorted(groups, key=lambda group: isinstance(group.best.thing, Tool) and not is_callable(group.best.thing))
 
 
 def _nothing_fits(missing: Sequence[str], filters: str) -> str:

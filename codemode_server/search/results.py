@@ -175,7 +175,7 @@ def _signature(tool: Tool, usual: frozenset[str], summary: str, is_first: bool, 
     is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {summary}")
     notes = [note for note in notes if f"{tool.server}.{note}" not in already_shown]
     already_shown.update(f"{tool.server}.{note}" for note in classes)
-    comment = "; ".join(note for note in (*notes, "full signature" if is_whole else "") if note)
+    comment = "; ".join(note for note in (*notes, "read_tool adds nothing" if is_whole else "") if note)
     return f"{signature}  # {comment}" if comment else signature
 
 

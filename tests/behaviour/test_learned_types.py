@@ -193,7 +193,10 @@ async def test_correct_queries_carry_no_remark_and_the_stub_lists_no_columns(tmp
         assert "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in" in text
         assert "total" not in text
         found = await host.call("search_tools", query="run a SELECT")
-        assert "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query; full signature\n" in found.text
+        assert (
+            "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query; read_tool adds nothing\n"
+            in found.text
+        )
 
 
 async def test_a_key_that_the_run_received_is_not_reported_however_unlike_earlier_results_it_is(tmp_path: Path) -> None:

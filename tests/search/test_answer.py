@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, RefusalOf
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.skills import Skill
-from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, Refusal, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
@@ -47,6 +47,12 @@ def search(
     levels = RankerStack()
     levels.index(collections(catalog, skills))
     return search_tools(catalog, levels, query, **arguments)
+
+
+def refusing(name: str) -> RefusalOf:
+    """Permissions that deny the tools of this name on the first server that has one."""
+    refusal = Refusal("not permitted", "is not permitted: rule 1", "rule 1")
+    return lambda server, tool: refusal if tool.name == name and server.name != "other" else None
 
 
 def names(results: SearchResults) -> list[str]:
@@ -103,26 +109,26 @@ class TestTexts:
 
     def test_with_description(self) -> None:
         assert search("issue", limit=1).text == (
-            "from servers.github import create_issue\n  create_issue(title: str)  # full signature\n"
+            "from servers.github import create_issue\n  create_issue(title: str)  # read_tool adds nothing\n"
             f"    Open a new issue. (writes)\n{NO_ARROW}\nalso in github: list_issues, …"
         )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
             "from servers.github import <name>\n"
-            "  create_issue(title: str)  # full signature\n"
+            "  create_issue(title: str)  # read_tool adds nothing\n"
             "    Open a new issue. (writes)\n"
-            "  list_issues()  # full signature\n"
+            "  list_issues()  # read_tool adds nothing\n"
             "    List the issues of a repository.\n"
-            "  mergePullRequest()  # full signature\n"
+            "  mergePullRequest()  # read_tool adds nothing\n"
             f"    Bring a branch in.\n{NO_ARROW}"
         )
 
     def test_a_sentence_that_all_tools_say_is_told_once(self) -> None:
         tools = tuple(ToolDefinition(f"{verb}_call", "The API of the phone.") for verb in ("get", "list"))
         assert search("call", [UpstreamListing("phone", UpstreamState.READY, tools)]).text == (
-            "from servers.phone import <name>\n  get_call()  # full signature\n"
-            f"    The API of the phone.\n  list_call()  # full signature\n{NO_ARROW}"
+            "from servers.phone import <name>\n  get_call()  # read_tool adds nothing\n"
+            f"    The API of the phone.\n  list_call()  # read_tool adds nothing\n{NO_ARROW}"
         )
 
     def test_a_deprecated_tool_is_marked_and_stands_behind_the_one_to_be_used_instead(self) -> None:
@@ -162,8 +168,8 @@ class TestTexts:
         tools = tuple(ToolDefinition(f"{verb}_shop", input_schema=schema) for verb in ("find", "visit"))
         assert search("shop", [UpstreamListing("town", UpstreamState.READY, tools)]).text == (
             "from servers.town import <name>\n"
-            "  find_shop(place: Place)  # Place = {city: str}; full signature\n"
-            f"  visit_shop(place: Place)  # full signature\n{NO_ARROW}"
+            "  find_shop(place: Place)  # Place = {city: str}; read_tool adds nothing\n"
+            f"  visit_shop(place: Place)  # read_tool adds nothing\n{NO_ARROW}"
         )
 
     def test_a_last_line_names_tools_of_the_server_that_a_program_may_need_next(self) -> None:
@@ -342,6 +348,19 @@ class TestWeakResults:
         assert len(found.results) == 3
         assert names(found)[0] != "things.delete_delete"
 
+    @pytest.mark.parametrize("limit", [1, 10])
+    def test_where_nothing_fits_one_that_the_permissions_refuse_is_never_first(self, limit: int) -> None:
+        servers = [self.CLOUD, GITHUB]
+        assert names(search("delete a tweet", servers, limit=limit))[0] == "cloud.delete_bucket", "control"
+        found = search("delete a tweet", servers, limit=limit, refusal_of=refusing("delete_bucket"))
+        assert found.doubt.startswith("nothing fits")
+        assert names(found)[0] == "cloud.delete_virtual_machine"
+
+    def test_nor_where_a_word_of_the_query_is_nowhere(self) -> None:
+        found = search("delete a tweet", [self.CLOUD], refusal_of=refusing("delete_bucket"))
+        assert found.doubt == 'none of these mentions "tweet"'
+        assert names(found) == ["cloud.delete_virtual_machine", "cloud.delete_bucket"]
+
     def test_within_one_server_none_is_near(self) -> None:
         assert search("delete a tweet", [self.CLOUD, GITHUB], server="cloud").doubt == (
             'nothing fits "delete a tweet" well in cloud'
@@ -412,3 +431,23 @@ def test_schemas_of_any_shape_can_be_indexed() -> None:
     shapes: list[Any] = [None, [], "x", {"properties": 3}, {"properties": {"a": None, "b": {"properties": [1]}}}]
     tools = tuple(ToolDefinition(f"t{n}", input_schema=shape) for n, shape in enumerate(shapes))
     assert len(search("t4", [UpstreamListing("s", UpstreamState.READY, tools)]).results) >= 1
+
+
+class TestToolsThatThePermissionsRefuse:
+    def test_are_marked_with_the_rule_once(self) -> None:
+        text = search(
+            "list or create issues", [GITHUB], refusal_of=lambda *_: Refusal("not permitted", "", "rule 1")
+        ).text
+        assert text.count("[not permitted: rule 1]") == 1
+        assert text.count("[not permitted]") == 1
+
+    def test_leave_the_first_place_to_the_same_tool_of_another_server(self) -> None:
+        fetch = ToolDefinition("fetch", "Fetch the content of a page from the web.")
+        servers = [UpstreamListing(name, UpstreamState.READY, (fetch,)) for name in ("browser", "other")]
+        assert names(search("fetch a page", servers)) == ["browser.fetch"], "control"
+        assert names(search("fetch a page", servers, refusal_of=refusing("fetch"))) == ["other.fetch"]
+
+    def test_are_not_suggested_beside_a_result(self) -> None:
+        assert "also in github: list_issues" in search("create_issue", [GITHUB], limit=1).text, "control"
+        found = search("create_issue", [GITHUB], limit=1, refusal_of=refusing("list_issues"))
+        assert "list_issues" not in found.text

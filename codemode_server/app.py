@@ -21,6 +21,7 @@ from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.executions import IsolationLevel
+from codemode_server.domain.input_requests import Feature
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
@@ -242,8 +243,9 @@ class App:
         names = self.meta_tools.servers().names
         return FrontServer(self.meta_tools, version=__version__, on_connected=self.connect, server_names=names)
 
-    def connect(self) -> None:
-        """Start the upstreams and the sandbox. Further calls do nothing."""
+    def connect(self, features: frozenset[Feature] = frozenset()) -> None:
+        """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""
+        self.pool.declare(features)
         self._connected.set()
 
     def _redactor(self) -> Redactor:

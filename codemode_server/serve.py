@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from codemode_server.app import App
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
+    from codemode_server.domain.input_requests import Feature
     from codemode_server.first_listing import LastRun
 
 logger = logging.getLogger(__name__)
@@ -116,13 +117,15 @@ class _Service:
         self._start = start
         self._listener = listener
         self._connected = anyio.Event()
+        self._host_features: frozenset[Feature] = frozenset()
+        self._app: App | None = None
         self._stop = anyio.Event()
         self._code = 0
         self._log = ""
         """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
         self._tools = DeferredMetaTools(opening.definitions if opening is not None else None)
-        self._front = FrontServer(self._tools, version=__version__, on_connected=self._connected.set)
+        self._front = FrontServer(self._tools, version=__version__, on_connected=self._take_host)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -244,9 +247,18 @@ class _Service:
         file = logs.start(state_folder / "logs", config)
         self._log = escaped(str(file)) if file is not None else _STDERR
 
+    def _take_host(self, features: frozenset[Feature]) -> None:
+        """A host has had its first answer, or sends another request."""
+        if not features <= self._host_features:
+            self._host_features |= features
+            if self._app is not None:
+                self._app.connect(self._host_features)
+        self._connected.set()
+
     async def _pass_on_connected(self, app: App) -> None:
         await self._connected.wait()
-        app.connect()
+        self._app = app
+        app.connect(self._host_features)
 
     async def _take_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:

@@ -21,10 +21,12 @@ SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 if TYPE_CHECKING:
     from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
+    from codemode_server.upstreams.transports.registry import SamplingEndpoint as SamplingEndpoint
     from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
     from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
 else:
     ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
+    SamplingEndpoint = transports.SamplingEndpoint
     SandboxSettings = sandboxes.settings_model()
 
 
@@ -85,6 +87,13 @@ class LimitSettings(Section):
     upstream_seconds: Seconds = 600.0
     """Time during which at least one call is in flight; not part of `wall_seconds`. Also the longest that one call may
     take, even if its server reports progress (`servers.<name>.timeout` limits the time without progress)."""
+    input_seconds: Seconds = 300.0
+    """Time that one program may wait for what its servers ask of the user, or of a model, during calls; not part of
+    `wall_seconds` and `upstream_seconds`. What is not answered by then is answered with `cancel`, and the program goes
+    on."""
+    input_requests: Number = Field(default=20, ge=0, le=1_000)
+    """How often servers may ask for that during one program, and at most 10 times during one call; what they ask beyond
+    it is refused."""
     memory_mb: Number = Field(default=256, ge=64, le=4096)
     """Memory of the program, MiB."""
     output_bytes: Number = Field(default=8 * 2**20, ge=1024)

@@ -103,6 +103,9 @@ class Secrets:
             self._add_named("client_secret", server.oauth.client_secret)
         if server.url is not None:
             self._add_address(server.url)
+        if not isinstance(server.sampling, str):
+            self.add_named("sampling.api_key", server.sampling.api_key)
+            self._add_address(server.sampling.url)
 
     def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
         """Adds the value of a variable used in a server's settings under `key`, or its default."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import anyio
 
@@ -12,6 +13,7 @@ from codemode_server.executions.execution import DirectCall, Execution
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Redactor
+from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError, Reply
 from codemode_server.upstreams.results import to_reply
 
@@ -29,7 +31,8 @@ async def run_direct_call(execution: Execution, gateway: Gateway, redactor: Reda
     if await run_sized(is_large(call.arguments), _size, call.arguments) > limits.call_bytes:
         raise _too_large("the call's arguments are", limits.call_bytes)
     try:
-        with anyio.fail_after(limits.upstream_seconds):
+        with anyio.fail_after(limits.upstream_seconds) as timer:
+            _pause_for_host(execution, timer)
             reply = await gateway.call_direct(execution.calls, call.server, call.tool, call.arguments)
     except TimeoutError:
         raise LimitExceeded(
@@ -41,6 +44,19 @@ async def run_direct_call(execution: Execution, gateway: Gateway, redactor: Reda
     if execution.calls.reports[-1].result_bytes > limits.call_bytes:
         raise _too_large("the call's result is", limits.call_bytes)
     return await run_sized(is_large(reply.value), _outcome, call, reply, redactor)
+
+
+def _pause_for_host(execution: Execution, timer: anyio.CancelScope) -> None:
+    """The time does not run while the call waits for the host's user or model."""
+    clock = ProgramClock(math.inf, execution.limits.upstream_seconds, anyio.current_time)
+    clock.call_started()
+    host_wait = execution.calls.host_wait
+
+    def change() -> None:
+        clock.set_waiting(host_wait.calls)
+        timer.deadline = clock.deadline
+
+    host_wait.on_change = change
 
 
 def _outcome(call: DirectCall, reply: Reply, redactor: Redactor) -> Outcome:

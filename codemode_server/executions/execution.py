@@ -15,6 +15,7 @@ from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.host_questions import HostQuestions
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
@@ -72,12 +73,19 @@ class Execution:
     """The files that it showed to the model, in order."""
     artifacts: dict[str, Item | str] = field(default_factory=dict)
     """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
+    resumed: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the host repeats the call that was answered with questions."""
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     started_at: float = field(default_factory=time.time)
     """Seconds since 1970."""
     done: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    @property
+    def questions(self) -> HostQuestions | None:
+        """What its upstreams ask of the host, if that is asked by answers to the host's call."""
+        return self.calls.host if isinstance(self.calls.host, HostQuestions) else None
 
     @property
     def session(self) -> Session:

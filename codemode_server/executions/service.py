@@ -43,6 +43,7 @@ from codemode_server.executions.events import (
 )
 from codemode_server.executions.execution import DirectCall, Execution, Phase, limits_of
 from codemode_server.executions.host_api import ProgramHostApi
+from codemode_server.executions.host_questions import HostQuestions
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.recording import ExecutionRecorder
@@ -51,6 +52,7 @@ from codemode_server.executions.workspace import Workspace
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
@@ -107,22 +109,43 @@ class ExecutionService(OwnsTasks):
         self._live: dict[ExecutionId, Execution] = {}
         self._subscriptions = Subscriptions()
 
-    def start(self, code: str, context: RequestContext, *, timeout_s: float | None = None) -> Execution:
-        """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`."""
-        return self._start(code, context, timeout_s=timeout_s)
+    def start(
+        self,
+        code: str,
+        context: RequestContext,
+        *,
+        timeout_s: float | None = None,
+        host: HostInput = NO_HOST_INPUT,
+    ) -> Execution:
+        """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`; `host` answers what
+        upstreams ask."""
+        return self._start(code, context, host, timeout_s=timeout_s)
 
-    def start_call(self, server: str, tool: str, arguments: dict[str, JsonValue], context: RequestContext) -> Execution:
+    def start_call(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, JsonValue],
+        context: RequestContext,
+        host: HostInput = NO_HOST_INPUT,
+    ) -> Execution:
         """Start one call of a tool, by its raw names, without a program or a sandbox, and return at once."""
-        return self._start("", context, DirectCall(server, tool, arguments))
+        return self._start("", context, host, DirectCall(server, tool, arguments))
 
     def _start(
-        self, code: str, context: RequestContext, call: DirectCall | None = None, *, timeout_s: float | None = None
+        self,
+        code: str,
+        context: RequestContext,
+        host: HostInput,
+        call: DirectCall | None = None,
+        *,
+        timeout_s: float | None = None,
     ) -> Execution:
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
         limits = limits_of(self._config.settings.limits, timeout_s)
-        calls, results = ExecutionCalls(execution_id, context), CallResults(self._artifacts)
+        calls, results = ExecutionCalls(execution_id, context, host=host), CallResults(self._artifacts)
         execution = Execution(execution_id, code, context, limits, calls, results, call)
         self._live[execution_id] = execution
         self._tasks.start_soon(self._run, execution, name=execution_id)
@@ -139,6 +162,53 @@ class ExecutionService(OwnsTasks):
             raise MetaToolError(f"no execution {execution_id!r} is running")
         await execution.done.wait()
         return execution
+
+    async def wait_for_end_or_question(self, execution: Execution) -> bool:
+        """Wait until a live execution is settled, or has a question for its host. Returns whether it is settled."""
+        async with anyio.create_task_group() as tasks:
+            if execution.questions is not None:
+
+                async def wait_for_question(questions: HostQuestions) -> None:
+                    await questions.wait_for_request()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(wait_for_question, execution.questions)
+            await execution.done.wait()
+            tasks.cancel_scope.cancel()
+        return execution.done.is_set()
+
+    def park(self, execution: Execution) -> None:
+        """The host was given the questions of an execution. If it does not come back in time, the execution ends."""
+        execution.resumed = anyio.Event()
+        if self._tasks is not None:
+            self._tasks.start_soon(self._cancel_unless_resumed, execution)
+
+    def resume(self, execution_id: ExecutionId, principal: Principal) -> Execution:
+        """The host has come back to an execution that was parked.
+
+        Raises:
+            MetaToolError: it has ended.
+        """
+        execution = self._live.get(execution_id)
+        if execution is None or execution.context.principal != principal:
+            raise MetaToolError("the program that asked for this has ended; run it again")
+        execution.resumed.set()
+        return execution
+
+    async def _cancel_unless_resumed(self, execution: Execution) -> None:
+        resumed = execution.resumed
+        with anyio.move_on_after(self._config.settings.limits.input_seconds):
+            async with anyio.create_task_group() as tasks:
+
+                async def wait_for_end() -> None:
+                    await execution.done.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(wait_for_end)
+                await resumed.wait()
+                tasks.cancel_scope.cancel()
+        if not resumed.is_set():
+            await self.cancel(execution.execution_id)
 
     async def cancel(self, execution_id: ExecutionId) -> None:
         """End a program and its calls in flight, and wait a bounded time until it is settled; else do nothing."""
@@ -286,6 +356,7 @@ class ExecutionService(OwnsTasks):
             is_last=execution.session.is_ephemeral,
             modules=modules,
             begun=execution.begun,
+            host_wait=execution.calls.host_wait,
         )
 
     async def _settle(self, execution: Execution, span: Span) -> None:

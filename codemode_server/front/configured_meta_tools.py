@@ -20,6 +20,7 @@ from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.tools.registry import (
     Answer,
+    Host,
     MetaToolSpec,
     Progress,
     Services,
@@ -120,20 +121,20 @@ class ConfiguredMetaTools:
                 await listener()
 
     async def call_direct(
-        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer | None:
         for definition in await self.definitions(session):
             if definition["name"] == name and _is_direct(definition):
-                context = ToolContext(RequestContext.local(session, self._config), progress, self._services)
+                context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
                 server, tool = definition["_meta"][TARGET]
                 return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
         return None
 
     async def call(
-        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
         request = RequestContext.local(session, self._config)
-        return await spec.handle(arguments, ToolContext(request, progress, self._services))
+        return await spec.handle(arguments, ToolContext(request, progress, self._services, host))
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = artifact_name(uri)

@@ -10,7 +10,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 
 from codemode_server.domain.principals import Session
 from codemode_server.front.server import MetaTools
-from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments
+from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments
 
 
 class DeferredMetaTools:
@@ -46,19 +46,19 @@ class DeferredMetaTools:
         return await (await self._there()).definitions(session, self._definitions)
 
     async def call_direct(
-        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer | None:
         tools = await self._there()
         await tools.definitions(session, self._definitions)
-        return await tools.call_direct(name, arguments, session, progress)
+        return await tools.call_direct(name, arguments, session, progress, host)
 
     async def has_structured_content(self) -> bool:
         return await (await self._there()).has_structured_content()
 
     async def call(
-        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
-        return await (await self._there()).call(spec, arguments, session, progress)
+        return await (await self._there()).call(spec, arguments, session, progress, host)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         return await (await self._there()).read_resource(uri, session)

@@ -8,8 +8,8 @@ from typing import Any
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.front.direct_results import direct_answer
 from codemode_server.front.direct_tools import is_exposed
-from codemode_server.front.progress import wait_for
 from codemode_server.front.tools.registry import Answer, ToolContext
+from codemode_server.front.waiting import host_input, resumed, wait_for
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.search.usage_store import ToolName
 from codemode_server.text import clean_line
@@ -25,8 +25,11 @@ async def call_direct_tool(
     """
     _require_exposed(server, tool, context, lone_tools)
     config, executions = context.request.config, context.services.executions
-    execution = executions.start_call(server, tool, arguments, context.request)
-    await wait_for(execution, context)
+    execution = resumed(context) or executions.start_call(
+        server, tool, arguments, context.request, host_input(context.host)
+    )
+    if (questions := await wait_for(execution, context)) is not None:
+        return questions
     result = execution.direct_call.result if execution.direct_call else {}
     return await run_sized(is_large(result), direct_answer, execution, config.settings.limits, config.redactor)
 

@@ -12,7 +12,7 @@ import anyio
 
 from codemode_server.executions.events import Subscription
 from codemode_server.executions.execution import Execution, Phase
-from codemode_server.front.tools.registry import Progress, ToolContext
+from codemode_server.front.tools.registry import Progress
 from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
 from codemode_server.text import clean_line
 
@@ -23,20 +23,6 @@ _MIN_INTERVAL_SECONDS = 0.25
 _MIN_PROGRESS_STEP = 0.01
 """Growth of the progress number if nothing else is known; 100 is a whole call."""
 _MAX_MESSAGE_CHARACTERS = 160
-
-
-async def wait_for(execution: Execution, context: ToolContext) -> None:
-    """Wait until an execution is settled, and report its progress to the host meanwhile. A host that cancels or
-    disconnects cancels it."""
-    executions = context.services.executions
-    events = executions.subscribe(execution.execution_id)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
-            await executions.wait(execution.execution_id)
-            tasks.cancel_scope.cancel()
-    finally:
-        await executions.cancel(execution.execution_id)
 
 
 async def report_progress(

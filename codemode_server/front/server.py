@@ -22,16 +22,18 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import ToolsListChanged
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from mcp.types import Tool as McpTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
+from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
 from codemode_server.front.sessions import Sessions
-from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments, meta_tools
+from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments, meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000
@@ -56,12 +58,12 @@ class MetaTools(Protocol):
         """Whether the host gets structured content and output schemas; waits until the configuration is read."""
 
     async def call(
-        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
         """Call a meta-tool with arguments that were checked."""
 
     async def call_direct(
-        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer | None:
         """Call a direct tool; None if this session was not offered one of that name."""
 
@@ -70,14 +72,15 @@ class MetaTools(Protocol):
 
 
 class FrontServer(MCPServer[None]):
-    """Serves `MetaTools` as MCP. `server_names` are for the instructions."""
+    """Serves `MetaTools` as MCP. `on_connected` is called with the features of a host when it connects, and with each
+    request after that; `server_names` are for the instructions."""
 
     def __init__(
         self,
         meta_tools: MetaTools,
         *,
         version: str,
-        on_connected: Callable[[], None],
+        on_connected: Callable[[frozenset[Feature]], None],
         server_names: str = "",
     ) -> None:
         super().__init__(
@@ -111,17 +114,20 @@ class FrontServer(MCPServer[None]):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         session, progress = self._sessions.session_of(context), _progress(context)
+        host = HostRequests(context)
         try:
             answer = None
             if name not in meta_tools():
-                answer = await self._meta_tools.call_direct(name, arguments, session, progress)
+                answer = await self._meta_tools.call_direct(name, arguments, session, progress, host)
             if answer is None:
                 spec, checked = _checked(name, arguments)
-                answer = await self._meta_tools.call(spec, checked, session, progress)
+                answer = await self._meta_tools.call(spec, checked, session, progress, host)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+        if answer.input_requests:
+            return input_required(answer.input_requests, answer.state)
         return CallToolResult(
             content=[*_text_blocks(answer), *answer.blocks],
             structured_content=answer.content or None if await self._meta_tools.has_structured_content() else None,
@@ -167,16 +173,19 @@ _HANDSHAKE_METHODS = ("initialize", "server/discover")
 class _Handshake:
     """Middleware that reports when the host has had its first answer; work that would delay that answer starts then."""
 
-    def __init__(self, on_connected: Callable[[], None]) -> None:
+    def __init__(self, on_connected: Callable[[frozenset[Feature]], None]) -> None:
         self._on_connected = on_connected
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method not in _HANDSHAKE_METHODS:
-            self._on_connected()  # it has its answer, or its protocol needs none
+            self._report(ctx)  # it has its answer, or its protocol needs none
         try:
             return await call_next(ctx)
         finally:
-            self._on_connected()
+            self._report(ctx)
+
+    def _report(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        self._on_connected(features_of(ctx.session.client_capabilities))
 
 
 def _progress(context: Context[None, Any] | None) -> Progress:

@@ -10,7 +10,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
 from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.tools.registry import Answer, MetaToolSpec, Progress, ToolArguments
+from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments
 from codemode_server.settings import Settings
 from codemode_server.text import clean
 
@@ -40,7 +40,7 @@ class Unconfigured:
         return given or definitions(Settings())
 
     async def call_direct(
-        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress
+        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer | None:
         raise MetaToolError(self._message)
 
@@ -48,7 +48,7 @@ class Unconfigured:
         return False
 
     async def call(
-        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
         if spec.message_content is None:
             raise MetaToolError(self._message)

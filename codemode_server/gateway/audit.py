@@ -28,6 +28,7 @@ class AuditEventKind(StrEnum):
     EXECUTION_ENDED = "execution_ended"
     CALL_DECIDED = "call_decided"
     CALL_ENDED = "call_ended"
+    INPUT_REQUESTED = "input_requested"  # by an upstream during a call, of the person, a model, or for folders
     CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 
 

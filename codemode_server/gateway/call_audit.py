@@ -8,13 +8,15 @@ from typing import Any
 from codemode_server.config.live import LiveConfig
 from codemode_server.field_names import is_field_name
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
-from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallUnresolved
+from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallInputRequested, CallUnresolved
 from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _MAX_NAME_CHARACTERS = 1_000
 """Longer names of servers and tools, and longer reasons, are cut."""
 MAX_UNRESOLVED_CALLS = 20
 """Calls of unknown tools that are recorded of one execution; a program that guesses names must not fill the audit."""
+MAX_INPUT_REQUESTS = 100
+"""Input requests that are recorded of one execution; an upstream that asks without end must not fill the audit."""
 
 
 class CallAudit:
@@ -37,6 +39,14 @@ class CallAudit:
                     payload=event.result.payload,
                     error=event.recorded_error,
                 )
+            case CallInputRequested(calls, call):
+                if calls.input_requests <= MAX_INPUT_REQUESTS:
+                    self._append(
+                        *(AuditEventKind.INPUT_REQUESTED, calls, call.seq, call.server, call.tool),
+                        reason=event.feature,
+                        status=event.status,
+                        payload=event.payload,
+                    )
             case CallUnresolved(calls):
                 calls.unresolved += 1
                 if calls.unresolved <= MAX_UNRESOLVED_CALLS:

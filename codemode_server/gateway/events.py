@@ -58,6 +58,20 @@ class CallSent:
 
 
 @dataclass(frozen=True, slots=True)
+class CallInputRequested:
+    """The upstream asked for something during the call, and the request is settled."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    feature: str
+    """What was asked for, such as `elicitation`."""
+    status: str
+    """`accept`, `decline` or `cancel` of the person; `answered`, `refused` or `withdrawn`."""
+    payload: str | None
+    """Request and answer, as `state.payloads` allows in records."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallEnded:
     """The call has its outcome. This is its last event."""
 
@@ -73,7 +87,7 @@ class CallEnded:
     result: ResultSummary = NO_RESULT
 
 
-CallEvent = CallUnresolved | CallBegan | CallSent | CallEnded
+CallEvent = CallUnresolved | CallBegan | CallSent | CallInputRequested | CallEnded
 Subscriber = Callable[[CallEvent], None]
 
 

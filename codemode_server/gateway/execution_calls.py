@@ -10,7 +10,9 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import Effect
+from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.sandbox.contract import HostWait
 from codemode_server.upstreams.progress import CallProgress
 
 
@@ -64,6 +66,13 @@ class ExecutionCalls:
     """Server, tool and digest of the arguments → number of such calls so far."""
     links: dict[tuple[str, str], str] = field(default_factory=dict)
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
+    host: HostInput = NO_HOST_INPUT
+    """The host's side of input requests."""
+    host_wait: HostWait = field(default_factory=HostWait)
+    input_requests: int = 0
+    """Number of input requests of upstreams so far."""
+    input_s: float = 0.0
+    """Seconds spent waiting for the answers to them."""
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 

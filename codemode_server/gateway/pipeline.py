@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -28,9 +29,12 @@ from codemode_server.domain.errors import (
     ToolNotCallable,
     UpstreamUnavailable,
 )
+from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
-from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallSent
+from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
+from codemode_server.gateway.call_input import CallInput
+from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallInputRequested, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy import Spellings, decide, require_permission
@@ -165,7 +169,8 @@ class CallPipeline:
         await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
 
     async def _send(self, attempt: CallAttempt) -> Reply:
-        calls, call, progress = attempt.calls, attempt.call, CallProgress()
+        calls, call = attempt.calls, attempt.call
+        progress = CallProgress(input_provider=CallInput(calls, call, self._config, partial(self._asked, attempt)))
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         while True:
             try:
@@ -174,6 +179,14 @@ class CallPipeline:
                 )
             except DecisionOutdated:  # the configuration was edited while the call waited for its server
                 self._decide_again(attempt)
+
+    def _asked(self, attempt: CallAttempt, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
+        feature = str(request.feature or "unknown")
+        shown = None
+        if self._config.payloads == "all" and attempt.calls.input_requests <= MAX_INPUT_REQUESTS:
+            values = {"request": {**request.params}, "answer": answer}
+            shown = payload(values, self._config.payloads, self._config.redactor)
+        self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
 
     def _decide(self, target: CallTarget) -> Decision:
         return decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)

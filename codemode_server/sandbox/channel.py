@@ -162,6 +162,7 @@ class Channel:
         async with anyio.create_task_group() as tasks:
             self._scope = tasks.cancel_scope
             with self._timer:
+                self._program.host_wait.on_change = self._host_wait_changed
                 self._timer.deadline = self._clock.deadline
                 await self._converse(tasks)
             if self._timer.cancelled_caught and self._ended is None:
@@ -171,6 +172,10 @@ class Channel:
         if self._bug is not None:
             raise self._bug
         return self._outcome()
+
+    def _host_wait_changed(self) -> None:
+        self._clock.set_waiting(self._program.host_wait.calls)
+        self._timer.deadline = self._clock.deadline
 
     def end(self, ending: Ending, error: ProgramError | None) -> None:
         """End the program, from outside or inside; the first reason counts."""

@@ -1,7 +1,10 @@
-"""Two budgets of time, of which one runs: the program's own, or, while a call is on its way, the upstreams'."""
+"""Two budgets of time, of which one runs: the program's own, or, while a call is on its way, the upstreams'.
+
+Neither runs while every call that is on its way waits for the host's person or model, which has a limit of its own."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 
@@ -13,6 +16,7 @@ class ProgramClock:
         self._now = now
         self._spent = [0.0, 0.0]
         self._in_flight = 0
+        self._waiting = 0
         self._since = now()
 
     def call_started(self) -> None:
@@ -23,9 +27,16 @@ class ProgramClock:
         self._count()
         self._in_flight -= 1
 
+    def set_waiting(self, calls: int) -> None:
+        """So many of the calls wait for the host."""
+        self._count()
+        self._waiting = calls
+
     @property
     def deadline(self) -> float:
-        """When the budget that runs is spent, if nothing changes."""
+        """When the budget that runs is spent, if nothing changes; infinity if none runs."""
+        if self._is_paused:
+            return math.inf
         running = self._running
         return self._since + self._limits[running] - self._spent[running]
 
@@ -48,7 +59,12 @@ class ProgramClock:
     def _running(self) -> int:
         return 1 if self._in_flight else 0
 
+    @property
+    def _is_paused(self) -> bool:
+        return 0 < self._in_flight <= self._waiting
+
     def _count(self) -> None:
         now = self._now()
-        self._spent[self._running] += now - self._since
+        if not self._is_paused:
+            self._spent[self._running] += now - self._since
         self._since = now

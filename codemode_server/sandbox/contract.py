@@ -10,7 +10,8 @@ The `HostApi` knows who is calling; a frame never says it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -131,6 +132,27 @@ class Limits:
         return max(self.output_bytes, self.call_bytes)
 
 
+@dataclass(slots=True)
+class HostWait:
+    """How many calls of a program wait for an answer of the host's person or model."""
+
+    calls: int = 0
+    on_change: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """One more call waits, until this is left."""
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def _add(self, calls: int) -> None:
+        self.calls += calls
+        self.on_change()
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """One program to run."""
@@ -148,6 +170,8 @@ class Program:
     """Answers of `HostApi.load`, sent with the program because it imports these modules; packages may lack `names`."""
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when the program begins to run in a started sandbox."""
+    host_wait: HostWait = field(default_factory=HostWait)
+    """The limits of time stand still while all its calls in flight wait there."""
 
 
 class Ending(StrEnum):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.input_requests import Feature
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
@@ -65,6 +66,9 @@ class ConnectionDeps:
         """The same for one connection."""
         tokens = self.sign_ins.tokens(name, settings) if self.sign_ins is not None else None
         return replace(self, tokens=tokens)
+
+    host_features: set[Feature] = field(default_factory=set)
+    """What the hosts of this product have declared, all together; one set for all connections."""
 
     def redactor(self) -> Redactor:
         return self.config.redactor

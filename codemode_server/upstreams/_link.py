@@ -1,8 +1,8 @@
 """One open MCP session: sends requests as plain dicts, returns answers unvalidated, and reports the session's end.
 
-Only this file and `_watched_dispatcher` use private parts of mcp 2.3. `ClientSession.call_tool` and `list_tools`
-validate answers, and fail as a whole if one part is wrong: an off-schema tool, an unknown content type, an
-`outputSchema` without `structuredContent`. The dispatcher below them returns the answer as it came, but
+Only this file, `_watched_dispatcher` and `_upstream_session` use private parts of mcp 2.3. `ClientSession.call_tool`
+and `list_tools` validate answers, and fail as a whole if one part is wrong: an off-schema tool, an unknown content
+type, an `outputSchema` without `structuredContent`. The dispatcher below them returns the answer as it came, but
 `ClientSession._stamp` adds the envelope of each protocol version (`_meta` and headers), and only
 `_absorb_tool_listing` makes it send the arguments that a 2026-07-28 server expects as HTTP headers.
 """
@@ -10,11 +10,13 @@ validate answers, and fail as a whole if one part is wrong: an off-schema tool, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
 from codemode_server.domain.ids import JsonSchema
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.off_loop import run_sized
 from codemode_server.upstreams._messages import NOT_TAKEN
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientSession, MessageHandlerFnT
     from mcp.shared.dispatcher import CallOptions
+
+    from codemode_server.upstreams._upstream_session import OnInput
 
 LIST_IS = "its list of tools is "
 """Beginning of the error for a list that was refused."""
@@ -35,6 +39,14 @@ class Progress(Protocol):
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class InputRequired:
+    """A result of protocol 2026-07-28 that asks for input: the request is repeated with the answers and the state."""
+
+    requests: dict[str, Any]
+    state: str | None
+
+
 class Answer:
     """The result of a request, as it came."""
 
@@ -42,6 +54,14 @@ class Answer:
         """`is_read` is set once it was read; None for a small one."""
         self._result = result
         self._is_read = is_read
+
+    @property
+    def input_required(self) -> InputRequired | None:
+        """What the server asks for before it answers, if that is what this result says."""
+        if self._result.get("resultType") != "input_required":
+            return None
+        requests, state = self._result.get("inputRequests"), self._result.get("requestState")
+        return InputRequired(requests if isinstance(requests, dict) else {}, state if isinstance(state, str) else None)
 
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
         """What `function` makes of it; in a thread if it is large. Called once."""
@@ -57,30 +77,29 @@ class Link:
     """A session before or after its negotiation. Enter `session` to run it; `lost` is set when it has ended."""
 
     def __init__(
-        self, streams: TransportStreams, on_message: MessageHandlerFnT, *, declares_features: bool = False
+        self,
+        streams: TransportStreams,
+        on_message: MessageHandlerFnT,
+        on_input: OnInput,
+        features: frozenset[Feature] = frozenset(),
     ) -> None:
-        """`declares_features`: elicitation, sampling and roots, each of which is refused; only for listing tools."""
+        """`features` are declared to the upstream, whose requests `on_input` answers."""
         import mcp_types as types
-        from mcp.client.session import ClientSession
 
         from codemode_server import __version__
+        from codemode_server.upstreams._upstream_session import UpstreamSession
         from codemode_server.upstreams._watched_dispatcher import WatchedDispatcher
 
         self.lost = anyio.Event()
+        self.features = features
+        """May be replaced in protocol 2026-07-28, where each request declares them."""
         self._dispatcher = WatchedDispatcher(streams, self.lost)
-
-        async def refuse(*_: Any) -> types.ErrorData:
-            return types.ErrorData(code=types.INVALID_REQUEST, message="not supported")
-
-        # mcp declares what there is a callback for, and declines the rest.
-        feature: Any = refuse if declares_features else None
-        self.session: ClientSession = ClientSession(
+        self.session: ClientSession = UpstreamSession(
+            features=features,
+            on_input=on_input,
             dispatcher=self._dispatcher,
             message_handler=on_message,
             client_info=types.Implementation(name="codemode-server", version=__version__),
-            elicitation_callback=feature,
-            sampling_callback=feature,
-            list_roots_callback=feature,
         )
 
     @property
@@ -90,8 +109,16 @@ class Link:
 
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def request(self, method: str, params: dict[str, Any], progress: Progress | None = None) -> Answer:
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        progress: Progress | None = None,
+        features: frozenset[Feature] | None = None,
+    ) -> Answer:
         """Send a request; its result is to be read soon. Cancelling this cancels the request at the server.
+
+        `features`: what is declared with this request in protocol 2026-07-28; None: those of the link.
 
         Raises:
             MCPError: the server answered with an error, or the connection ended.
@@ -99,6 +126,8 @@ class Link:
         data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self.session._stamp(data, options)
+        if self.is_modern:
+            _declare(self.features if features is None else features, data["params"]["_meta"])
         if progress is not None:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
@@ -142,6 +171,15 @@ class Link:
             # The 2026-07-28 result has two required cache fields, of no use here.
             result = types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
             self.session._absorb_tool_listing(result, complete=True)
+
+
+def _declare(features: frozenset[Feature], meta: dict[str, Any]) -> None:
+    from mcp_types import CLIENT_CAPABILITIES_META_KEY
+
+    from codemode_server.upstreams._upstream_session import client_capabilities
+
+    capabilities = client_capabilities(features)
+    meta[CLIENT_CAPABILITIES_META_KEY] = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def is_end(error: BaseException | None) -> bool:

@@ -29,8 +29,6 @@ class CachedListing:
     server_version: str | None = None
     """The server's own version string. When it changes, `protocol_mode` is discarded."""
     problems: tuple[str, ...] = ()
-    hidden: tuple[ToolDefinition, ...] | None = None
-    """Tools that it lists only to clients with features that we lack; None if not known yet."""
     stored_at: float = 0.0
     """Seconds since the epoch."""
     resources: tuple[ResourceDefinition, ...] = ()
@@ -38,12 +36,6 @@ class CachedListing:
     prompts: tuple[PromptDefinition, ...] = ()
     offer_problems: tuple[str, ...] = ()
     """A line for each problem with its resources and prompts."""
-
-    @property
-    def all_tools(self) -> tuple[ToolDefinition, ...]:
-        """`tools` and the hidden ones, which can't be called; a tool that is listed by now is not hidden."""
-        names = {tool.name for tool in self.tools}
-        return (*self.tools, *(tool for tool in self.hidden or () if tool.name not in names))
 
     def to_json(self) -> str:
         # Not `asdict`, which copies every schema.
@@ -57,15 +49,15 @@ class CachedListing:
             data = json.loads(text)
             if data.pop("format") != _FORMAT:
                 return None
-            tools, hidden = _tools(data.pop("tools")), data.pop("hidden", None)
-            hidden = None if hidden is None else _tools(hidden)
+            tools = _tools(data.pop("tools"))
+            data.pop("hidden", None)  # of earlier versions
             offers = {
                 "resources": tuple(ResourceDefinition(**it) for it in data.pop("resources", [])),
                 "prompts": tuple(map(_prompt, data.pop("prompts", []))),
                 "offer_problems": tuple(data.pop("offer_problems", [])),
             }
             data |= {"problems": tuple(data["problems"]), **offers}
-            listing = cls(tools=tools, hidden=hidden, **data)
+            listing = cls(tools=tools, **data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return listing if _is_sound(listing) else None
@@ -94,7 +86,7 @@ def _is_sound(listing: CachedListing) -> bool:
         texts += [prompt.name, prompt.description]
         optional.append(prompt.title)
         texts += [text for it in prompt.arguments for text in (it.name, it.description)]
-    for tool in (*listing.tools, *(listing.hidden or ())):
+    for tool in listing.tools:
         texts += [tool.name, tool.description, tool.needs]
         optional.append(tool.title)
         if not isinstance(tool.input_schema, dict) or not isinstance(tool.output_schema, dict | None):

@@ -18,10 +18,13 @@ import anyio
 from anyio.abc import TaskStatus
 
 from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, UpstreamUnavailable
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
+from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._connection_deps import ConnectionDeps
+from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import (
     SessionExpired,
     call_error,
@@ -29,13 +32,13 @@ from codemode_server.upstreams._failures import (
     outcome_unknown,
     why_not_connected,
 )
-from codemode_server.upstreams._hidden import find_hidden_tools
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstreams._offer_upkeep import OfferUpkeep
 from codemode_server.upstreams._offers import OffersFound
 from codemode_server.upstreams._subscription import listen_for_changes
+from codemode_server.upstreams.answered_features import answered_features
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import error_text
@@ -79,6 +82,10 @@ class Connection:
         self._nudged_at = -math.inf
         self._relist = anyio.Event()
         self._offers = OfferUpkeep(name, deps.timings)
+        self._in_flight = CallsInFlight()
+        self._features_changed = anyio.Event()
+        self._is_renewed = False
+        """Whether the connection was ended only to be made again with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
 
@@ -133,6 +140,9 @@ class Connection:
                 if self._needs_sign_in:
                     await self._wait_for_sign_in()
                     pause_s = self._timings.backoff_first_s
+                    continue
+                if self._is_renewed:
+                    self._is_renewed = False
                     continue
                 self._set_state(UpstreamState.FAILED)
                 if anyio.current_time() - self._connected_at >= self._timings.healthy_s:
@@ -223,15 +233,15 @@ class Connection:
         timeout_s = self._settings.timeout
         refused: list[str] = []
         token = refusals.set(refused)
+
+        def take(progress: float, total: float | None, message: str | None) -> None:
+            reported.take(progress, total, message, anyio.current_time(), self._redactor)
+
         try:
             with anyio.move_on_after(timeout_s) as patience:
-
-                async def take(progress: float, total: float | None, message: str | None) -> None:
-                    now = anyio.current_time()
-                    reported.take(progress, total, message, now, self._redactor)
-                    patience.deadline = now + timeout_s
-
-                return await link.request(method, params, take)
+                call = CallInFlight(reported.input_provider, patience, timeout_s)
+                with self._in_flight.one_more(call):
+                    return await Exchange(link, call, take).run(method, params)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
@@ -294,7 +304,7 @@ class Connection:
                 self._set_state(UpstreamState.CONNECTING)
                 try:
                     async with transport.open() as streams:
-                        link = Link(streams, self._on_message)
+                        link = Link(streams, self._on_message, self._on_input, self._declared_features)
                         async with link.session:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
@@ -327,23 +337,9 @@ class Connection:
             self._connected_at = anyio.current_time()
             self._set_state(UpstreamState.READY)
             tasks.start_soon(self._keep_list_fresh, link)
-            if self._found.hidden is None:
-                tasks.start_soon(self._find_hidden_tools, link)
+            tasks.start_soon(self._follow_features, link)
             await link.lost.wait()
             tasks.cancel_scope.cancel()
-
-    async def _find_hidden_tools(self, link: Link) -> None:
-        """Look, once for each version of a server, for tools that it lists only to clients with more features."""
-        tools, probe_s = self._found.tools, self._timings.probe_s
-        try:
-            with anyio.fail_after(self._timings.connect_s):
-                hidden = await find_hidden_tools(link, tools, self._transport, self._list, probe_s=probe_s)
-        except Exception as error:  # the connection that makes the calls must not suffer from it
-            logger.debug("upstream %r: can't look for hidden tools: %s", self.name, first_cause(error), exc_info=error)
-            return
-        self._found = replace(self._found, hidden=hidden)
-        await self._deps.cache.put(self.name, self._fingerprint, self._found)
-        self._publish()
 
     def _transport(self) -> Transport:
         return self._spec.connect(self._settings, self._deps)
@@ -379,7 +375,6 @@ class Connection:
             protocol_mode=protocol_mode,
             server_version=version,
             problems=found.problems,
-            hidden=self._found.hidden if self._found.server_version == version else None,
             stored_at=time.time(),
             resources=self._found.resources,
             prompts=self._found.prompts,
@@ -394,6 +389,41 @@ class Connection:
         self._found = replace(before, resources=found.resources, prompts=found.prompts, offer_problems=found.problems)
         await self._deps.cache.put(self.name, self._fingerprint, self._found)
         self._publish()
+
+    @property
+    def _declared_features(self) -> frozenset[Feature]:
+        """What the host, or the configuration, answers to this server."""
+        return answered_features(self._settings, frozenset(self._deps.host_features))
+
+    def take_host_features(self) -> None:
+        """The hosts have more features than before."""
+        changed, self._features_changed = self._features_changed, anyio.Event()
+        changed.set()
+
+    async def _follow_features(self, link: Link) -> None:
+        """Declare features that hosts have brought since the link was opened.
+
+        In protocol 2026-07-28 each request declares them, so the tools are listed again. Older servers hear of them in
+        the handshake only, so the connection is made again; but not if the server was called, since it may hold state.
+        """
+        while True:
+            changed = self._features_changed
+            if not self._declared_features <= link.features:
+                if link.is_modern:
+                    link.features = self._declared_features
+                    self._on_change(True)
+                elif self._last_link is not link:
+                    self._is_renewed = True
+                    link.lost.set()
+            await changed.wait()
+
+    async def _on_input(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request of a server of protocol 2025-11-25 or older."""
+        try:
+            return await self._in_flight.owner().answer(request)
+        except InputRefused as refusal:
+            logger.info("upstream %r: its %s was refused: %s", self.name, request.method, refusal)
+            raise
 
     async def _on_message(self, message: IncomingMessage) -> None:
         import mcp_types as types
@@ -445,7 +475,7 @@ class Connection:
             self._deps.on_change()
 
     def _selected_tools(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool for tool in self._found.all_tools if self._settings.tools.selects(tool.name))
+        return tuple(tool for tool in self._found.tools if self._settings.tools.selects(tool.name))
 
     def _build_listing(self) -> UpstreamListing:
         is_disabled = self._state is UpstreamState.DISABLED

@@ -12,6 +12,7 @@ import anyio
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
@@ -71,6 +72,13 @@ class UpstreamPool(OwnsTasks):
         self._is_connecting = True
         for name in self._connections:
             self._start(name)
+
+    def declare(self, features: frozenset[Feature]) -> None:
+        """A host with these features has connected: servers are told that they can use them."""
+        if not features <= self._deps.host_features:
+            self._deps.host_features |= features
+            for connection in self._connections.values():
+                connection.take_host_features()
 
     def listings(self) -> tuple[UpstreamListing, ...]:
         """Every upstream's state, in the order of the settings; one that is not ready has the tools of the last run."""

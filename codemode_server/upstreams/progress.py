@@ -1,4 +1,4 @@
-"""The progress of one call, as its upstream reports it."""
+"""What a call and its connection exchange while the call is under way: progress reports and input requests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from codemode_server.domain.input_requests import InputProvider
 from codemode_server.redaction import Redactor
 
 MAX_MESSAGE_CHARACTERS = 1_000
@@ -27,6 +28,8 @@ class CallProgress:
     """Time of the event loop; None until the first report."""
     restart: Literal["", "restarted", "reconnected"] = ""
     """`restarted` or `reconnected`, if that happened to the upstream since the call before: its state may be lost."""
+    input_provider: InputProvider | None = None
+    """Answers what the upstream asks meanwhile; None: nothing is answered."""
 
     def take(self, done: float, total: float | None, message: str | None, now: float, redactor: Redactor) -> None:
         """Take in one progress notification."""

@@ -131,9 +131,9 @@ def hotel(folder: Path, *words: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto") -> AsyncIterator[Host]:
-    """The product in this process, its upstreams and sandboxes as real as ever."""
-    async with App.open(load(path), watch=watch) as app, Client(app.front, mode=mode) as client:
+async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto", **callbacks: Any) -> AsyncIterator[Host]:
+    """The product in this process, its upstreams and sandboxes as real as ever; `callbacks` are the host's features."""
+    async with App.open(load(path), watch=watch) as app, Client(app.front, mode=mode, **callbacks) as client:
         host = Host(client, path.parent)
         await host.settled()
         yield host
@@ -161,12 +161,13 @@ async def in_memory_for_all(path: Path) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def over_stdio(
-    path: Path, *, mode: str = "auto", env: dict[str, str] | None = None, is_forked: bool = True
+    path: Path, *, mode: str = "auto", env: dict[str, str] | None = None, is_forked: bool = True, **callbacks: Any
 ) -> AsyncIterator[Host]:
     """The product as a child process, as a host's configuration starts it; a fork starts in a tenth of the time."""
     arguments = ("-m", "codemode_server", "--config", str(path))
     command, *args = fork_server.command(*arguments) if is_forked else [sys.executable, *arguments]
-    async with Client(StdioServerParameters(command=command, args=args, env=env or {}), mode=mode) as client:
+    parameters = StdioServerParameters(command=command, args=args, env=env or {})
+    async with Client(parameters, mode=mode, **callbacks) as client:
         host = Host(client, path.parent)
         await host.settled()
         yield host

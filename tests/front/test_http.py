@@ -299,7 +299,7 @@ def message(method: str, session: str = "", **params: Any) -> bytes:
 @asynccontextmanager
 async def serving_sessions() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """The service with the app of `serve --http`, and no product behind it yet; gives what asks it."""
-    front = FrontServer(DeferredMetaTools(None), version="1", on_connected=lambda: None)
+    front = FrontServer(DeferredMetaTools(None), version="1", on_connected=lambda _: None)
     async with serving(http.sessions(front, "127.0.0.1")) as connect:
 
         async def asked(method: str, session: str = "", **params: Any) -> str:

@@ -219,7 +219,7 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
 
         tools = DeferredMetaTools(listed)
         tools.set_target(Unconfigured(SettingsError("no file")))
-        server = FrontServer(tools, version=VERSION, on_connected=lambda: None)
+        server = FrontServer(tools, version=VERSION, on_connected=lambda _: None)
         found: list[dict[str, Any]] = []
 
         def read_until_the_last() -> None:

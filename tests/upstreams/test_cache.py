@@ -15,7 +15,6 @@ LISTING = CachedListing(
     protocol_mode="legacy",
     server_version="2",
     problems=("tool 'b': …",),
-    hidden=(ToolDefinition("c", needs="elicitation"),),
     stored_at=1.5,
 )
 

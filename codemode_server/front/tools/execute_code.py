@@ -75,7 +75,7 @@ returned, whole. Example:
 
 async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
     from codemode_server.front.blocks import program_answer
-    from codemode_server.front.progress import wait_for
+    from codemode_server.front.waiting import host_input, resumed, wait_for
 
     config, executions = context.request.config, context.services.executions
     limits, timeout_s = config.settings.limits, arguments.timeout
@@ -83,8 +83,11 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         raise MetaToolError(
             f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
         )
-    execution = executions.start(arguments.code, context.request, timeout_s=timeout_s)
-    await wait_for(execution, context)
+    execution = resumed(context) or executions.start(
+        arguments.code, context.request, timeout_s=timeout_s, host=host_input(context.host)
+    )
+    if (questions := await wait_for(execution, context)) is not None:
+        return questions
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
     return await run_sized(is_long, program_answer, execution, limits, config.redactor)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from codemode_server.catalog.catalog import Catalog, RefusalOf
     from codemode_server.config.live import RequestContext
+    from codemode_server.domain.input_requests import Feature, InputRequest
     from codemode_server.domain.principals import Principal, Session
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.service import ExecutionService
@@ -70,6 +71,32 @@ class Answer:
     blocks: Sequence[ContentBlock] = ()
     """Images and files that follow the text."""
     is_error: bool = False
+    input_requests: Mapping[str, InputRequest] = field(default_factory=dict)
+    """What the host is asked for first; it repeats its call with the answers and `state`."""
+    state: str = ""
+
+
+class Host(Protocol):
+    """The host of one call."""
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it speaks protocol 2026-07-28, in which it is asked by an `Answer`, not by `ask`."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What it can be asked for."""
+
+    @property
+    def state(self) -> str | None:
+        """The `state` of the answer that asked it, if it repeats its call."""
+
+    @property
+    def responses(self) -> Mapping[str, dict[str, Any]]:
+        """Its answers to that, by the keys of the requests."""
+
+    async def ask(self, request: InputRequest) -> dict[str, Any]:
+        """Its answer to a request. Raises `InputRefused`."""
 
 
 class ToolSearch(Protocol):
@@ -109,6 +136,7 @@ class ToolContext:
     request: RequestContext
     progress: Progress
     services: Services
+    host: Host
 
 
 Arguments = TypeVar("Arguments", bound=ToolArguments)

@@ -1,0 +1,64 @@
+"""What an upstream may ask for during a call: input of the person, an answer of a model, or the person's folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class Feature(StrEnum):
+    """What a client can answer. A host declares its features, and we declare to upstreams what can be answered."""
+
+    ELICITATION = "elicitation"  # a form
+    URL = "URL elicitation"  # an address that the person opens
+    SAMPLING = "sampling"
+    ROOTS = "roots"
+
+
+ALL_FEATURES = frozenset(Feature)
+ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequest:
+    """One such request, as the protocol has it. All of it is the upstream's own."""
+
+    method: str
+    params: Mapping[str, Any]
+
+    @property
+    def feature(self) -> Feature | None:
+        """None for a method that does not exist."""
+        match self.method:
+            case "elicitation/create":
+                return Feature.URL if self.params.get("mode") == "url" else Feature.ELICITATION
+            case "sampling/createMessage":
+                return Feature.SAMPLING
+            case "roots/list":
+                return Feature.ROOTS
+        return None
+
+
+class InputRefused(Exception):
+    """Raised when a request gets no answer; the message is for the upstream."""
+
+
+class InputProvider(Protocol):
+    """Answers what an upstream asks during one call."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What can be answered."""
+
+    @property
+    def session_id(self) -> str:
+        """The host's session that made the call."""
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """The result of the request, as the protocol has it.
+
+        Raises:
+            InputRefused: there is none.
+        """

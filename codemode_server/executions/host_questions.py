@@ -1,0 +1,79 @@
+"""The input requests of one execution that wait for its host.
+
+Calls put them here; whoever serves the host takes them and brings the answers. A host of protocol 2026-07-28 gets them
+as an answer to its tool call, so between two of its requests nobody serves it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+
+
+@dataclass(slots=True)
+class _Question:
+    request: InputRequest
+    is_settled: anyio.Event = field(default_factory=anyio.Event)
+    answer: dict[str, Any] | None = None
+    refusal: str = ""
+
+
+class HostQuestions:
+    """Implements `HostInput` for one execution."""
+
+    def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
+        self.features = features
+        self._waiting: dict[str, _Question] = {}
+        self._changed = anyio.Event()
+
+    async def ask(self, request: InputRequest) -> dict[str, Any]:
+        key, question = secrets.token_hex(8), _Question(request)
+        self._waiting[key] = question
+        self._wake()
+        try:
+            await question.is_settled.wait()
+        finally:
+            self._waiting.pop(key, None)
+            self._wake()
+        if question.answer is None:
+            raise InputRefused(question.refusal or "the host did not answer")
+        return question.answer
+
+    @property
+    def waiting(self) -> Mapping[str, InputRequest]:
+        """The requests without an answer, by their keys."""
+        return {key: question.request for key, question in self._waiting.items() if not question.is_settled.is_set()}
+
+    async def wait_for_request(self) -> None:
+        """Wait until there is a request without an answer."""
+        while not self.waiting:
+            await self._changed.wait()
+
+    async def wait_for_change(self) -> None:
+        """Wait until a request comes or goes."""
+        await self._changed.wait()
+
+    def settle(self, key: str, answer: dict[str, Any]) -> None:
+        """Pass on the host's answer; one to a request that is gone is dropped."""
+        for question in self._of(key):
+            question.answer = answer
+            question.is_settled.set()
+
+    def refuse(self, key: str, why: str) -> None:
+        for question in self._of(key):
+            question.refusal = why
+            question.is_settled.set()
+
+    def _of(self, key: str) -> Iterator[_Question]:
+        if key in self._waiting:
+            yield self._waiting[key]
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()

@@ -1,0 +1,56 @@
+"""Waits for an execution that a host's call started, and brings the host what upstreams ask it meanwhile.
+
+A host of protocol 2026-07-28 is asked by the answer to its call, and repeats the call: that resumes the execution.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.host_questions import HostQuestions
+from codemode_server.front.progress import report_progress
+from codemode_server.front.tools.registry import Answer, Host, ToolContext
+from codemode_server.gateway.host_input import HostInput
+
+
+def host_input(host: Host) -> HostInput:
+    """What a new execution asks for input."""
+    return HostQuestions(host.features) if host.is_modern else host
+
+
+def resumed(context: ToolContext) -> Execution | None:
+    """The execution that waits for what the host brings; None if the call is a new one.
+
+    Raises:
+        MetaToolError: it has ended.
+    """
+    state = context.host.state
+    if state is None:
+        return None
+    execution = context.services.executions.resume(ExecutionId(state), context.request.principal)
+    for key, answer in context.host.responses.items():
+        if execution.questions is not None:
+            execution.questions.settle(key, answer)
+    return execution
+
+
+async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
+    """Wait until an execution is settled, and report its progress to the host meanwhile. A host that cancels or
+    disconnects cancels it. Returns what the host has to be asked first, if it is asked by an answer."""
+    executions = context.services.executions
+    events = executions.subscribe(execution.execution_id)
+    is_asking = False
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
+            is_asking = not await executions.wait_for_end_or_question(execution)
+            tasks.cancel_scope.cancel()
+    finally:
+        if not is_asking:
+            await executions.cancel(execution.execution_id)
+    if not is_asking or execution.questions is None:
+        return None
+    executions.park(execution)
+    return Answer("", {}, input_requests=execution.questions.waiting, state=execution.execution_id)

@@ -1,0 +1,244 @@
+"""What of an input request reaches the host, and what of the host's answer reaches the upstream.
+
+Both are bounded and without secrets of the configuration. A request names its server, since a person has to know who
+asks. The parts that the protocol knows are taken one by one; everything else in a request or an answer is dropped.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.redaction import Redactor
+from codemode_server.text import clean
+
+MAX_REQUEST_BYTES = 256 * 1024
+"""Of a request or an answer, as JSON."""
+MAX_MESSAGE_CHARACTERS = 2_000
+MAX_FIELDS = 30
+"""Of one form."""
+MAX_TOKENS = 16_384
+"""What one sampling request may ask for; more is lowered to it."""
+MAX_ROOTS = 100
+_MAX_URL_CHARACTERS = 2_000
+_FIELD_TYPES = ("string", "number", "integer", "boolean", "array")
+_ASKS_FOR_SECRET = re.compile(
+    r"passw|passphrase|secret|credential|api[ _-]?key|private[ _-]?key|access[ _-]?key|\btoken\b|_token|\bpin\b|\botp\b"
+    r"|\bcvv\b|\bcvc\b|card[ _-]?number|social[ _-]?security|\bssn\b",
+    re.IGNORECASE,
+)
+_FORM_WARNING = (
+    "\n\n(codemode-server: this form seems to ask for a secret. The protocol forbids that: what you enter is not"
+    " protected. Decline, unless you are sure.)"
+)
+_CONTENT = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType")}
+"""Kinds of content of sampling messages, with their fields."""
+
+
+def forwarded_request(request: InputRequest, server: str, redactor: Redactor) -> InputRequest:
+    """The request for the host.
+
+    Raises:
+        InputRefused: it must not be forwarded; the message says why.
+    """
+    _check_size(request.params, "the request")
+    params = _without_secrets(dict(request.params), redactor)
+    match request.feature:
+        case Feature.ELICITATION:
+            return InputRequest(request.method, _form(params, server))
+        case Feature.URL:
+            return InputRequest(request.method, _address(request.params, params, server))
+        case Feature.SAMPLING:
+            return InputRequest(request.method, _sampling(params, server))
+        case _:
+            return InputRequest(request.method, {})
+
+
+def returned_answer(request: InputRequest, answer: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The host's answer for the upstream; `request` is what was forwarded.
+
+    Raises:
+        InputRefused: it is no answer to the request.
+    """
+    _check_size(answer, "the host's answer")
+    taken: dict[str, Any] = _without_secrets(dict(answer), redactor)
+    match request.feature:
+        case Feature.ELICITATION | Feature.URL:
+            return _elicited(request, taken)
+        case Feature.SAMPLING:
+            return _sampled(taken)
+        case _:
+            return {"roots": roots_of(taken)}
+
+
+def asks_for_secret(params: Mapping[str, Any]) -> bool:
+    """Whether a form seems to ask for a secret, by the names and texts of its fields."""
+    properties = _mapping(_mapping(params.get("requestedSchema")).get("properties"))
+    for name, field in properties.items():
+        texts = [name, *(str(_mapping(field).get(key, "")) for key in ("title", "format"))]
+        if any(_ASKS_FOR_SECRET.search(text) for text in texts):
+            return True
+    return False
+
+
+def checked_url(url: object) -> str:
+    """An address that a person may be asked to open.
+
+    Raises:
+        InputRefused: any other scheme than https, or http to this machine, or one with credentials.
+    """
+    if not isinstance(url, str) or not url.isprintable() or " " in url or not 0 < len(url) <= _MAX_URL_CHARACTERS:
+        raise InputRefused("the address is not a URL of at most 2,000 printable characters")
+    try:
+        parts = urlsplit(url)
+        host, has_user = parts.hostname or "", "@" in parts.netloc or "\\" in url
+        _ = parts.port
+    except ValueError:
+        raise InputRefused("the address is not a valid URL") from None
+    if has_user:
+        raise InputRefused("the address contains credentials")
+    if not host or (parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host))):
+        raise InputRefused("only https addresses are offered to the user, and http ones of this machine")
+    return url
+
+
+def roots_of(answer: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The folders of an answer to `roots/list`, without what is no file URI."""
+    listed = answer.get("roots")
+    roots: list[dict[str, str]] = []
+    for root in listed[:MAX_ROOTS] if isinstance(listed, list) else []:
+        uri, name = _mapping(root).get("uri"), _mapping(root).get("name")
+        if isinstance(uri, str) and uri.startswith("file://"):
+            roots.append({"uri": uri, **({"name": name} if isinstance(name, str) else {})})
+    return roots
+
+
+def _form(params: Mapping[str, Any], server: str) -> dict[str, Any]:
+    schema = _mapping(params.get("requestedSchema"))
+    properties = _mapping(schema.get("properties"))
+    if not properties and schema.get("type") != "object":
+        raise InputRefused("requestedSchema is not the schema of a form")
+    if len(properties) > MAX_FIELDS:
+        raise InputRefused(f"a form has at most {MAX_FIELDS} fields")
+    if any(_mapping(field).get("type") not in _FIELD_TYPES for field in properties.values()):
+        raise InputRefused(f"the fields of a form are of type {', '.join(_FIELD_TYPES)}")
+    required = schema.get("required")
+    names = [name for name in required if name in properties] if isinstance(required, list) else []
+    form = {"type": "object", "properties": properties, **({"required": names} if names else {})}
+    warning = _FORM_WARNING if asks_for_secret(params) else ""
+    return {"mode": "form", "message": _message(params, server) + warning, "requestedSchema": form}
+
+
+def _address(given: Mapping[str, Any], masked: Mapping[str, Any], server: str) -> dict[str, Any]:
+    url = checked_url(given.get("url"))
+    if masked.get("url") != url:
+        raise InputRefused("the address contains a secret of codemode-server's configuration, or hidden characters")
+    shown = f"{_message(masked, server)}\n\n(It opens {urlsplit(url).hostname}.)"
+    return {"mode": "url", "message": shown, "url": url, "elicitationId": str(masked.get("elicitationId", ""))[:200]}
+
+
+def _sampling(params: Mapping[str, Any], server: str) -> dict[str, Any]:
+    if params.get("tools") or params.get("toolChoice"):
+        raise InputRefused("sampling with tools is not supported")
+    messages, most = params.get("messages"), params.get("maxTokens")
+    if not isinstance(messages, list) or not messages:
+        raise InputRefused("messages must be a list of messages")
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise InputRefused("maxTokens must be a positive integer")
+    who = f"(This request comes from the MCP server {server!r}.)"
+    system = params.get("systemPrompt")
+    taken: dict[str, Any] = {
+        "messages": [_sampling_message(message) for message in messages],
+        "systemPrompt": f"{who}\n{system}" if isinstance(system, str) else who,
+        "maxTokens": min(most, MAX_TOKENS),
+    }
+    if isinstance(temperature := params.get("temperature"), int | float):
+        taken["temperature"] = temperature
+    if isinstance(stops := params.get("stopSequences"), list):
+        taken["stopSequences"] = [stop for stop in stops if isinstance(stop, str)]
+    if isinstance(preferences := params.get("modelPreferences"), dict):
+        taken["modelPreferences"] = preferences
+    return taken
+
+
+def _sampling_message(message: object) -> dict[str, Any]:
+    role, content = _mapping(message).get("role"), _mapping(message).get("content")
+    blocks = content if isinstance(content, list) else [content]
+    if role not in ("user", "assistant") or not blocks:
+        raise InputRefused("a message has a role, user or assistant, and content")
+    taken = [_content(block) for block in blocks]
+    return {"role": role, "content": taken if isinstance(content, list) else taken[0]}
+
+
+def _content(block: object) -> dict[str, Any]:
+    kind = _mapping(block).get("type")
+    fields = _CONTENT.get(kind) if isinstance(kind, str) else None
+    taken = {name: _mapping(block).get(name) for name in fields or ()}
+    if not taken or not all(isinstance(value, str) for value in taken.values()):
+        raise InputRefused("content is text, an image or sound")
+    return {"type": kind, **taken}
+
+
+def _elicited(request: InputRequest, answer: Mapping[str, Any]) -> dict[str, Any]:
+    action, content = answer.get("action"), answer.get("content")
+    if action not in ("accept", "decline", "cancel"):
+        raise InputRefused("the host's answer has no action")
+    if action != "accept" or request.feature is Feature.URL:
+        return {"action": action}
+    asked = _mapping(_mapping(request.params["requestedSchema"]).get("properties"))
+    return {"action": action, "content": {name: value for name, value in _mapping(content).items() if name in asked}}
+
+
+def _sampled(answer: Mapping[str, Any]) -> dict[str, Any]:
+    role, model, stop = (answer.get(name) for name in ("role", "model", "stopReason"))
+    taken: dict[str, Any] = {
+        "role": role if role in ("user", "assistant") else "assistant",
+        "content": _content(answer.get("content")),
+        "model": model if isinstance(model, str) else "unknown",
+    }
+    return {**taken, "stopReason": stop} if isinstance(stop, str) else taken
+
+
+def _message(params: Mapping[str, Any], server: str) -> str:
+    message = params.get("message")
+    text = message if isinstance(message, str) else ""
+    text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
+    return f"The MCP server {server!r} asks: {text}"
+
+
+def _without_secrets(value: Any, redactor: Redactor) -> Any:
+    """The value with secrets masked, and without control characters in its texts."""
+    return redactor.value(_cleaned(redactor.value(value)))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(name)): _cleaned(part) for name, part in value.items()}
+    return [_cleaned(part) for part in value] if isinstance(value, list) else value
+
+
+def _check_size(value: Mapping[str, Any], what: str) -> None:
+    try:
+        size = len(json.dumps(value, default=str))
+    except (ValueError, RecursionError):
+        raise InputRefused(f"{what} is no JSON") from None
+    if size > MAX_REQUEST_BYTES:
+        raise InputRefused(f"{what} is longer than {MAX_REQUEST_BYTES // 1024} KiB")
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

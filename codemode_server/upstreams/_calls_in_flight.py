@@ -1,0 +1,81 @@
+"""The calls that a connection has under way, and which of them a request of the upstream belongs to.
+
+Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to. It is taken to belong to the
+newest call in flight, if all calls in flight are of one session of a host; otherwise it is refused, since it could
+reach the user of another session. Outside of any call only `roots/list` is answered, where the configuration has the
+folders. In protocol 2026-07-28 requests are part of the answer to a call, so nothing has to be guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.input_requests import InputProvider, InputRefused, InputRequest
+
+
+@dataclass(eq=False, slots=True)
+class CallInFlight:
+    """One call on its way. `patience` is cancelled when the upstream was silent for `timeout_s`."""
+
+    provider: InputProvider | None
+    patience: anyio.CancelScope
+    timeout_s: float
+    _asked: int = field(default=0, init=False)
+
+    def heard(self) -> None:
+        """The upstream has reported something."""
+        if not self._asked:
+            self.patience.deadline = anyio.current_time() + self.timeout_s
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request that belongs to this call; meanwhile the upstream's silence is not counted.
+
+        Raises:
+            InputRefused: there is no answer.
+        """
+        if self.provider is None:
+            raise InputRefused("nobody can be asked")
+        self._asked += 1
+        self.patience.deadline = float("inf")
+        try:
+            return await self.provider.answer(request)
+        finally:
+            self._asked -= 1
+            self.heard()
+
+
+class CallsInFlight:
+    """Those of one connection, the oldest first."""
+
+    def __init__(self) -> None:
+        self._calls: list[CallInFlight] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._calls
+
+    @contextmanager
+    def one_more(self, call: CallInFlight) -> Iterator[None]:
+        """The call is in flight until this is left."""
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.remove(call)
+
+    def owner(self) -> CallInFlight:
+        """The call that a request of the upstream belongs to.
+
+        Raises:
+            InputRefused: there is none, or it can't be known.
+        """
+        if not self._calls:
+            raise InputRefused("requests are answered only during a call")
+        if len({call.provider.session_id if call.provider else "" for call in self._calls}) > 1:
+            raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
+        return self._calls[-1]

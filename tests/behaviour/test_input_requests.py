@@ -1,0 +1,105 @@
+"""What upstreams ask in the middle of a program: the host's user, model and folders answer, in both protocols on both
+sides, or the configuration does. The product is in memory; the upstream is a real process, and notes what it was told.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .person import Person
+from .product import UPSTREAMS, Answer, Host, configuration, in_memory
+
+FORM = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ASK_CITY = {"method": "elicitation/create", "params": {"message": "Which city?", "requestedSchema": FORM}}
+ASK_URL = {
+    "method": "elicitation/create",
+    "params": {"mode": "url", "message": "Sign in.", "url": "https://example.com/in", "elicitationId": "e1"},
+}
+HI = {"role": "user", "content": {"type": "text", "text": "Say hi."}}
+SAMPLE = {"method": "sampling/createMessage", "params": {"messages": [HI], "maxTokens": 50}}
+ROOTS = {"method": "roots/list"}
+ERAS = [(host, upstream) for host in ("legacy", "auto") for upstream in ("legacy", "modern")]
+both_sides = pytest.mark.parametrize(("host_era", "era"), ERAS)
+upstream_eras = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+def asking(folder: Path, era: str, **settings: Any) -> dict[str, Any]:
+    arguments = [str(UPSTREAMS / "asking.py"), era, str(folder / "asking.log")]
+    return {"asking": {"command": sys.executable, "args": arguments, **settings}}
+
+
+async def ask(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:
+    return await host.run(f"from servers.asking import ask\nask(requests={list(requests)!r}, **{more!r})")
+
+
+def told(folder: Path, kind: str = "answer") -> list[Any]:
+    """What the upstream noted."""
+    lines = [json.loads(line) for line in (folder / "asking.log").read_text().splitlines()]
+    return [line[kind] for line in lines if kind in line]
+
+
+@both_sides
+async def test_the_hosts_user_fills_in_a_form_that_names_the_server(tmp_path: Path, host_era: str, era: str) -> None:
+    person = Person(content={"city": "Oslo", "not asked for": "x"})
+    path = configuration(tmp_path, asking(tmp_path, era))
+    async with in_memory(path, mode=host_era, **person.callbacks) as host:
+        answer = await ask(host, ASK_CITY)
+    assert answer.value == [{"action": "accept", "content": {"city": "Oslo"}}]
+    assert told(tmp_path) == answer.value
+    (seen,) = person.seen
+    assert seen.message == "The MCP server 'asking' asks: Which city?"
+    assert seen.requested_schema["properties"] == FORM["properties"]
+
+
+@both_sides
+async def test_an_address_a_model_and_folders_are_forwarded_too(tmp_path: Path, host_era: str, era: str) -> None:
+    person = Person()
+    path = configuration(tmp_path, asking(tmp_path, era))
+    async with in_memory(path, mode=host_era, **person.callbacks) as host:
+        opened, sampled, roots = (await ask(host, ASK_URL, SAMPLE, ROOTS)).value
+    assert opened == {"action": "accept"}
+    assert sampled["content"] == {"type": "text", "text": "the model's answer"}
+    assert roots == {"roots": [{"uri": "file:///home/ada/work", "name": "work"}]}
+    url, sampling, _ = person.seen
+    assert url.url == "https://example.com/in"
+    assert "'asking' asks: Sign in." in url.message
+    assert sampling.system_prompt == "(This request comes from the MCP server 'asking'.)"
+
+
+@upstream_eras
+async def test_a_user_who_declines_is_no_error(tmp_path: Path, era: str) -> None:
+    async with in_memory(configuration(tmp_path, asking(tmp_path, era)), **Person("decline").callbacks) as host:
+        assert (await ask(host, ASK_CITY)).value == [{"action": "decline"}]
+
+
+@upstream_eras
+async def test_features_are_declared_as_the_host_has_them_and_the_settings_allow(tmp_path: Path, era: str) -> None:
+    path = configuration(tmp_path, asking(tmp_path, era, sampling="refuse", roots="none"))
+    async with in_memory(path, **Person().callbacks) as host:
+        await ask(host, ASK_CITY)
+    assert [sorted(one) for one in told(tmp_path, "capabilities")[:1]] == [["elicitation"]]
+
+
+@upstream_eras
+async def test_for_a_host_without_features_nothing_is_declared_and_a_form_is_declined(tmp_path: Path, era: str) -> None:
+    async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host:
+        assert (await ask(host, ASK_CITY)).value == [{"action": "decline"}]
+    assert told(tmp_path, "capabilities")[0] == {}
+
+
+@upstream_eras
+async def test_the_configuration_declines_refuses_and_gives_folders(tmp_path: Path, era: str) -> None:
+    person = Person(content={"city": "Oslo"})
+    server = asking(tmp_path, era, elicitation="decline", sampling="refuse", roots=[str(tmp_path)])
+    async with in_memory(configuration(tmp_path, server), **person.callbacks) as host:
+        form, roots = (await ask(host, ASK_CITY, ROOTS)).value
+        refused = await ask(host, SAMPLE)
+    assert form == {"action": "decline"}
+    assert roots == {"roots": [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]}
+    assert "sampling is refused by the user" in refused.text
+    assert person.seen == []

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
+from codemode_server.config.host_sign_in import SIGN_IN, oauth_section
 from codemode_server.config.places import Sources, with_home
 from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.config.restrictions import RESTRICTING, Restrictions
@@ -39,7 +40,7 @@ _SYNONYMS = {
     "tool_timeout_sec": "timeout",
 }
 _MILLISECONDS = frozenset({"timeoutMs", "request_timeout_ms"})
-_SIGN_IN = frozenset({"oauth", "auth", "headersHelper", "authProviderType"})
+_UNKNOWN_SIGN_IN = frozenset({"headersHelper", "authProviderType"})
 _VARIABLES = frozenset({"env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"})
 _STDIO, _HTTP = frozenset({"stdio", "local"}), frozenset({"http", "streamablehttp", "remote"})
 _BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
@@ -79,8 +80,13 @@ class Translation:
         for key, node in members.items():
             if key in RESTRICTING:
                 restrictions.add(key, node)
-            elif key in _SIGN_IN:
-                self._sign_in(node)
+            elif key in SIGN_IN:
+                self._oauth(node, members.get("scopes") if host == "codex" else None, ours, host)
+            elif key == "scopes" and host == "codex":
+                if not SIGN_IN & members.keys():
+                    self._oauth(node, node, ours, host)
+            elif key in _UNKNOWN_SIGN_IN:
+                self._unknown_sign_in(node)
             elif key in _VARIABLES:
                 self._named_variables(key, node, ours)
             elif key == "envFile":
@@ -148,12 +154,18 @@ class Translation:
             return {"enabled": disabled.with_value(not disabled.value)}
         return {} if enabled is None else {"enabled": enabled}
 
-    def _sign_in(self, node: Node) -> None:
-        if node.value is not False:
-            self.warn(
-                node,
-                "a sign-in is not done here; use the command `npx -y mcp-remote URL`, or give a token in `headers`",
-            )
+    def _oauth(self, node: Node, scopes: Node | None, ours: dict[str, Node], host: Host) -> None:
+        section, ignored = oauth_section(node, scopes)
+        if section is not None:
+            ours["oauth"] = _in_our_variables(section, host)
+        if ignored:
+            self.warn(node, f"ignored: {', '.join(repr(printable(key)) for key in ignored)}")
+
+    def _unknown_sign_in(self, node: Node) -> None:
+        self.warn(
+            node,
+            "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`",
+        )
 
     def _named_variables(self, key: str, node: Node, ours: dict[str, Node]) -> None:
         """Fields that name variables: Codex's, and what goose keeps in its keyring."""

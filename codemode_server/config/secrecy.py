@@ -98,6 +98,8 @@ class Secrets:
             self._add_named(name, value)
         for name, value in server.headers.items():
             self._add_named(name, value)
+        if server.oauth is not None:
+            self.add_named("oauth.client_secret", server.oauth.client_secret)
         self._add_arguments(server.args)
         if server.oauth is not None and server.oauth.client_secret:
             self._add_named("client_secret", server.oauth.client_secret)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import os
 import re
@@ -14,10 +15,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
+import anyio.to_thread
 import httpx2
 
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.auth.person import sign_in
+from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
 from scripts.npm import CACHE
 from tests import fork_server
 from tests.behaviour.product import configuration
@@ -48,8 +54,14 @@ class AuthorizationServer:
         """How many requests for a token with this grant came."""
         return int(self.control()["grants"].get(grant, 0))
 
-    def revoke_all(self, sign_in: SignIn) -> None:
-        """What a person does on a page of their account: the refresh token ends."""
+    def is_active(self, token: str) -> bool:
+        """Whether it takes this token."""
+        auth = ("protected-server", "introspection-secret")
+        said = httpx2.post(f"{self.issuer}/token/introspection", data={"token": token}, auth=auth).json()
+        return bool(said["active"])
+
+    def revoke(self, sign_in: SignIn) -> None:
+        """What a person does on a page of their account: the sign-in ends."""
         form = {"token": sign_in.refresh_token or "", "client_id": sign_in.client["client_id"]}
         assert httpx2.post(f"{self.issuer}/token/revocation", data=form).status_code == 200
 
@@ -166,6 +178,11 @@ class Login:
                 return line.strip()
         raise AssertionError(self.said)
 
+    def paste(self, address: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{address}\n")
+        self.process.stdin.flush()
+
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
@@ -189,6 +206,21 @@ def signed_in(config: Path, server: str = "protected", *arguments: str) -> str:
     return said
 
 
+async def person_signs_in(
+    folder: Path, url: str, settings: OAuthSettings | None = None, *scopes: str, server: str = "protected"
+) -> SignIn:
+    """Sign in within this process, and store it as the command does."""
+
+    async def show(address: str, _listener: RedirectListener) -> None:
+        with Browser() as browser:
+            page = await anyio.to_thread.run_sync(browser.sign_in, address)
+        assert page.status_code == 200
+
+    found = await sign_in(url, "http", settings or OAuthSettings(), scopes, show)
+    await StoredSignIn(store(folder), "default", server).write(found)
+    return found
+
+
 def configured(folder: Path, servers: dict[str, Any]) -> Path:
     return configuration(folder, servers)
 
@@ -207,3 +239,12 @@ def stored(folder: Path, server: str = "protected") -> SignIn:
 
 def state_of(address: str) -> str:
     return parse_qs(urlsplit(address).query)["state"][0]
+
+
+def iss_of(address: str) -> str:
+    return parse_qs(urlsplit(address).query)["iss"][0]
+
+
+def digest(token: str) -> str:
+    """As the protected server logs it."""
+    return hashlib.sha256(token.encode()).hexdigest()[:8]

@@ -286,12 +286,67 @@ def test_an_env_file_that_is_not_there_turns_off_only_the_server_that_names_it(f
     assert reason.endswith("there is no such file; correct the path or create the file")
 
 
-@pytest.mark.parametrize("key", ['"oauth": {"clientId": "a"}', '"auth": {}', '"headersHelper": "x"'])
-def test_an_entry_that_needs_a_sign_in_says_what_works(folder: Folder, key: str) -> None:
-    loaded = folder.load(f'{{"mcpServers": {{"s": {{"url": "https://h/", {key}}}}}}}', name="mcp.json")
+def test_an_entry_with_an_unknown_way_to_sign_in_says_what_works(folder: Folder) -> None:
+    loaded = folder.load('{"mcpServers": {"s": {"url": "https://h/", "authProviderType": "x"}}}', name="mcp.json")
     assert list(loaded.settings.servers) == ["s"]
     (warning,) = loaded.warnings
-    assert "a sign-in is not done here; use the command `npx -y mcp-remote URL`" in warning
+    assert "this way to sign in is not supported; try `codemode-server login`" in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "mcp.json",  # Claude Code
+            """{"mcpServers": {"s": {"url": "https://h/", "oauth": {"clientId": "a", "callbackPort": 8080,
+            "authServerMetadataUrl": "https://i/.well-known/openid-configuration/t", "scopes": "x y"}}}}""",
+            {
+                "client_id": "a",
+                "redirect_uri": "http://localhost:8080/callback",
+                "issuer": "https://i/t",
+                "scopes": ("x", "y"),
+            },
+        ),
+        (
+            "mcp.json",  # Cursor
+            """{"mcpServers": {"s": {"url": "https://h/",
+            "auth": {"CLIENT_ID": "a", "CLIENT_SECRET": "${env:KEY}", "scopes": ["x"]}}}}""",
+            {"client_id": "a", "client_secret": "value-of-key", "scopes": ("x",)},
+        ),
+        (
+            "mcp.json",  # Gemini CLI
+            """{"mcpServers": {"s": {"httpUrl": "https://h/", "oauth": {"enabled": true, "clientId": "a",
+            "issuer": "https://i", "redirectUri": "http://localhost:7777/oauth/callback"}}}}""",
+            {"client_id": "a", "issuer": "https://i", "redirect_uri": "http://localhost:7777/oauth/callback"},
+        ),
+        (
+            "opencode.json",
+            """{"$schema": "https://opencode.ai/config.json", "mcp": {"s": {"type": "remote", "url": "https://h/",
+            "oauth": {"clientId": "a", "clientSecret": "{env:KEY}", "scope": "x y"}}}}""",
+            {"client_id": "a", "client_secret": "value-of-key", "scopes": ("x", "y")},
+        ),
+        (
+            "config.toml",  # Codex
+            """
+            [mcp_servers.s]
+            url = "https://h/"
+            scopes = ["x"]
+            oauth = { client_id = "a" }
+            """,
+            {"client_id": "a", "scopes": ("x",)},
+        ),
+        ("mcp.json", '{"mcpServers": {"s": {"url": "https://h/", "oauth": {"enabled": true}}}}', None),
+    ],
+    ids=["Claude Code", "Cursor", "Gemini CLI", "opencode", "Codex", "nothing said"],
+)
+def test_what_a_host_says_about_a_sign_in_is_used(
+    folder: Folder, name: str, text: str, expected: dict[str, object] | None
+) -> None:
+    loaded = folder.load(text, name=name, env={"KEY": "value-of-key"})
+    oauth = loaded.settings.servers["s"].oauth
+    assert (oauth and oauth.model_dump(exclude_unset=True)) == expected
+    assert loaded.warnings == ()
+    assert ("value-of-key" in loaded.secrets) == ("KEY" in text)
 
 
 def test_in_codex_s_file_a_dollar_is_only_a_dollar_and_named_variables_are_passed_on(folder: Folder) -> None:

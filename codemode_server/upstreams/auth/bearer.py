@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import AsyncGenerator
 
 import httpx2
 
+from codemode_server.upstreams.auth.oauth_settings import is_scope
 from codemode_server.upstreams.auth.sign_in import SignIn, origin_of
 from codemode_server.upstreams.auth.tokens import ServerTokens
 from codemode_server.upstreams.transports.registry import refusals
+
+_MAX_SCOPES = 10
 
 
 class BearerAuth(httpx2.Auth):
@@ -25,6 +30,8 @@ class BearerAuth(httpx2.Auth):
         sent = await self._tokens.current()
         _put(request, sent)
         response = yield request
+        if response.status_code == 403:
+            self._note_scopes(response)
         if response.status_code != 401:
             return
         other = await self._tokens.after_refusal(sent)
@@ -35,6 +42,15 @@ class BearerAuth(httpx2.Auth):
         response = yield request
         if response.status_code == 401:
             self._tokens.refuse_new(other)
+
+    def _note_scopes(self, response: httpx2.Response) -> None:
+        """Say in the error of the call which scopes the server asks for."""
+        said = response.headers.get("www-authenticate", "")
+        noted = refusals.get()
+        if noted and re.search(r'\berror="?insufficient_scope\b', said):
+            found = re.search(r'\bscope="([^"]*)"', said)
+            scopes = [shlex.quote(scope) for scope in (found[1].split() if found else ()) if is_scope(scope)]
+            noted[-1] += f": {self._tokens.more_scopes(scopes[:_MAX_SCOPES])}"
 
 
 def _put(request: httpx2.Request, sign_in: SignIn | None) -> None:

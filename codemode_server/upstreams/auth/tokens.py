@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -13,6 +14,8 @@ from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
 
 _LOOK_S = 3.0
 """How often a server that waits for a sign-in looks whether there is one."""
+_READ_AGAIN_S = 10.0
+"""How long a sign-in is used before it is read again: the person may have signed out, or in as somebody else."""
 
 
 class SignInRefused(CodemodeError):
@@ -54,8 +57,8 @@ class ServerTokens:
         self.login = login
         self._lock = anyio.Lock()
         self._sign_in: SignIn | None = None
-        self._is_read = False
-        self._refused_token = ""
+        self._read_at = -math.inf
+        self._refused_token = self._why_refused = ""
         self._why_unusable = ""
         self.problem = ""
         """Why there is no token that the server takes; empty while nothing is known to be wrong."""
@@ -64,7 +67,7 @@ class ServerTokens:
 
     async def current(self) -> SignIn | None:
         """The sign-in to send, renewed if it has expired; None if there is none."""
-        if not self._is_read:
+        if anyio.current_time() - self._read_at > _READ_AGAIN_S:
             async with self._lock:
                 await self._read()
         if self._sign_in is not None and self._sign_in.has_expired:
@@ -90,6 +93,12 @@ class ServerTokens:
     def refuse_new(self, sign_in: SignIn) -> None:
         """The server refuses a token that was just made."""
         self._refuse(sign_in, "it refuses the token of the sign-in, although that was just made")
+
+    def more_scopes(self, scopes: list[str]) -> str:
+        """What to do where the server wants a token with these scopes."""
+        if self._settings.grant == "client_credentials":
+            return f"it needs the scopes {' '.join(scopes)}; add them to `oauth.scopes` of the server in upstream.yaml"
+        return f"it needs more scopes; the user runs: {self.login} {' '.join(f'--scope {scope}' for scope in scopes)}"
 
     async def wait_signed_in(self) -> None:
         """Wait until the person has signed in again."""
@@ -131,8 +140,8 @@ class ServerTokens:
             self._why_unusable = "the last one was for another address, client or authorization server"
             found = None
         if found is not None and found.access_token == self._refused_token:
-            found = None
-        self._is_read = True
+            self._why_unusable, found = self._why_refused, None
+        self._read_at = anyio.current_time()
         if found is None:
             self._sign_in = None
         else:
@@ -146,7 +155,7 @@ class ServerTokens:
 
     def _refuse(self, sign_in: SignIn | None, reason: str) -> None:
         if sign_in is not None:
-            self._refused_token = sign_in.access_token
+            self._refused_token, self._why_refused = sign_in.access_token, reason
         self._sign_in = None
         why = f" ({reason})" if reason else ""
         if self._settings.grant == "client_credentials":

@@ -125,6 +125,8 @@ class HttpTransport:
         """What an error of httpx2 or mcp means; `refused` are the statuses that the server answered with."""
         if str(cause).startswith(UNREADABLE):
             return f"{origin(self._url)} answered with something that is not a valid JSON-RPC message"
+        if refused and refused[-1].startswith("401") and self._tokens is not None and self._tokens.problem:
+            return f"{origin(self._url)} refuses: {self._tokens.problem}"
         if refused and (hasattr(cause, "code") or hasattr(cause, "response")):
             return f"{origin(self._url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], self._headers)}"
         if not hasattr(cause, "code"):

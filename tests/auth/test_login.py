@@ -1,0 +1,134 @@
+"""`codemode-server login` and `logout`, as real processes against a real authorization server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+import pytest
+
+from codemode_server import cli
+from tests.auth import kit
+from tests.behaviour.product import in_memory
+
+
+@pytest.fixture
+def login(config: Path) -> Iterator[kit.Login]:
+    """The command, which waits for its redirect."""
+    running = kit.Login(config, "protected", "--no-browser")
+    yield running
+    running.kill()
+
+
+def redirect_of(address: str) -> str:
+    """The redirect of a browser that has signed in, not opened yet."""
+    with kit.Browser() as browser:
+        return browser.redirect(address)
+
+
+async def test_a_program_calls_a_tool_after_the_person_has_signed_in(config: Path, tmp_path: Path) -> None:
+    said = kit.signed_in(config)
+    found = kit.stored(tmp_path)
+    assert "signed in to 'protected'" in said
+    assert not [secret for secret in found.secrets if secret in said]
+    async with in_memory(config) as host:
+        answer = await host.run("from servers.protected import whoami\nreturn whoami()")
+        assert answer.value == "ada"
+
+
+def test_the_address_of_the_redirect_can_be_pasted(login: kit.Login) -> None:
+    """For a browser on another machine, which can't reach the listener."""
+    redirect = redirect_of(login.address())
+    login.paste("http://127.0.0.1/elsewhere?code=x")
+    login.paste(redirect)
+    code, said = login.end()
+    assert code == 0, said
+    assert "this is not the address of the redirect" in said
+
+
+def test_a_redirect_with_a_forged_state_is_refused_and_the_right_one_still_counts(login: kit.Login) -> None:
+    redirect = redirect_of(login.address())
+    state = kit.state_of(redirect)
+    forged = httpx2.get(redirect.replace(state, "x" * len(state)))
+    assert forged.status_code == 400
+    assert "its `state` is another" in forged.text.replace("&#x60;", "`")
+    assert httpx2.get(redirect).status_code == 200
+    assert login.end()[0] == 0
+
+
+def test_a_redirect_without_our_path_is_no_redirect(login: kit.Login) -> None:
+    redirect = redirect_of(login.address())
+    parts = urlsplit(redirect)
+    assert len(parts.path) > len("/callback/") + 16
+    assert httpx2.get(parts._replace(path="/callback").geturl()).status_code == 404
+    assert httpx2.post(redirect).status_code == 404
+    assert httpx2.get(redirect).status_code == 200
+    assert login.end()[0] == 0
+
+
+def test_a_redirect_of_another_issuer_is_refused(login: kit.Login, tmp_path: Path) -> None:
+    """A mix-up (RFC 9207): the code of one authorization server must not go to another. The control is above."""
+    redirect = redirect_of(login.address())
+    issuer = urlencode({"iss": f"http://{urlsplit(kit.iss_of(redirect)).netloc}"})
+    assert httpx2.get(redirect.replace(issuer, urlencode({"iss": "http://evil.example"}))).status_code == 200
+    code, said = login.end()
+    assert code == 2
+    assert "iss mismatch" in said
+    assert kit.store(tmp_path).names() == []
+
+
+def test_a_sign_in_that_the_person_refuses_ends_with_the_reason(login: kit.Login) -> None:
+    redirect = redirect_of(login.address())
+    parts = urlsplit(redirect)
+    refused = urlencode({"state": kit.state_of(redirect), "iss": kit.iss_of(redirect), "error": "access_denied"})
+    assert "refused" in httpx2.get(parts._replace(query=refused).geturl()).text
+    code, said = login.end()
+    assert (code, "'access_denied'" in said) == (2, True), said
+
+
+def test_waiting_for_the_browser_has_an_end(config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["login", "protected", "--no-browser", "--wait", "0.5", "--config", str(config)]) == 2
+    assert "nobody signed in within 0.5 s" in capfd.readouterr().err
+    assert kit.store(tmp_path).names() == []
+
+
+def test_logout_revokes_the_sign_in_and_forgets_it(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit.signed_in(config)
+    token = kit.stored(tmp_path).access_token
+    assert issuing.is_active(token)
+    assert cli.run(["logout", "protected", "--config", str(config)]) == 0
+    assert "revoked" in capsys.readouterr().out
+    assert not issuing.is_active(token)
+    assert kit.store(tmp_path).names() == []
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        ("protectd", "did you mean 'protected'?"),
+        ("local", "only servers with a url have a sign-in"),
+        ("header", "has an Authorization header in upstream.yaml"),
+        ("plain", "is not https"),
+        ("machine", "has client credentials in upstream.yaml"),
+    ],
+)
+def test_a_server_that_nobody_can_sign_in_to_says_why(
+    tmp_path: Path, server: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = {"grant": "client_credentials", "client_id": "a", "client_secret": "b" * 20, "issuer": "https://i"}
+    config = kit.configured(
+        tmp_path,
+        {
+            "protected": {"url": "https://h.example/mcp"},
+            "local": {"command": "x"},
+            "header": {"url": "https://h.example/mcp", "headers": {"authorization": "Bearer abcdefghijk"}},
+            "plain": {"url": "http://h.example/mcp"},
+            "machine": {"url": "https://h.example/mcp", "oauth": machine},
+        },
+    )
+    assert cli.run(["login", server, "--config", str(config)]) == 2
+    assert reason in capsys.readouterr().err

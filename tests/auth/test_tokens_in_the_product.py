@@ -1,0 +1,216 @@
+"""Tokens in a running product: missing, expired, revoked, refreshed by several at once, never shown or misdirected."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server import cli
+from tests import fork_server
+from tests.auth import kit
+from tests.behaviour.product import Host, in_memory, over_stdio
+
+WHO = "from servers.protected import whoami\nreturn whoami()"
+FORGET = "from servers.protected import forget_token, whoami\nforget_token()\nreturn whoami()"
+
+
+async def test_a_server_without_a_sign_in_says_so_everywhere_and_connects_after_one(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"codemode-server login protected --config {config}"
+    async with in_memory(config) as host:
+        assert f"needs a sign-in; the user runs: {command}" in (await host.call("list_dir", path="/servers")).text
+        assert command in (await host.call("search_tools", query="who is signed in")).text
+        error = (await host.run(WHO)).error
+        assert command in error["message"]
+        await anyio.to_thread.run_sync(kit.signed_in, config)
+        await host.until(lambda: _can_call(host))
+    kit.store(config.parent).remove("oauth/default/protected")
+    assert await anyio.to_thread.run_sync(cli.run, ["status", "--config", str(config)]) == 1
+    shown = capsys.readouterr().out
+    assert "needs a sign-in" in shown
+    assert command in shown
+
+
+async def _can_call(host: Host) -> bool:
+    listing = (await host.call("list_dir", path="/servers")).text
+    return "unavailable" not in listing and "connecting" not in listing and (await host.run(WHO)).value == "ada"
+
+
+async def test_a_token_that_expires_in_the_middle_of_a_program_is_renewed(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    before = await kit.person_signs_in(tmp_path, protected.url)
+    refreshed = issuing.grants("refresh_token")
+    async with in_memory(config) as host:
+        assert (await host.run(FORGET)).value == "ada"
+    after = kit.stored(tmp_path)
+    assert issuing.grants("refresh_token") == refreshed + 1
+    assert after.access_token != before.access_token
+    assert after.refresh_token != before.refresh_token
+
+
+async def test_a_token_is_renewed_before_it_is_sent_if_it_has_expired(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    before = await kit.person_signs_in(tmp_path, protected.url)
+    kit.store(tmp_path).set(
+        "oauth/default/protected", before.model_copy(update={"renew_at": 1.0, "access_token": "x"}).model_dump_json()
+    )
+    sent = len(protected.tokens())
+    async with in_memory(config) as host:
+        assert (await host.run(WHO)).value == "ada"
+    assert kit.digest("x") not in protected.tokens()[sent:]
+
+
+async def test_a_revoked_sign_in_is_a_clear_error_and_its_refresh_token_is_not_sent_again(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    found = await kit.person_signs_in(tmp_path, protected.url)
+    async with in_memory(config) as host:
+        assert (await host.run(WHO)).value == "ada"  # the control
+        issuing.revoke(found)
+        refreshed = issuing.grants("refresh_token")
+        error = (await host.run(WHO)).error
+        assert "needs a sign-in" in error["message"]
+        assert "'invalid_grant'" in error["message"]
+        assert "nothing was called" in error["message"]
+        assert "needs a sign-in" in (await host.run(WHO)).error["message"]
+    assert issuing.grants("refresh_token") == refreshed + 1
+
+
+async def test_a_token_in_a_result_is_masked(config: Path, tmp_path: Path, protected: kit.ProtectedServer) -> None:
+    await kit.person_signs_in(tmp_path, protected.url)
+    show = "from servers.protected import show_token\nreturn show_token()"
+    async with in_memory(config) as host:
+        assert (await host.run(show)).value == "the token is ***"
+        renewed = f"from servers.protected import forget_token, whoami\nforget_token()\nwhoami()\n{show}"
+        assert (await host.run(renewed)).value == "the token is ***"
+
+
+async def test_a_missing_scope_names_the_command_that_asks_for_it(
+    config: Path, tmp_path: Path, protected: kit.ProtectedServer
+) -> None:
+    write = "from servers.protected import write_note\nreturn write_note(text='a')"
+    await kit.person_signs_in(tmp_path, protected.url, None, "read")
+    async with in_memory(config) as host:
+        error = (await host.run(write)).error
+        assert f"the user runs: codemode-server login protected --config {config} --scope write" in error["message"]
+    await anyio.to_thread.run_sync(kit.signed_in, config, "protected", "--scope", "write")
+    assert set((kit.stored(tmp_path).scope or "").split()) >= {"read", "write"}
+    async with in_memory(config) as host:
+        assert (await host.run(write)).value == "written: a"
+
+
+async def test_two_products_that_refresh_at_once_use_the_refresh_token_once(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    """oidc-provider takes a second use for theft and ends the sign-in."""
+    await kit.person_signs_in(tmp_path, protected.url)
+    async with in_memory(config) as one, over_stdio(config) as other:
+        assert [(await host.run(WHO)).value for host in (one, other)] == ["ada", "ada"]
+        refreshed = issuing.grants("refresh_token")
+        await one.run("from servers.protected import forget_token\nforget_token()")
+        values: list[str] = []
+
+        async def ask(host: Host) -> None:
+            values.append((await host.run(WHO)).value)
+
+        async with anyio.create_task_group() as tasks:
+            for host in (one, other, one):
+                tasks.start_soon(ask, host)
+        assert values == ["ada"] * 3
+        assert issuing.grants("refresh_token") == refreshed + 1
+
+
+async def test_a_product_that_is_killed_during_a_refresh_leaves_a_usable_state(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    """The refresh token is used by then, and nothing can bring the new one back: another sign-in does."""
+    before = await kit.person_signs_in(tmp_path, protected.url)
+    expired = before.model_copy(update={"renew_at": 1.0})
+    kit.store(tmp_path).set("oauth/default/protected", expired.model_dump_json())
+    refreshed = issuing.grants("refresh_token")
+    issuing.control(delay_ms=20_000)
+    command = fork_server.command("-m", "codemode_server", "status", "--config", str(config))
+    product = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        with anyio.fail_after(kit.PATIENCE_S):
+            while issuing.grants("refresh_token") == refreshed:
+                await anyio.sleep(0.05)
+    finally:
+        os.kill(product.pid, signal.SIGKILL)
+        product.wait()
+        issuing.control(delay_ms=0)
+    assert kit.stored(tmp_path) == expired
+    async with in_memory(config) as host:
+        assert "needs a sign-in" in (await host.run(WHO)).error["message"]
+        await anyio.to_thread.run_sync(kit.signed_in, config)
+        await host.until(lambda: _can_call(host))
+
+
+async def test_a_token_for_another_address_is_not_sent(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    await kit.person_signs_in(tmp_path, protected.url)
+    port = kit.free_port()
+    with kit.protected_server(tmp_path, port, issuing.issuer, name="other.log") as other:
+        edited = kit.configured(tmp_path, {"protected": {"url": other.url}})
+        async with in_memory(edited) as host:
+            error = (await host.run(WHO)).error
+            assert "the last one was for another address" in error["message"]
+        assert set(other.tokens()) == {"-"}
+    async with in_memory(kit.configured(tmp_path, {"protected": {"url": protected.url}})) as host:
+        assert (await host.run(WHO)).value == "ada"  # the control
+
+
+async def test_a_token_for_another_audience_is_refused_by_the_server_and_that_is_said(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    found = await kit.person_signs_in(tmp_path, protected.url)
+    with kit.protected_server(tmp_path, kit.free_port(), issuing.issuer, name="other.log") as other:
+        misused = found.model_copy(update={"url": other.url})
+        kit.store(tmp_path).set("oauth/default/protected", misused.model_dump_json())
+        async with in_memory(kit.configured(tmp_path, {"protected": {"url": other.url}})) as host:
+            error = (await host.run(WHO)).error
+            assert "it refuses the token of the sign-in, although that was just made" in error["message"]
+
+
+async def test_a_machine_gets_its_tokens_by_itself(
+    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    oauth = {
+        "grant": "client_credentials",
+        "client_id": "machine",
+        "client_secret": "${MACHINE_SECRET}",
+        "issuer": issuing.issuer,
+        "token_endpoint_auth_method": "client_secret_basic",
+    }
+    (tmp_path / ".env").write_text("MACHINE_SECRET=machine-secret-123\n")
+    (tmp_path / ".env").chmod(0o600)
+    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
+    async with in_memory(config) as host:
+        assert (await host.run(WHO.replace("whoami()", "whoami() or 'nobody'"))).value is not None
+        assert (await host.run(FORGET)).value is not None
+    assert "machine-secret-123" not in kit.store(tmp_path).get("oauth/default/protected")  # type: ignore[operator]
+
+
+async def test_wrong_credentials_of_a_machine_are_named(
+    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    oauth = {
+        "grant": "client_credentials",
+        "client_id": "machine",
+        "client_secret": "wrong-secret-12345",
+        "issuer": issuing.issuer,
+    }
+    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
+    async with in_memory(config) as host:
+        listed = (await host.call("list_dir", path="/servers")).text
+        assert "its client credentials get no token" in listed
+        assert "wrong-secret" not in listed

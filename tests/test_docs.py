@@ -138,7 +138,19 @@ COMMANDS = re.findall(r"^\| `codemode-server ?([^`]*)` \|", GUIDES["configuratio
 
 def test_the_table_of_commands_is_the_commands_there_are() -> None:
     told = {command.split()[0] for command in COMMANDS if command}
-    assert told == {"serve", "config", "status", "doctor", "setup", "sync", "trust", "workspace", "executions"}
+    assert told == {
+        "serve",
+        "config",
+        "status",
+        "doctor",
+        "setup",
+        "sync",
+        "trust",
+        "workspace",
+        "executions",
+        "login",
+        "logout",
+    }
 
 
 def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> None:

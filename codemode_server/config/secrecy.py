@@ -98,11 +98,9 @@ class Secrets:
             self._add_named(name, value)
         for name, value in server.headers.items():
             self._add_named(name, value)
+        self._add_arguments(server.args)
         if server.oauth is not None:
             self.add_named("oauth.client_secret", server.oauth.client_secret)
-        self._add_arguments(server.args)
-        if server.oauth is not None and server.oauth.client_secret:
-            self._add_named("client_secret", server.oauth.client_secret)
         if server.url is not None:
             self._add_address(server.url)
         if not isinstance(server.sampling, str):

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from codemode_server.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
-from codemode_server.upstreams.auth.sign_in import SignIn, renewal_time
+from codemode_server.upstreams.auth.sign_in import SignIn, is_sendable, renewal_time
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
 
 logging.getLogger("mcp.client.auth.oauth2").disabled = True  # it logs states and the bodies of token answers
@@ -112,6 +112,8 @@ async def run(provider: ChoosesIssuer, url: str, transport: str) -> SignIn:
     except httpx2.HTTPError as error:
         raise AuthorizationUnavailable(f"{_host(error)}: {error or type(error).__name__}") from None
     token, client = provider.context.current_tokens, provider.context.client_info
+    if token is not None and not is_sendable(token.access_token):
+        raise SignInRefused("the token of the authorization server can't be sent in an HTTP header")
     if token is None or client is None or status in (401, 403):
         raise SignInRefused(f"the server refuses the new token with HTTP {status}; it may be for another audience")
     return _sign_in(provider.context, token, client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 
 _EARLY_S = 30.0
 """A token is renewed this long before it expires, or a tenth of its time: clocks differ, and a request takes time."""
+
+_MIN_MASKED_CHARACTERS = 6
 
 
 class SignIn(BaseModel):
@@ -44,9 +47,9 @@ class SignIn(BaseModel):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be shown."""
+        """What must not be shown. A shorter token protects nothing, and masking it would spoil results."""
         found = (self.access_token, self.refresh_token, self.client.get("client_secret"))
-        return frozenset(value for value in found if isinstance(value, str) and value)
+        return frozenset(value for value in found if isinstance(value, str) and len(value) >= _MIN_MASKED_CHARACTERS)
 
     @property
     def has_expired(self) -> bool:
@@ -59,6 +62,11 @@ class SignIn(BaseModel):
             and (settings.issuer is None or settings.issuer.rstrip("/") == self.issuer.rstrip("/"))
             and (settings.client_id is None or settings.client_id == self.client.get("client_id"))
         )
+
+
+def is_sendable(token: str) -> bool:
+    """Whether a token can be part of an HTTP header."""
+    return re.fullmatch(r"[\x21-\x7e]{1,65536}", token) is not None
 
 
 def renewal_time(expires_in: int | None) -> float | None:

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from codemode_server.upstreams.auth.guarded_http import guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_in import SignIn, renewal_time
+from codemode_server.upstreams.auth.sign_in import SignIn, is_sendable, renewal_time
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
 
 _WHOLE_S = 20.0
-"""For a request with its answer: shorter than other processes wait for the lock of the token."""
+"""For a request with its answer."""
 _FINAL = frozenset(
     {"invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "unsupported_grant_type"}
 )
@@ -41,9 +41,11 @@ async def renew(settings: OAuthSettings, sign_in: SignIn | None) -> SignIn:
     if response.status_code != 200:
         raise AuthorizationUnavailable(f"{where} answered the renewal of the token with HTTP {response.status_code}")
     try:
-        token = OAuthToken.model_validate_json(response.content)
+        token: OAuthToken | None = OAuthToken.model_validate_json(response.content)
     except ValidationError:
-        raise AuthorizationUnavailable(f"{where} answered the renewal of the token with no token") from None
+        token = None
+    if token is None or not is_sendable(token.access_token):
+        raise AuthorizationUnavailable(f"{where} answered the renewal of the token with no token")
     return sign_in.model_copy(
         update={
             "access_token": token.access_token,

@@ -17,6 +17,9 @@ _LOOK_S = 3.0
 _READ_AGAIN_S = 10.0
 """How long a sign-in is used before it is read again: the person may have signed out, or in as somebody else."""
 
+_RENEWAL_S = 25.0
+"""Longest that a renewal takes: less than other processes wait for the lock of the token."""
+
 
 class SignInRefused(CodemodeError):
     """Raised when the authorization server refuses a token for good; another sign-in helps."""
@@ -118,7 +121,10 @@ class ServerTokens:
             self._refuse(old, self._why_unusable if old is None else "the last sign-in has expired")
             return
         try:
-            new = await self._renew(old)
+            with anyio.fail_after(_RENEWAL_S):
+                new = await self._renew(old)
+        except TimeoutError:
+            raise AuthorizationUnavailable(f"the authorization server did not answer in {_RENEWAL_S:.0f} s") from None
         except SignInRefused as error:
             if old is not None:  # a server may take it for theft if another product sends it again
                 await self._stored.write(old.model_copy(update={"refresh_token": None}))

@@ -1,0 +1,231 @@
+"""Metadata that lies: what a hostile server or authorization server can't get, each with a control that gets through.
+
+A hostile server here is scripted: no real one sends such answers.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from codemode_server.upstreams.auth.guarded_http import guarded_client
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.auth.person import sign_in
+from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.token_requests import renew
+from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
+from tests.auth import kit
+
+NO_SETTINGS = OAuthSettings()
+
+
+class Scripted:
+    """A server that answers each path with a status, headers and a body, and notes what it got."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.got: list[str] = []
+
+    def answer(self, path: str, body: Any, status: int = 200, **headers: str) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answers[path] = (status, {"content-type": "application/json"} | named, content)
+
+
+@contextmanager
+def scripted() -> Iterator[Scripted]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+            script.got.append(f"{self.command} {self.path} {sent}".strip())
+            status, headers, body = script.answers.get(self.path, (404, {}, b""))
+            self.send_response(status)
+            for name, value in {**headers, "content-length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            try:
+                self.wfile.write(body)
+            except OSError:  # cut off
+                self.close_connection = True
+
+        do_POST = do_GET
+
+        def log_message(self, *_args: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    script = Scripted(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def hostile() -> Iterator[Scripted]:
+    with scripted() as script:
+        yield script
+
+
+class Shown(Exception):
+    """Raised in place of opening a browser."""
+
+
+async def shown_address(url: str) -> str:
+    """The page to which the person would be sent."""
+
+    async def show(address: str, _listener: RedirectListener) -> None:
+        raise Shown(address)
+
+    try:
+        await sign_in(url, "http", NO_SETTINGS, (), show)
+    except Shown as shown:
+        return str(shown)
+    raise AssertionError("nothing was shown")
+
+
+def protect(hostile: Scripted, resource: str, issuer: str) -> str:
+    """Let it be a protected server with these metadata; gives its address."""
+    where = f"{hostile.address}/metadata"
+    hostile.answer("/mcp", {}, 401, www_authenticate=f'Bearer resource_metadata="{where}"')
+    hostile.answer("/metadata", {"resource": resource, "authorization_servers": [issuer]})
+    return f"{hostile.address}/mcp"
+
+
+async def test_metadata_of_another_resource_are_refused(
+    hostile: Scripted, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    """Or a hostile server gets a token for a good one."""
+    url = protect(hostile, protected.url, issuing.issuer)
+    with pytest.raises(SignInRefused, match="does not match expected"):
+        await shown_address(url)
+    control = await shown_address(protect(hostile, url, issuing.issuer))
+    assert control.startswith(f"{issuing.issuer}/auth?")
+
+
+async def test_an_authorization_server_that_claims_another_issuer_is_refused(
+    issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    issuing.control(lying_issuer="http://evil.example")
+    try:
+        with pytest.raises(SignInRefused, match="issuer mismatch"):
+            await shown_address(protected.url)
+    finally:
+        issuing.control(lying_issuer="")
+    assert await shown_address(protected.url)  # the control
+
+
+async def test_an_authorization_server_without_pkce_is_refused(hostile: Scripted) -> None:
+    url = protect(hostile, f"{hostile.address}/mcp", hostile.address)
+    metadata = {
+        "issuer": hostile.address,
+        "authorization_endpoint": f"{hostile.address}/auth",
+        "token_endpoint": f"{hostile.address}/token",
+        "registration_endpoint": f"{hostile.address}/register",
+        "response_types_supported": ["code"],
+    }
+    hostile.answer("/.well-known/oauth-authorization-server", metadata)
+    hostile.answer("/register", {"client_id": "a", "redirect_uris": ["http://127.0.0.1/callback"]}, 201)
+    with pytest.raises(SignInRefused, match="does not support PKCE"):
+        await shown_address(url)
+    hostile.answer("/.well-known/oauth-authorization-server", metadata | {"code_challenge_methods_supported": ["S256"]})
+    assert await shown_address(url)  # the control
+
+
+@pytest.mark.parametrize("elsewhere", ["http://169.254.169.254/latest", "http://intranet.example"])
+async def test_metadata_that_are_not_https_are_not_fetched(hostile: Scripted, elsewhere: str) -> None:
+    with pytest.raises((SignInRefused, AuthorizationUnavailable), match="is not https, so nothing is sent there"):
+        await shown_address(protect(hostile, f"{hostile.address}/mcp", elsewhere))
+
+
+async def test_a_public_server_can_not_point_into_a_private_network(hostile: Scripted) -> None:
+    hostile.answer("/token", {})
+    async with guarded_client("https://93.184.216.34/mcp") as client:
+        with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
+            await client.post(f"{hostile.address}/token")
+    assert hostile.got == []
+    async with guarded_client("http://10.0.0.1/mcp") as client:  # the control: a server of a private network may
+        assert (await client.post(f"{hostile.address}/token")).status_code == 200
+
+
+async def test_a_public_server_asks_for_no_sign_in(hostile: Scripted) -> None:
+    hostile.answer("/mcp", {"jsonrpc": "2.0", "id": 1, "result": {}})
+    with pytest.raises(SignInRefused, match="the server asks for no sign-in: it answered with HTTP 200"):
+        await shown_address(f"{hostile.address}/mcp")
+
+
+async def test_a_client_that_was_registered_by_hand_is_used(
+    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    before = issuing.control()["registered"]
+    found = await kit.person_signs_in(tmp_path, protected.url, OAuthSettings(client_id="by-hand"))
+    assert found.client["client_id"] == "by-hand"
+    assert issuing.control()["registered"] == before
+
+
+REFRESH, NEW = "refresh-token-of-the-person", {"access_token": "new-token", "token_type": "Bearer", "expires_in": 60}
+
+
+def sign_in_at(server: Scripted) -> SignIn:
+    return SignIn(
+        url=f"{server.address}/mcp",
+        resource=f"{server.address}/mcp",
+        issuer=server.address,
+        token_endpoint=f"{server.address}/token",
+        client={"client_id": "a"},
+        access_token="old",
+        refresh_token=REFRESH,
+    )
+
+
+async def test_a_refresh_token_follows_no_redirect(hostile: Scripted) -> None:
+    with scripted() as other:
+        other.answer("/token", NEW)
+        hostile.answer("/token", b"", 307, location=f"{other.address}/token")
+        with pytest.raises(AuthorizationUnavailable, match="HTTP 307"):
+            await renew(NO_SETTINGS, sign_in_at(hostile))
+        assert other.got == []
+    hostile.answer("/token", NEW)
+    assert (await renew(NO_SETTINGS, sign_in_at(hostile))).access_token == "new-token"  # the control
+
+
+async def test_what_an_authorization_server_says_about_a_token_is_not_repeated(hostile: Scripted) -> None:
+    said = {"error": "invalid_grant", "error_description": f"unknown token {REFRESH}"}
+    hostile.answer("/token", said, 400)
+    with pytest.raises(SignInRefused, match="invalid_grant") as refused:
+        await renew(NO_SETTINGS, sign_in_at(hostile))
+    assert REFRESH not in str(refused.value)
+    assert any(REFRESH in request for request in hostile.got)  # the control: it was sent
+
+
+async def test_a_token_that_would_end_its_header_is_not_sent(hostile: Scripted) -> None:
+    hostile.answer("/token", NEW | {"access_token": "a\r\nX-Injected: b"})
+    with pytest.raises(AuthorizationUnavailable, match="with no token"):
+        await renew(NO_SETTINGS, sign_in_at(hostile))
+
+
+async def test_a_token_answer_without_end_is_cut(hostile: Scripted) -> None:
+    hostile.answer("/token", b'{"access_token": "' + b"x" * 8_000_000 + b'", "token_type": "Bearer"}')
+    with pytest.raises(AuthorizationUnavailable, match="with no token"):
+        await renew(NO_SETTINGS, sign_in_at(hostile))
+
+
+def test_a_sign_in_shows_no_secret() -> None:
+    found = SignIn(url="u", resource="r", issuer="i", token_endpoint="t", client={"client_secret": "s3cr3t"},
+                   access_token="acc3ss", refresh_token="r3fresh")  # fmt: skip
+    assert not [secret for secret in ("s3cr3t", "acc3ss", "r3fresh") if secret in f"{found!r} {found}"]
+    assert found.secrets == {"s3cr3t", "acc3ss", "r3fresh"}

@@ -85,6 +85,8 @@ def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterat
         yield f"    env: {', '.join(server.env)}"
     if server.headers:
         yield f"    headers: {', '.join(server.headers)}"
+    if server.headers_command:
+        yield f"    headers from the command: {masked(_without_short(server.headers_command, loaded), loaded)}"
     yield f"    timeout: {server.timeout:g} s" + (", protocol: legacy" if server.protocol == "legacy" else "")
     tools = server.tools
     if tools.include != ("*",) or tools.exclude:

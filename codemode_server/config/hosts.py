@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,7 +41,8 @@ _SYNONYMS = {
     "tool_timeout_sec": "timeout",
 }
 _MILLISECONDS = frozenset({"timeoutMs", "request_timeout_ms"})
-_UNKNOWN_SIGN_IN = frozenset({"headersHelper", "authProviderType"})
+_UNKNOWN_SIGN_IN = frozenset({"authProviderType"})
+_SHELL_CHARACTERS = re.compile(r"[$`|&;<>()*?!~#\n]")
 _VARIABLES = frozenset({"env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"})
 _STDIO, _HTTP = frozenset({"stdio", "local"}), frozenset({"http", "streamablehttp", "remote"})
 _BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
@@ -89,6 +91,8 @@ class Translation:
                 self._unknown_sign_in(node)
             elif key in _VARIABLES:
                 self._named_variables(key, node, ours)
+            elif key == "headersHelper" and isinstance(node.value, str):
+                ours["headers_command"] = node.with_value(_without_shell(node.value))
             elif key == "envFile":
                 self._env_file(node, ours)
             elif not self._field(key, node, ours, host):
@@ -272,6 +276,12 @@ def _in_our_variables(node: Node, host: Host) -> Node:
         text = re.sub(r"\$?\{env:([A-Za-z_]\w*)\}", r"${\1}", text.replace("$$", "$$$$"))
         text = re.sub(r"\{file:[^}]*\}", "${file:}", text)  # which can't be expanded, and says so
     return node if text == node.value else node.with_value(text)
+
+
+def _without_shell(command: str) -> str:
+    """A command that a host runs in a shell, as one that needs none. No variable in it is expanded here."""
+    command = shlex.join(["sh", "-c", command]) if _SHELL_CHARACTERS.search(command) else command
+    return command.replace("$", "$$")
 
 
 def _is_mere_folder(word: str) -> bool:

@@ -19,7 +19,7 @@ from codemode_server.config.secrecy import looks_secret
 from codemode_server.text import escaped
 
 _SHOWN_APART = ("command", "args", "url")
-_EXECUTED = frozenset({"command", "args", "cwd", "url"})
+_EXECUTED = frozenset({"command", "args", "cwd", "url", "headers_command"})
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _USER_IN_ADDRESS = re.compile(r"(?<=://)[^/?#\s]*@")
 

@@ -4,6 +4,7 @@ absolute."""
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import default_state_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
-from codemode_server.settings import LangfuseSettings, Settings, is_folder
+from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
 
 _MAY_BE_SECRET = frozenset({"env", "headers", "args", "url"})
 _OFF = frozenset({"false", "0", "no", "off", "n", "f"})
@@ -133,17 +135,7 @@ class Reading:
 
     def _with_paths(self, settings: Settings) -> Settings:
         """The settings with paths that are absolute."""
-        servers = {
-            name: server
-            if server.command is None
-            else server.model_copy(
-                update={
-                    "command": self._path(server.command) if _is_path(server.command) else server.command,
-                    "cwd": self._path(server.cwd or "."),
-                }
-            )
-            for name, server in settings.servers.items()
-        }
+        servers = {name: self._with_server_paths(server) for name, server in settings.servers.items()}
         state = settings.state.model_copy(
             update={
                 "dir": settings.state.dir and self._path(settings.state.dir),
@@ -155,6 +147,14 @@ class Reading:
         if is_folder(model):  # otherwise it stays unset, so that search knows that it was not configured
             search = search.model_copy(update={"model": self._path(model)})
         return settings.model_copy(update={"servers": servers, "state": state, "search": search})
+
+    def _with_server_paths(self, server: ServerSettings) -> ServerSettings:
+        if server.command is not None:
+            command = self._path(server.command) if _is_path(server.command) else server.command
+            return server.model_copy(update={"command": command, "cwd": self._path(server.cwd or ".")})
+        if server.headers_command is not None and _is_path((words := words_of(server.headers_command))[0]):
+            return server.model_copy(update={"headers_command": shlex.join([self._path(words[0]), *words[1:]])})
+        return server
 
     def _path(self, path: str) -> str:
         return os.path.normpath(self.base_dir / with_home(path))

@@ -12,6 +12,7 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES
+from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.auth.tokens import ServerTokens
 from codemode_server.upstreams.cache import ListingCache
@@ -61,11 +62,23 @@ class ConnectionDeps:
     sign_ins: SignIns | None = None
     tokens: ServerTokens | None = None
     """Those of this connection's server; None if requests to it carry none."""
+    command_headers: CommandHeaders | None = None
+    """Those that a command prints for this connection's server."""
 
     def for_server(self, name: str, settings: ServerSettings) -> ConnectionDeps:
         """The same for one connection."""
         tokens = self.sign_ins.tokens(name, settings) if self.sign_ins is not None else None
-        return replace(self, tokens=tokens)
+        return replace(self, tokens=tokens, command_headers=self._command_headers(name, settings))
+
+    def _command_headers(self, name: str, settings: ServerSettings) -> CommandHeaders | None:
+        if settings.url is None or settings.headers_command is None:
+            return None
+
+        def mask(secrets: frozenset[str]) -> None:
+            if self.sign_ins is not None:
+                self.sign_ins.mask_also(name, secrets)
+
+        return CommandHeaders(name, settings.url, settings.headers_command, mask=mask)
 
     host_features: set[Feature] = field(default_factory=set)
     """What the hosts of this product have declared, all together; one set for all connections."""

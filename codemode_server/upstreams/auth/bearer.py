@@ -37,7 +37,7 @@ class BearerAuth(httpx2.Auth):
         other = await self._tokens.after_refusal(sent)
         if other is None:
             return
-        _drop_refusal()
+        drop_refusal()
         _put(request, other)
         response = yield request
         if response.status_code == 401:
@@ -58,7 +58,7 @@ def _put(request: httpx2.Request, sign_in: SignIn | None) -> None:
         request.headers["Authorization"] = f"Bearer {sign_in.access_token}"
 
 
-def _drop_refusal() -> None:
+def drop_refusal() -> None:
     """The refusal is answered by another token; what is noted there explains the errors of calls."""
     noted = refusals.get()
     if noted:

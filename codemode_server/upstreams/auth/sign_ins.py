@@ -49,11 +49,12 @@ class SignIns:
             oauth,
             self.stored(server),
             renew=_renewal(settings.url, settings.transport, oauth),
-            mask=partial(self._mask_also, server),
+            mask=partial(self.mask_also, server),
             login=f"codemode-server login {server}{self._login_options}",
         )
 
-    def _mask_also(self, server: str, secrets: frozenset[str]) -> None:
+    def mask_also(self, server: str, secrets: frozenset[str]) -> None:
+        """Mask these secrets of a server, beside the last few that it had before."""
         known = self._masked.setdefault(server, deque(maxlen=_MASKED))
         if secrets not in known:
             known.append(secrets)
@@ -62,7 +63,7 @@ class SignIns:
 
 def signs_in(settings: ServerSettings) -> bool:
     """Whether requests to this server carry the tokens of a sign-in."""
-    return not any(name.lower() == "authorization" for name in settings.headers)
+    return settings.headers_command is None and not any(name.lower() == "authorization" for name in settings.headers)
 
 
 def _renewal(url: str, transport: str, oauth: OAuthSettings) -> Renew:

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from codemode_server.domain.errors import SecretUnavailable
+from codemode_server.secrets.commands import words_of
 from codemode_server.setting_types import ProblemWithin, Section, checked_address
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from codemode_server.upstreams._bounded_http import Bounds
     from codemode_server.upstreams._connection_deps import ConnectionDeps
+    from codemode_server.upstreams.auth.command_headers import CommandHeaders
     from codemode_server.upstreams.auth.tokens import ServerTokens
 
 CONNECT_S = 10.0
@@ -45,6 +48,9 @@ class HttpSettings(Section):
     """With `url`: `http` is streamable HTTP, `sse` the older HTTP+SSE."""
     headers: dict[str, str] = Field(default={}, repr=False)
     """With `url`: HTTP headers sent with each request, for instance `Authorization`."""
+    headers_command: str | None = Field(default=None, repr=False, min_length=1, max_length=10_000)
+    """With `url`: a command that prints a JSON object of HTTP headers, for instance with a token that soon expires. It
+    runs without a shell for each new connection, and once more when the server answers 401."""
     oauth: OAuthSettings | None = None
     """With `url`: how to sign in with `codemode-server login`; most servers need no settings for it."""
 
@@ -57,6 +63,16 @@ class HttpSettings(Section):
             if any(character in value for character in "\r\n\0"):
                 raise ProblemWithin("holds a line break, which an HTTP header can't", name)
         return headers
+
+    @field_validator("headers_command")
+    @classmethod
+    def _command_can_be_split(cls, command: str | None) -> str | None:
+        if command is not None:
+            try:
+                words_of(command)
+            except SecretUnavailable as error:
+                raise ValueError(str(error)) from None
+        return command
 
     @field_validator("url")
     @classmethod
@@ -74,12 +90,14 @@ class HttpTransport:
         headers: Mapping[str, str],
         tokens: ServerTokens | None = None,
         *,
+        command_headers: CommandHeaders | None = None,
         max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
     ) -> None:
         self._url = url
         self._transport = transport
         self._headers = dict(headers)
         self._tokens = tokens
+        self._command_headers = command_headers
         self._max_message_bytes = max_message_bytes
 
     @asynccontextmanager
@@ -87,12 +105,18 @@ class HttpTransport:
         """Yield the streams of a session.
 
         Raises:
+            SecretUnavailable: the command for the headers failed.
             ExceptionGroup: of httpx2's errors, at any time until it is left.
         """
         from codemode_server.upstreams._bounded_http import Bounds, LargeResults, Restored
 
-        auth = None
-        if self._tokens is not None:
+        auth: httpx2.Auth | None = None
+        if self._command_headers is not None:
+            from codemode_server.upstreams.auth.headers_auth import HeadersAuth
+
+            await self._command_headers.renew()
+            auth = HeadersAuth(self._url, self._command_headers)
+        elif self._tokens is not None:
             from codemode_server.upstreams.auth.bearer import BearerAuth
 
             auth = BearerAuth(self._url, self._tokens)
@@ -123,15 +147,22 @@ class HttpTransport:
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """What an error of httpx2 or mcp means; `refused` are the statuses that the server answered with."""
+        if isinstance(cause, SecretUnavailable):
+            return f"{cause} (headers_command in upstream.yaml)"
         if str(cause).startswith(UNREADABLE):
             return f"{origin(self._url)} answered with something that is not a valid JSON-RPC message"
         if refused and refused[-1].startswith("401") and self._tokens is not None and self._tokens.problem:
             return f"{origin(self._url)} refuses: {self._tokens.problem}"
         if refused and (hasattr(cause, "code") or hasattr(cause, "response")):
-            return f"{origin(self._url)} answered with HTTP {refused[-1]}{_sign_in(refused[-1], self._headers)}"
+            return f"{origin(self._url)} answered with HTTP {refused[-1]}{self._advice(refused[-1])}"
         if not hasattr(cause, "code"):
             return f"{origin(self._url)} can't be reached: {str(cause) or type(cause).__name__}"
         return None
+
+    def _advice(self, status: str) -> str:
+        if status.startswith(("401", "403")) and self._command_headers is not None:
+            return ": it refuses the headers that headers_command in its entry in upstream.yaml prints"
+        return _sign_in(status, self._headers)
 
     def why_ended(self) -> str | None:
         """Nothing is known here that the errors don't say."""
@@ -187,7 +218,14 @@ def _sign_in(status: str, headers: Mapping[str, str]) -> str:
 
 def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
     url = settings.url or ""
-    return HttpTransport(url, settings.transport, settings.headers, deps.tokens, max_message_bytes=deps.message_bytes)
+    return HttpTransport(
+        url,
+        settings.transport,
+        settings.headers,
+        deps.tokens,
+        command_headers=deps.command_headers,
+        max_message_bytes=deps.message_bytes,
+    )
 
 
 TRANSPORT = TransportSpec(

@@ -47,6 +47,8 @@ class ToolDefinition:
     input_schema: JsonSchema = field(default_factory=dict)
     output_schema: JsonSchema | None = None
     effect: Effect = Effect.UNKNOWN
+    is_task: bool = False
+    """Whether it can only be called as a task (protocol 2025-11-25)."""
     needs: str = ""
     """What a client must support for it and codemode-server does not, for instance `elicitation`; calls are refused."""
 

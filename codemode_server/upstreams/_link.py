@@ -63,6 +63,19 @@ class Answer:
         requests, state = self._result.get("inputRequests"), self._result.get("requestState")
         return InputRequired(requests if isinstance(requests, dict) else {}, state if isinstance(state, str) else None)
 
+    def top_level(self, name: str) -> Any:
+        """One field of the result."""
+        return self._result.get(name)
+
+    def summary(self) -> dict[str, Any]:
+        """The fields of the result that are no objects or lists."""
+        return {name: value for name, value in self._result.items() if not isinstance(value, dict | list)}
+
+    def part(self, name: str) -> Answer:
+        """A field of the result that is a result itself; this answer is not to be read any more."""
+        part, self._result = self._result.get(name), {}
+        return Answer(part if isinstance(part, dict) else {}, self._is_read)
+
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
         """What `function` makes of it; in a thread if it is large. Called once."""
         result, self._result = self._result, {}
@@ -109,6 +122,14 @@ class Link:
 
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether tools can be called as tasks in the way of protocol 2025-11-25."""
+        capabilities = self.session.server_capabilities
+        tasks = None if self.is_modern or capabilities is None else capabilities.tasks
+        requests = None if tasks is None else tasks.requests
+        return requests is not None and requests.tools is not None and requests.tools.call is not None
+
     async def request(
         self,
         method: str,
@@ -128,6 +149,7 @@ class Link:
         self.session._stamp(data, options)
         if self.is_modern:
             _declare(self.features if features is None else features, data["params"]["_meta"])
+            _name_task(method, data["params"], options)
         if progress is not None:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
@@ -173,12 +195,20 @@ class Link:
             self.session._absorb_tool_listing(result, complete=True)
 
 
+def _name_task(method: str, params: dict[str, Any], options: CallOptions) -> None:
+    """Proxies find the server that has the task by this header."""
+    from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
+
+    if method.startswith("tasks/"):
+        options.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(params["taskId"])
+
+
 def _declare(features: frozenset[Feature], meta: dict[str, Any]) -> None:
     from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
     from codemode_server.upstreams._upstream_session import client_capabilities
 
-    capabilities = client_capabilities(features)
+    capabilities = client_capabilities(features, has_tasks=True)
     meta[CLIENT_CAPABILITIES_META_KEY] = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 

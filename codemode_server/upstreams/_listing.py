@@ -207,7 +207,7 @@ def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], 
         input_schema=schema,
         output_schema=output,
         effect=effect_of(annotations),
-        needs="tasks" if _needs_task(raw) else "",
+        is_task=_needs_task(raw),
     )
 
 

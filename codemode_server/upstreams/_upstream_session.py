@@ -13,6 +13,7 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.dispatcher import DispatchContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.transport_context import TransportContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
@@ -23,8 +24,8 @@ _TASKS = "io.modelcontextprotocol/tasks"
 _RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 
 
-def client_capabilities(features: frozenset[Feature]) -> types.ClientCapabilities:
-    """What is declared to an upstream for these features, in either protocol."""
+def client_capabilities(features: frozenset[Feature], *, has_tasks: bool = False) -> types.ClientCapabilities:
+    """What is declared to an upstream for these features, in either protocol; `has_tasks`: that of 2026-07-28."""
     elicitation = types.ElicitationCapability(
         form=types.FormElicitationCapability() if Feature.ELICITATION in features else None,
         url=types.UrlElicitationCapability() if Feature.URL in features else None,
@@ -33,6 +34,7 @@ def client_capabilities(features: frozenset[Feature]) -> types.ClientCapabilitie
         elicitation=elicitation if features & {Feature.ELICITATION, Feature.URL} else None,
         sampling=types.SamplingCapability() if Feature.SAMPLING in features else None,
         roots=types.RootsCapability() if Feature.ROOTS in features else None,
+        extensions={_TASKS: {}} if has_tasks else None,
     )
 
 
@@ -45,7 +47,7 @@ class UpstreamSession(ClientSession):
         self._on_input = on_input
 
     def _build_capabilities(self, version: str) -> types.ClientCapabilities:
-        return client_capabilities(self._features)
+        return client_capabilities(self._features, has_tasks=version in MODERN_PROTOCOL_VERSIONS)
 
     async def _on_request(
         self, dctx: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None

@@ -89,7 +89,11 @@ def _is_sound(listing: CachedListing) -> bool:
     for tool in listing.tools:
         texts += [tool.name, tool.description, tool.needs]
         optional.append(tool.title)
-        if not isinstance(tool.input_schema, dict) or not isinstance(tool.output_schema, dict | None):
+        if (
+            not isinstance(tool.is_task, bool)
+            or not isinstance(tool.input_schema, dict)
+            or not isinstance(tool.output_schema, dict | None)
+        ):
             return False
     return (
         all(isinstance(text, str) for text in texts)

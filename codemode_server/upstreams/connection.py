@@ -196,7 +196,10 @@ class Connection:
             ResultTooLarge: the answer has too many bytes or values.
             ResultTooDeep: the answer is nested too deep.
         """
-        params = {"name": tool, "arguments": arguments}
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if any(it.is_task for it in self._listing.tools if it.name == tool):
+            limits = self._deps.config.settings.limits
+            params["task"] = {"ttl": math.ceil(1e3 * (limits.upstream_seconds + limits.input_seconds))}
         return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision)
 
     async def read_resource(self, uri: str, read: Read[T], progress: CallProgress | None, revision: int | None) -> T:
@@ -216,6 +219,8 @@ class Connection:
         progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link(revision)
+            if not link.has_tasks:
+                params.pop("task", None)
             if self._last_link not in (None, link):
                 progress.restart = "restarted" if self._spec.starts_process else "reconnected"
             self._last_link = link
@@ -241,7 +246,7 @@ class Connection:
             with anyio.move_on_after(timeout_s) as patience:
                 call = CallInFlight(reported.input_provider, patience, timeout_s)
                 with self._in_flight.one_more(call):
-                    return await Exchange(link, call, take).run(method, params)
+                    return await Exchange(link, call, take, lambda: self._ready_link(None)).run(method, params)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
@@ -420,7 +425,7 @@ class Connection:
     async def _on_input(self, request: InputRequest) -> dict[str, Any]:
         """Answer a request of a server of protocol 2025-11-25 or older."""
         try:
-            return await self._in_flight.owner().answer(request)
+            return await self._in_flight.owner(request).answer(request)
         except InputRefused as refusal:
             logger.info("upstream %r: its %s was refused: %s", self.name, request.method, refusal)
             raise

@@ -34,4 +34,6 @@ async def test_the_reference_server_asks_the_host_for_all_it_can(real_servers: N
         assert "completed the URL elicitation" in address
         assert "hello from the model" in await run(host, "trigger_sampling_request", prompt="hi", maxTokens=50)
         assert "file:///home/ada/work" in await run(host, "get_roots_list")
+        report = await run(host, "simulate_research_query", topic="python", ambiguous=True)
+        assert "# Research Report: python" in report
     assert [getattr(one, "message", "")[:35] for one in person.seen[:2]] == ["The MCP server 'everything' asks: P"] * 2

@@ -1,0 +1,83 @@
+"""Tools that run as tasks, in both protocols: called like any other, followed to their results, cancelled with the
+program. The product is in memory; the upstream is a real process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from .person import Person
+from .product import Answer, Host, configuration, in_memory
+from .test_input_requests import ASK_CITY, asking, both_sides, told, upstream_eras
+
+
+async def work(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:
+    return await host.run(f"from servers.asking import work\nwork(requests={list(requests)!r}, **{more!r})")
+
+
+@upstream_eras
+async def test_a_task_is_followed_to_its_result(tmp_path: Path, era: str) -> None:
+    async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host:
+        assert (await work(host)).value == []
+
+
+@both_sides
+async def test_a_task_can_ask_the_user(tmp_path: Path, host_era: str, era: str) -> None:
+    person = Person(content={"city": "Oslo"})
+    path = configuration(tmp_path, asking(tmp_path, era))
+    async with in_memory(path, mode=host_era, **person.callbacks) as host:
+        assert (await work(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
+    assert [one.message for one in person.seen] == ["The MCP server 'asking' asks: Which city?"]
+
+
+@upstream_eras
+async def test_what_a_task_reports_reaches_the_host(tmp_path: Path, era: str) -> None:
+    lines: list[str | None] = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        lines.append(message)
+
+    async with in_memory(configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 1.5})) as host:
+        code = "from servers.asking import work\nwork(requests=[], is_endless=True)"
+        await host.client.call_tool("execute_code", {"code": code}, progress_callback=take)
+    assert any("asking.work (step " in (line or "") for line in lines), lines
+
+
+@upstream_eras
+async def test_an_endless_task_ends_with_the_program_and_is_cancelled_at_the_server(tmp_path: Path, era: str) -> None:
+    path = configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 1})
+    async with in_memory(path) as host:
+        answer = await work(host, is_endless=True, task_id="endless")
+        assert answer.error["setting"] == "limits.upstream_seconds"
+        await host.until(lambda: told(tmp_path, "cancelled") == ["endless"])
+        assert (await work(host)).value == []
+
+
+@upstream_eras
+async def test_the_task_of_another_call_is_refused(tmp_path: Path, era: str) -> None:
+    path = configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 2})
+    code = """\
+import asyncio
+from servers.asking import work
+own = asyncio.ensure_future(work(requests=[], is_endless=True, task_id="mine"))
+await asyncio.sleep(0.3)
+try:
+    await work(requests=[], task_id="mine")
+finally:
+    own.cancel()
+"""
+    async with in_memory(path) as host:
+        assert "the task of another call" in (await host.run(code)).text
+
+
+@pytest.mark.parametrize("host_era", ["legacy", "auto"])
+async def test_a_cancelled_program_cancels_its_task(tmp_path: Path, host_era: str) -> None:
+    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), mode=host_era) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: work(host, is_endless=True, task_id="given up"))
+            await host.until(lambda: (tmp_path / "asking.log").exists() and told(tmp_path, "created") == ["given up"])
+            tasks.cancel_scope.cancel()
+        await host.until(lambda: told(tmp_path, "cancelled") == ["given up"])

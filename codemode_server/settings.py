@@ -8,6 +8,7 @@ Neither the messages of validators nor the `repr` of the settings contain values
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -47,7 +48,8 @@ class PermissionRule(Section):
     def _glob_is_whole(cls, pattern: str | None) -> str | None:
         if pattern is None:
             return None
-        if pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1:
+        is_of_resources = re.match(r"[^/]+/resources/.", pattern) is not None  # a URI has slashes
+        if not is_of_resources and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
             raise ValueError("is not of the form `server/tool` or `server`")
         return checked_glob(pattern)
 

@@ -275,7 +275,7 @@ class Server:
                 raise UnknownTool(f"servers.{self.name} {_why_no_tools(self)}")
             if name == MODULE:
                 raise UnknownTool(f"servers.{self.name} lists no resources")
-            near = nearest_tools(name, (tool.name for tool in self.tools))
+            near = nearest_tools(name, self.members)
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
         return found
 

@@ -154,7 +154,7 @@ class ServerResources:
             f'{self.counts} of servers.{self.server}; list_dir("/servers/{self.server}/{self.module}") shows them.',
             "",
             *([f"    {example.read_line}.text  # by name or URI"] if example else []),
-            *([f"    {template.read_line}.text"] if template else []),
+            *([f"    {template.read_line}"] if template else []),
             f"    {self.module}.list()  # dicts with name, uri, description, mime_type …",
             "",
             "Each reading is a call. It gives a File, or a list of several; in async code awaitable.",
@@ -187,7 +187,7 @@ class ServerResources:
         shown = f'"{one_line(named, 200)}"'
         if not self.all:
             return f"servers.{self.server} has no resources, and no result in this program links to {shown}"
-        near = nearest_resources(named, [*(it.name for it in self.all), *(it.uri for it in self.all)])
+        near = nearest_resources(named, {it.uri if ":" in named else it.name for it in self.all})
         return f"servers.{self.server} has no resource {shown}, and no result in this program links to it; " + (
             near or f'{self.module}.list() and list_dir("/servers/{self.server}/{self.module}") show them'
         )

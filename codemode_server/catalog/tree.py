@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition, shown
 from codemode_server.catalog.nearest_names import nearest_servers
+from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.tool_lines import refusal_line, refused_tools, short_refusal, tool_line
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
-from codemode_server.catalog.untrusted import one_line
+from codemode_server.catalog.untrusted import joined_within, one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 
 PAGE_SIZE = 100
@@ -142,15 +143,17 @@ def list_dir(
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
         case ["servers", name] if server := catalog.by_name.get(name):
             return _server_folder(server, page, refusal_of)
+        case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
+            return _resources_folder(server, page)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
         ):
             return _topic_folder(server, within, page, refusal_of)
         case _:
             pass
-    tool = _tool_at(catalog, parts)
-    if tool is not None:
-        raise MetaToolError(f'"{tool.path}" is a file: read_tool("{tool.path}") reads it')
+    file = _tool_at(catalog, parts) or _resource_at(catalog, parts, place)
+    if file is not None:
+        raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
     raise MetaToolError(_no_such(catalog, place, parts))
 
 
@@ -211,7 +214,8 @@ def _server_entry(server: Server) -> Entry:
     summary = server.summary
     if len(server.tools) == 1 and summary == (only := server.tools[0]).summary:
         summary = f"{only.name}: {summary}" if summary else only.name
-    parts = [summary, _count(len(server.tools), "tool"), server.availability]
+    counts = [_count(len(server.tools), "tool"), server.resources.counts, _prompt_count(server)]
+    parts = [summary, ", ".join(filter(None, counts)), server.availability]
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
@@ -222,12 +226,45 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     if topics := _topics(server):
         count += f' by topic; list_dir("{path}/<topic>") tells more'
     refused = refused_tools(server, refusal_of)
-    summary = " · ".join(part for part in (raw, count, *refused, server.availability, left_out) if part)
+    beside = _resources_entry(server)
+    offered = [_prompts_line(server), beside.text if beside and topics else ""]
+    summary = " · ".join(part for part in (raw, count, *refused, *offered, server.availability, left_out) if part)
     if not topics:
-        return _paged(path, summary, _tool_entries(server, server.tools, refusal_of), page)
+        entries = _tool_entries(server, server.tools, refusal_of)
+        return _paged(path, summary, [beside, *entries] if beside else entries, page)
     pages = _topic_pages(topics)
     _check_page(path, page, len(pages))
     return Folder(path, summary, tuple(pages[page - 1]), page, len(pages))
+
+
+def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
+    server = catalog.by_name.get(name)
+    return server if server is not None and server.has_resources_as(folder) else None
+
+
+def _resources_entry(server: Server) -> Entry | None:
+    found = server.resources
+    note = f"{found.counts}: from servers.{server.name} import {found.module}"
+    return Entry(found.module, note, is_folder=True) if found.all else None
+
+
+def _resources_folder(server: Server, page: int) -> Folder:
+    found = server.resources
+    first = found.all[0]
+    summary = [f"{found.counts} of {server.name}; in a program: {first.import_line}; {first.read_line}"]
+    entries = [Entry(resource.name, resource.summary) for resource in found.all]
+    said = " · ".join(filter(None, [*summary, server.availability]))
+    return _paged(f"/servers/{server.name}/{found.module}", said, entries, page)
+
+
+def _prompt_count(server: Server) -> str:
+    return _count(len(server.listing.prompts), "prompt") if server.listing.prompts else ""
+
+
+def _prompts_line(server: Server) -> str:
+    """The prompts of a server, which are for the user: a host offers them by these names."""
+    names = [one_line(f"{server.name}/{prompt.name}", 80) for prompt in server.listing.prompts]
+    return f"{_prompt_count(server)} for the user: {joined_within(names, 400)}" if names else ""
 
 
 def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf) -> Folder:
@@ -295,6 +332,10 @@ def _read(
             return _file("/servers/__init__.py", servers_package_source(), match)
         case ["servers", name] if name in catalog.by_name:
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
+        case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
+            if match["path"].endswith(".py"):
+                return _file(f"/servers/{server.name}/{folder}.py", server.resources.source, match)
+            return list_dir(catalog, match["path"])
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
         ):
@@ -305,6 +346,8 @@ def _read(
             # The suffix `.py` is optional only for files that we name; here it belongs to the name.
             inner[-1] = match["path"].rsplit("/", 1)[-1]
             return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(match["first"])), match)
+    if (resource := _resource_at(catalog, parts, match["path"])) is not None:
+        return _file(resource.path, resource.text, match)
     tool = _tool_at(catalog, parts)
     if tool is None:
         raise MetaToolError(_no_such(catalog, match["path"], parts))
@@ -358,6 +401,14 @@ def _tool_at(catalog: Catalog, parts: list[str]) -> Tool | None:
     return server.by_name.get(parts[2]) if server else None
 
 
+def _resource_at(catalog: Catalog, parts: list[str], place: str) -> Resource | None:
+    match parts:
+        case ["servers", name, folder, _] if (server := _with_resources(catalog, name, folder)) is not None:
+            file = place.strip().rstrip("/").rpartition("/")[2]  # `.py` at the end is part of its name
+            return next((resource for resource in server.resources.all if resource.name == file), None)
+    return None
+
+
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
     """The error for an unknown path, with the nearest paths."""
     if len(parts) == 2 and parts[0] == "servers":
@@ -371,6 +422,8 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
                 f"no file or folder {shown(place)}; there are /servers, /skills and /workspace (the user's own files "
                 "are read by a server's tool: search_tools)"
             )
+    if len(parts) == 4 and (server := _with_resources(catalog, parts[1], parts[2])) is not None:
+        return f"no file {shown(place)}: {server.resources.find(parts[3], {}).problem}"
     if len(parts) == 3 and parts[0] == "servers":
         try:
             catalog.tool(parts[1], parts[2])

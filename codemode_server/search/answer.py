@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition
 from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.domain.tools import Effect
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
+from codemode_server.search.matching_resources import matching_resources
 from codemode_server.search.missing_words import doubtful_clauses, missing_words
 from codemode_server.search.question import Question
 from codemode_server.search.ranker_stack import RankerStack, Ranking
@@ -50,7 +53,11 @@ def search_tools(
     ranking = rankers.rank(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
     )
-    return _answer(catalog, rankers, question, ranking, refusal_of)
+    found = _answer(catalog, rankers, question, ranking, refusal_of)
+    if question.is_of_skills or question.effect not in (None, Effect.READS):
+        return found
+    servers = catalog.servers if question.server is None else (question.server,)
+    return replace(found, resources=matching_resources(servers, question.query, rankers.meanings))
 
 
 def _answer(

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.tool_lines import refusal_line, short_refusal, tool_line
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
+from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.question import SKILLS, DetailLevel
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
@@ -136,12 +138,15 @@ class SearchResults:
     """What to do next, if it is not obvious; shown after the results."""
     doubt: str = ""
     """What the results lack: `nothing fits "…" well`, or words that no result mentions. Shown before the results."""
+    resources: tuple[Resource, ...] = ()
+    """Resources and templates that match as well, the best first."""
 
     @property
     def text(self) -> str:
         shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
         legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
-        return "\n".join(part for part in (self.doubt, shown, legend, self.note) if part)
+        data = "\n".join(["resources:", *(f"  {resource_line(it)}" for it in self.resources)]) if self.resources else ""
+        return "\n".join(part for part in (self.doubt, shown, legend, data, self.note) if part)
 
     @property
     def tools(self) -> list[Tool]:
@@ -149,7 +154,7 @@ class SearchResults:
         return [tool for found in self.results for tool in (found.thing, *found.also) if isinstance(tool, Tool)]
 
     def as_json(self) -> list[dict[str, Any]]:
-        return [found.as_json() for found in self.results]
+        return [*(found.as_json() for found in self.results), *map(resource_json, self.resources)]
 
     @property
     def _is_grouped(self) -> bool:

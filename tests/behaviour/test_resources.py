@@ -1,0 +1,113 @@
+"""Resources that a server lists, through the real product with a real upstream behind it, as a host sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import fork_server
+from tests.attacks.kit import recorded
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+
+IMPORT = "from servers.library import resources\n"
+
+
+def library(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
+
+
+def asked(folder: Path) -> list[str]:
+    """What the upstream was asked for."""
+    log = folder / "library.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path: Path, protocol: str) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path, protocol=protocol))) as host:
+        answer = await host.run(IMPORT + "[resources.read('readme').text, resources.read('catalog.json').json()]")
+    assert answer.value == ["# Library", {"books": 3}]
+    assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
+        ("library.read_resource", "succeeded")
+    ] * 2
+    assert recorded(tmp_path) == [("library", "resources/read", "allow", "succeeded")] * 2
+    assert asked(tmp_path) == ["readme", "catalog"]
+
+
+async def test_async_programs_await_resources_and_gather_them(tmp_path: Path) -> None:
+    code = (
+        "import asyncio\n"
+        + IMPORT
+        + "files = await asyncio.gather(*[resources.read('book', number=n) for n in '12'])\n"
+    )
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        assert (await host.run(code + "[file.text for file in files]")).value == ["Book 1", "Book 2"]
+
+
+async def test_a_denied_resource_is_not_asked_for_and_others_are(tmp_path: Path) -> None:
+    rules = {"rules": [{"deny": "library/resources/private", "reason": "staff only"}]}
+    code = (
+        IMPORT
+        + "r = []\nfor n in ('private', 'library://private', 'readme'):\n  try: r.append(resources.read(n).text)\n"
+    )
+    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
+        answer = await host.run(code + "  except ToolError as e: r.append(e.kind)\nr")
+    assert answer.value == ["refused", "refused", "# Library"]
+    assert asked(tmp_path) == ["readme"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["library/resources/book", "library/resources/*", "library/read_resource", "library"]
+)
+async def test_a_rule_for_a_template_holds_for_each_expansion(tmp_path: Path, pattern: str) -> None:
+    rules = {"rules": [{"deny": pattern}]}
+    code = (
+        IMPORT
+        + "r = []\nfor read in (lambda: resources.read('book', number=1), lambda: resources.read('library://books/1')):\n"
+    )
+    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
+        answer = await host.run(code + "  try: r.append(read().text)\n  except ToolError as e: r.append(e.kind)\nr")
+    assert answer.value == ["refused", "refused"]
+    assert asked(tmp_path) == []
+
+
+async def test_a_rule_may_allow_single_resources(tmp_path: Path) -> None:
+    rules = {"default": "deny", "rules": [{"allow": "library/resources/readme"}]}
+    code = (
+        IMPORT
+        + "r = [resources.read('readme').text]\ntry: resources.read('catalog.json')\n"
+        + "except ToolError as e: r.append(e.kind)\nr"
+    )
+    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
+        assert (await host.run(code)).value == ["# Library", "refused"]
+
+
+async def test_a_misspelt_name_is_told_before_the_program_runs(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        await host.settled()
+        answer = await host.run(
+            "from servers.library import count_books\ncount_books()\n" + IMPORT + "resources.read('raedme')"
+        )
+    assert answer.error["type"] == "CheckFailed"
+    assert "nearest: readme" in answer.error["message"]
+
+
+async def test_a_search_finds_resources_after_the_tools(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        await host.settled()
+        answer = await host.call("search_tools", query="book")
+    assert [found["name"] for found in answer.content["tools"]] == ["count_books", "book"]
+    assert "resources.read('book', number=…)" in answer.text
+
+
+async def test_a_program_lists_resources_and_templates(tmp_path: Path) -> None:
+    code = IMPORT + "[(each['name'], each['uri'], each.get('arguments')) for each in resources.list()]"
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        assert (await host.run(code)).value == [
+            ["catalog.json", "library://catalog.json", None],
+            ["private", "library://private", None],
+            ["readme", "library://readme", None],
+            ["book", "library://books/{number}", ["number"]],
+        ]

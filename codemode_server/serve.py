@@ -261,6 +261,8 @@ class _Service:
         app.connect(self._host_features)
 
     async def _take_signals(self) -> None:
+        if sys.platform == "win32":
+            return  # its event loop has no signal handlers; Ctrl+C raises KeyboardInterrupt
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
             async for number in received:
                 self._code = 128 + number

@@ -150,6 +150,8 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "executions",
         "login",
         "logout",
+        "paths",
+        "completion",
     }
 
 

@@ -40,6 +40,8 @@ _COMMANDS = {
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show one, or check the audit",
+    "paths": "print every file and folder that is used",
+    "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }
 """Modules of this folder, and what `--help` says of each."""
 _MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server"}
@@ -67,6 +69,11 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser with the arguments of every command."""
+    return _parser(list(_COMMANDS))
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -8,7 +8,6 @@ already is not sent.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -62,8 +61,7 @@ class HostStreams:
     @classmethod
     def standard(cls) -> HostStreams:
         """Takes standard input and output for itself: no other code of this process or a child can use them."""
-        # Not by `os.dup`, which gives the number of standard error where a host has closed that.
-        received, sent = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
+        received, sent = _duplicate(0), _duplicate(1)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(2 if sys.__stderr__ is not None else nothing, 1)
@@ -262,6 +260,16 @@ class HostOutput(io.TextIOBase):
 
     def flush(self) -> None:
         self._sent.flush()
+
+
+def _duplicate(fd: int) -> int:
+    """A copy of a standard stream's descriptor that children don't inherit."""
+    if sys.platform == "win32":
+        return os.dup(fd)
+    import fcntl
+
+    # Not by `os.dup`, which gives the number of standard error where a host has closed that.
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def without_half_characters(text: str) -> str:

@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
+from codemode_server.upstreams._inherited import inherited_environment
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
 from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.transports.registry import TransportSpec
@@ -104,7 +106,7 @@ class Launch:
     command: str
     args: Sequence[str] = ()
     env: Mapping[str, str] | None = None
-    """Beside PATH, HOME, USER and the few others that mcp passes on."""
+    """Beside PATH, HOME, USER and the few others of `_inherited`."""
     cwd: str | None = None
 
 
@@ -139,12 +141,11 @@ class StdioTransport:
         Raises:
             OSError: it can't be started.
         """
-        from mcp.client.stdio import get_default_environment
         from mcp.shared.message import SessionMessage
 
         process = await ChildProcess.start(
             [self._launch.command, *self._launch.args],
-            env=get_default_environment() | dict(self._launch.env or {}),
+            env=inherited_environment(os.environ, sys.platform) | dict(self._launch.env or {}),
             cwd=self._launch.cwd,
         )
         # No await between here and the task group: a cancellation there would leave the child to the reaper.

@@ -1,0 +1,61 @@
+"""The `paths` command: every file and folder that codemode-server uses, for backups and for removing it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import show
+from codemode_server.config import load, locate
+from codemode_server.domain.errors import SettingsError
+from codemode_server.first_listing import state_folder
+from codemode_server.settings import Settings
+from codemode_server.text import escaped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    found = paths(config_file(parsed))
+    if parsed.json:
+        show(json.dumps({name: str(path) for name, path, _ in found}, indent=2))
+        return 0
+    width = max(len(name) for name, _, _ in found)
+    for name, path, what in found:
+        show(escaped(f"{name:<{width}}  {path}{'' if path.exists() else '  (not there)'}"))
+        show(f"{'':<{width}}  {what}")
+    return 0
+
+
+def paths(config: Path | None) -> list[tuple[str, Path, str]]:
+    """Name, place and meaning of each. Creates nothing."""
+    file: Path | None = None
+    settings = Settings()
+    try:
+        file = locate(config).path
+        settings = load(config).settings
+    except SettingsError:  # `config check` says what is wrong; the folders of the user are the same
+        pass
+    own = Path(platformdirs.user_data_dir("codemode-server", appauthor=False))
+    state = state_folder(settings)
+    user_config = platformdirs.user_config_path("codemode-server", appauthor=False)
+    return [
+        *([("file", file, "the configuration in use; secrets may be in a .env beside it")] if file else []),
+        ("config", user_config, "the user's configuration"),
+        (
+            "data",
+            own,
+            "sign-ins and secrets that no keyring holds, the token for HTTP, trusted folders, backups",
+        ),
+        ("state", state, "the database, workspaces of programs, stored results and logs (state.dir)"),
+        ("cache", platformdirs.user_cache_path("codemode-server"), "the compiled sandbox; it is made again"),
+        ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),
+    ]

@@ -1,0 +1,161 @@
+"""The wheel alone is enough: installed without the source tree it checks a configuration, prepares the sandbox and runs
+a program for a real client. And the files for a container, which no builder on this machine can build.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from codemode_server import __version__
+from codemode_server.cli import _COMMANDS, run
+from tests.behaviour.product import configuration, office
+
+ROOT = Path(__file__).parent.parent
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of a fresh environment, with the wheel installed. Its dependencies are those of this environment,
+    whose own `.pth` files, and so this source tree, it does not read."""
+    folder = tmp_path_factory.mktemp("packaging")
+    wheels = folder / "wheels"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = wheels.glob("*.whl")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "venv" / "bin" / "codemode-server"
+
+
+def said(command: Path, folder: Path, *arguments: str) -> str:
+    """What the installed command prints, run from a folder without the source tree."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+async def test_the_wheel_runs_a_program_for_a_client_without_the_source_tree(command: Path, tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"), sandbox={"backend": "wasm"})
+    place = said(command.parent / "python", tmp_path, "-c", "import codemode_server; print(codemode_server.__file__)")
+    assert Path(place.strip()).is_relative_to(command.parents[1]), "the control"
+    assert said(command, tmp_path, "--version") == f"codemode-server {__version__}\n"
+    assert "github" in said(command, tmp_path, "config", "check", "--config", str(path))
+    assert "compiled" in said(command, tmp_path, "setup", "--config", str(path))
+    parameters = StdioServerParameters(command=str(command), args=["--config", str(path)], cwd=tmp_path)
+    async with Client(parameters) as client:
+        code = "from servers.github import list_issues\nlen(list_issues(repo='a'))"
+        answer = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=100)
+    assert not answer.is_error, answer
+    assert (answer.structured_content or {})["status"] == "succeeded"
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+    def test_has_every_command(self, shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        assert [name for name in _COMMANDS if name not in script] == []
+        if shell in ("bash", "zsh", "fish") and shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+    @pytest.mark.parametrize(
+        ("typed", "completed"),
+        [("ex", {"executions"}), ("executions sh", {"show"}), ("serve --ht", {"--http"}), ("nothing", set())],
+    )
+    def test_completes_in_bash(self, typed: str, completed: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+        run(["completion", "bash"])
+        words = ["codemode-server", *typed.split()]
+        place = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
+        complete = f"{place}; _shtab_codemode_server; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        script = f"{capsys.readouterr().out}\n{complete}"
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        assert set(done.stdout.split()) == completed
+
+
+class TestPaths:
+    def test_are_those_of_the_configuration_and_the_user(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        if sys.platform == "linux":
+            for name in ("DATA", "CACHE", "CONFIG"):
+                monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+        path = configuration(tmp_path, {})
+        assert run(["paths", "--json", "--config", str(path)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["file"] == str(path)
+        assert found["state"] == str(tmp_path / "state")
+        if sys.platform == "linux":
+            assert found["data"] == str(tmp_path / "data" / "codemode-server")
+            assert found["cache"] == str(tmp_path / "cache" / "codemode-server")
+        assert [name for name in ("data", "cache", "config") if (tmp_path / name).exists()] == [], "nothing is made"
+
+    def test_are_shown_also_if_the_configuration_is_wrong(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "upstream.yaml").write_text("servers: 7")
+        assert run(["paths", "--config", str(tmp_path / "upstream.yaml")]) == 0
+        assert "cache" in capsys.readouterr().out
+
+
+class TestTheContainer:
+    def test_passes_the_linter(self) -> None:
+        linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+        if linter is None:
+            pytest.skip("hadolint is not installed here")
+        done = subprocess.run([linter, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "")
+        worse = DOCKERFILE.replace("WORKDIR /source", "RUN cd /source")
+        control = subprocess.run([linter, "-"], input=worse, capture_output=True, text=True, check=False)
+        assert "DL3003" in control.stdout, "the control"
+
+    def test_copies_only_what_is_there_and_not_ignored(self) -> None:
+        allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+        copied = [
+            source
+            for line in re.findall(r"^COPY (?!--)(.+)$", DOCKERFILE, re.MULTILINE)
+            for source in line.split()[:-1]
+        ]
+        assert sorted(copied) == sorted(allowed)
+        assert all((ROOT / source).exists() for source in copied)
+
+    def test_does_not_run_as_root_and_prepares_the_sandbox(self) -> None:
+        last = DOCKERFILE.rpartition("\nFROM ")[2]
+        assert last.index("USER 10001") < last.index("codemode-server setup") < last.index("ENTRYPOINT")
+        assert "USER root" not in last
+
+    def test_its_command_and_its_settings_are_ours(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (arguments,) = re.findall(r"^CMD (\[\"serve.+\])$", DOCKERFILE, re.MULTILINE)
+        assert json.loads(arguments) == ["serve", "--http", "127.0.0.1:8000"]
+        (settings,) = re.findall(r"printf '(.+)\\n' > /tmp/upstream.yaml", DOCKERFILE)
+        (tmp_path / "upstream.yaml").write_text(settings)
+        assert run(["config", "check", "--config", str(tmp_path / "upstream.yaml")]) == 0
+
+    def test_its_health_check_is_python_that_tells_a_server_from_none(self) -> None:
+        (check,) = re.findall(r"HEALTHCHECK [^\[]*CMD (\[.*?\])\n", DOCKERFILE, re.DOTALL)
+        python, flag, code = json.loads(check.replace("\\\n", ""))
+        assert (python, flag) == ("python", "-c")
+        compile(code, "health", "exec")
+        done = subprocess.run([sys.executable, "-c", code.replace("8000", "9")], capture_output=True, check=False)
+        assert done.returncode == 1, "nobody listens there"

@@ -10,13 +10,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from codemode_server.config.document import MAX_BYTES, Node, parse, plain_json
 from codemode_server.config.formats import in_our_form
 from codemode_server.config.host_places import HostPlace, Scope
-from codemode_server.config.hosts import Translation
+from codemode_server.config.hosts import Translation, server_name
 from codemode_server.config.places import Sources
 from codemode_server.config.problems import Problems, printable
 from codemode_server.config.toml import looks_like_toml, parse_toml
@@ -51,6 +52,8 @@ class FoundServer:
     """Its id; empty if it is not known."""
     scope: Scope
     """`project` if somebody else may have written the file."""
+    project: str = ""
+    """A short name of the folder that it is for."""
     rules: list[dict[str, str]] = field(default_factory=list)
     from_env_file: frozenset[str] = frozenset()
     asked: dict[str, str] = field(default_factory=dict)
@@ -125,17 +128,19 @@ class _Reader:
             text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
         except UnicodeDecodeError:
             raise SettingsError("is not UTF-8") from None
+        problems = Problems(self._name)
         is_json = text.lstrip()[:1] == "{" or self.path.suffix in (".json", ".jsonc")
         if looks_like_toml(text) and not is_json:
-            tree = parse_toml(text, Problems(self._name))
+            tree = parse_toml(text, problems)
         else:
             if is_json and (len(text) > MAX_BYTES or self._is_claude_state):
                 text = _slim(text)
-            tree = parse(_wrapped(text), Problems(self._name), is_json=is_json)
-        if "projects" in tree.entries and self._is_claude_state:
+            tree = parse(_wrapped(text), problems, is_json=is_json)
+        is_state = self._is_claude_state and "projects" in tree.entries
+        own = {key: node for key, node in tree.entries.items() if key != "projects"} if is_state else tree.entries
+        self._take(tree.with_value(own), problems, is_host_file=is_json or looks_like_toml(text))
+        if is_state:
             self._read_claude_projects(tree)
-            tree = tree.with_value({key: node for key, node in tree.entries.items() if key != "projects"})
-        self._take(tree, is_host_file=is_json or looks_like_toml(text))
 
     @property
     def _is_claude_state(self) -> bool:
@@ -154,15 +159,15 @@ class _Reader:
             part = HostFile(f"{self.found.source}, project {printable(folder)}")
             inner = _Reader(part, self.host, self.scope, Path(folder), self.path, self.environ)
             try:
-                inner._take(tree.with_value({"mcpServers": servers}), is_host_file=True)
+                inner._take(tree.with_value({"mcpServers": servers}), Problems(self._name), is_host_file=True)
             except SettingsError as error:
                 self.found.skipped += str(error).split("\n")
             _switch_off(part, _names(project.entries.get("disabledMcpServers")))
             self.found.servers += part.servers
             self.found.skipped += part.skipped
 
-    def _take(self, tree: Node, *, is_host_file: bool) -> None:
-        problems, warnings = Problems(self._name), list[str]()
+    def _take(self, tree: Node, problems: Problems, *, is_host_file: bool) -> None:
+        warnings: list[str] = []
         translation = Translation(problems, warnings, self.environ, self.project or self.path.parent, Sources())
         ours = in_our_form(tree, translation, is_host_file=is_host_file)
         if any(problem.line == 0 and "holds no servers" in problem.message for problem in problems.found):
@@ -186,24 +191,32 @@ class _Reader:
         asked: dict[str, str] = {}
         members = node.entries
         keys = [*(key for key in _ORDER if key in members), *(key for key in members if key not in _ORDER)]
-        entry = {key: self._plain(members[key], asked, inputs, is_text=key in _TEXTS) for key in keys}
+        entry = {key: self._plain(members[key], name, asked, inputs, is_text=key in _TEXTS) for key in keys}
         self._simplify(entry)
         env = members["env"].entries if "env" in members else {}
         from_env_file = frozenset(key for key, child in env.items() if child.env_file)
-        return FoundServer(name, entry, self.found.source, self.host, self.scope, rules, from_env_file, asked)
+        project = server_name(self.project.name) if self.project is not None else ""
+        return FoundServer(name, entry, self.found.source, self.host, self.scope, project, rules, from_env_file, asked)
 
-    def _plain(self, node: Node, asked: dict[str, str], inputs: Mapping[str, str], *, is_text: bool) -> Any:
+    def _plain(
+        self, node: Node, server: str, asked: dict[str, str], inputs: Mapping[str, str], *, is_text: bool
+    ) -> Any:
+        plain = partial(self._plain, server=server, asked=asked, inputs=inputs, is_text=is_text)
         if isinstance(node.value, dict):
-            members = node.value.items()
-            return {key: self._plain(it, asked, inputs, is_text=is_text) for key, it in members if it.value is not None}
+            return {key: plain(it) for key, it in node.value.items() if it.value is not None}
         if isinstance(node.value, list):
-            return [self._plain(it, asked, inputs, is_text=is_text) for it in node.value]
+            return [plain(it) for it in node.value]
         if not isinstance(node.value, str):
             return node.text if is_text and node.value is not None else node.value
 
         def variable(found: re.Match[str]) -> str:
-            name = re.sub(r"\W+", "_", found[2]).strip("_").upper() or "VALUE"
-            asked[name] = inputs.get(found[2], "") or f"the host writes {printable(found[0])}"
+            if found[1] == "file":  # opencode's, whose path is not part of our form
+                name, why = f"{re.sub(r'[^A-Za-z0-9]+', '_', server).upper()}_FILE", "what is in the file there"
+            else:
+                name = re.sub(r"\W+", "_", found[2], flags=re.ASCII).strip("_").upper()
+                why = inputs.get(found[2], "") or f"the host writes {printable(found[0])}"
+            name = name if re.match(r"[A-Z_]", name) else f"VALUE_{name}"
+            asked[name] = why
             return f"${{{name}}}"
 
         return self._in_project(_OF_EDITOR.sub(variable, node.value))
@@ -220,8 +233,12 @@ class _Reader:
     def _simplify(self, entry: dict[str, Any]) -> None:
         if entry.get("enabled") is True:
             del entry["enabled"]
+        if re.fullmatch(r"[^?#]*/sse/?", str(entry.get("url"))):  # hosts that are told nothing try both
+            entry.setdefault("transport", "sse")
         if "url" not in entry or entry.get("transport") == "http":
             entry.pop("transport", None)
+        if entry.get("tools") == {"include": ["*"]}:
+            del entry["tools"]
         for key in ("args", "env", "headers"):
             if not entry.get(key):
                 entry.pop(key, None)

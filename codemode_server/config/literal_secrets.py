@@ -20,8 +20,11 @@ _KNOWN_TOKEN = re.compile(
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)(?![\w-])"
 )
 """Tokens of widely used services, which are secrets under any name."""
+_NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _IS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
+_REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
+"""A `$${` is plain text."""
 
 
 @dataclass(slots=True)
@@ -76,8 +79,8 @@ class _Extraction:
         }
         secrets = Secrets()
         secrets.add_server(ServerSettings.model_construct(**fields))
-        self._known = {it for it in secrets.values | secrets.short if "${" not in it}
-        long = {it for it in secrets.values if "${" not in it}
+        self._known = {it for it in secrets.values | secrets.short if not _REFERENCE.search(it)}
+        long = self._known & secrets.values
         # The parts of a secret, for instance the password in `user:password`, are put in place of the whole.
         self._within = sorted((it for it in long if not any(it != part and part in it for part in long)), key=len)[::-1]
 
@@ -92,30 +95,35 @@ class _Extraction:
             entry["args"] = [self._arg(arg, named) for arg in args]
         if isinstance(url := entry.get("url"), str):
             entry["url"] = self._inside(url, "URL_KEY")
+        if isinstance(oauth := entry.get("oauth"), Mapping):
+            entry["oauth"] = {name: self._setting(name, value) for name, value in oauth.items()}
         return entry
 
     def _env(self, name: str, value: str) -> str:
-        if (
-            "${" not in value
-            and value
-            and (name in self._from_env_file or (looks_secret(name) and self._is_known(value)))
-        ):
+        is_secret = name in self._from_env_file or (looks_secret(name) and self._is_known(value))
+        if is_secret and value and not _REFERENCE.search(value) and value.casefold() not in _NO_SECRETS:
             return self._reference(value, name, is_variable=True)
         return self._inside(value, name)
 
+    def _setting(self, name: str, value: Plain) -> Plain:
+        if isinstance(value, str) and value and looks_secret(name) and not _REFERENCE.search(value):
+            return self._reference(value, name)
+        return value
+
     def _header(self, name: str, value: str) -> str:
-        if not looks_secret(name) or "${" in value or not self._is_known(value):
+        if not looks_secret(name) or _REFERENCE.search(value) or not self._is_known(value):
             return self._inside(value, name)
-        return self._after_scheme(value, "TOKEN" if name.casefold() == "authorization" else name)
+        return self._after_scheme(value, name)
 
     def _arg(self, arg: str, named: Mapping[str, str]) -> str:
         for value, name in named.items():
             is_whole = arg == value or arg.removesuffix(value).rstrip()[-1:] in ("=", ":")
-            if value and "${" not in value and arg.endswith(value) and is_whole and self._is_known(value):
+            if value and not _REFERENCE.search(value) and arg.endswith(value) and is_whole and self._is_known(value):
                 return arg[: -len(value)] + self._after_scheme(value, name)
         return self._inside(arg, "KEY")
 
     def _after_scheme(self, value: str, name: str) -> str:
+        name = "TOKEN" if name.casefold() == "authorization" else name
         scheme = _SCHEME.fullmatch(value)
         return scheme[1] + self._reference(scheme[2], name) if scheme else self._reference(value, name)
 
@@ -128,7 +136,7 @@ class _Extraction:
         return _KNOWN_TOKEN.sub(lambda found: self._reference(found[0], name), text)
 
     def _password(self, found: re.Match[str]) -> str:
-        if "${" in found[2]:
+        if _REFERENCE.search(found[2]):
             return found[0]
         return f"{found[1]}:{self._reference(found[2], 'PASSWORD')}@"
 

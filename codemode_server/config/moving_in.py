@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -114,8 +115,10 @@ def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str]
         reading = Reading(problems, [], variables, base_dir)
         reading.settings(tree)
     except SettingsError as error:
-        return str(error).replace("\n", "; ")
-    return "; ".join(line for lines in reading.invalid_servers.values() for line in lines)
+        lines = str(error).split("\n")
+    else:
+        lines = [line for of_server in reading.invalid_servers.values() for line in of_server]
+    return "; ".join(re.sub(r"^:\d+: ", "", line) for line in lines)
 
 
 def _is_same(one: FoundServer, other: FoundServer) -> bool:
@@ -148,8 +151,12 @@ def _restrict(server: FoundServer, other: FoundServer) -> None:
 
 def _free_name(server: FoundServer, taken: Mapping[str, Any]) -> str:
     folded = {_folded(name) for name in taken}
-    suffixed = f"{server.name}-{server.host}" if server.host else server.name
-    candidates = [server.name, suffixed, *(f"{server.name}-{number}" for number in range(2, 10_000))]
+    suffixes = [it for it in (server.project, server.host) if it]
+    candidates = [
+        server.name,
+        *(f"{server.name}-{it}"[:64] for it in suffixes),
+        *(f"{server.name}-{number}" for number in range(2, 10_000)),
+    ]
     return next(name for name in candidates if _folded(name) not in folded)
 
 

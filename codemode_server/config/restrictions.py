@@ -127,7 +127,9 @@ def glob_covering(name: str) -> str:
 
 
 def _excluding(name: Node) -> Node:
-    return name.with_value(glob_covering(name.text or str(name.value)))
+    """A glob that matches at least what the host means: of `run(rm -rf)`, all of `run`."""
+    text = name.text or str(name.value)
+    return name.with_value(glob_covering(re.sub(r"(?<=.)\(.*\)$", "", text)))
 
 
 def _including(name: Node) -> Node:

@@ -52,7 +52,7 @@ def flow(value: Plain, *, in_flow: bool = True, is_json: bool = False) -> str:
         return f"[{', '.join(flow(it, is_json=is_json) for it in value)}]"
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "null"}[value]
-    return f"{value}"
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() and abs(value) < 1e6 else f"{value}"
 
 
 def scalar(text: str, in_flow: bool = False, is_json: bool = False) -> str:

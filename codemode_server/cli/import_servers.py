@@ -134,6 +134,7 @@ def _described(addition: Addition) -> str:
     words = [str(entry.get("command", "")), *(map(str, args) if isinstance(args, (list, tuple)) else [])]
     notes = [] if addition.is_enabled else ["off"]
     notes += [f"{key}: {', '.join(it)}" for key in ("env", "headers") if isinstance(it := entry.get(key), dict)]
+    notes += [f"headers from the command {it}" for it in [entry.get("headers_command")] if it]
     notes += ["restricted"] if "tools" in entry or addition.rules else []
     line = str(entry["url"]) if "url" in entry else shlex.join(words).replace("'${", "${").replace("}'", "}")
     return line + (f"  ({'; '.join(notes)})" if notes else "")

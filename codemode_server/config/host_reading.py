@@ -34,7 +34,11 @@ _KEPT = frozenset(
 )
 """Keys of hosts' JSON files that say something of servers."""
 _KEPT_OF_PROJECT = frozenset({"mcpServers", "disabledMcpServers", "disabledMcpjsonServers"})
-_ORDER = ("command", "args", "env", "cwd", "url", "transport", "headers", "timeout", "protocol", "description", "tools")
+_ORDER = (
+    *("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command", "oauth"),
+    *("timeout", "protocol", "description", "tools", "enabled"),
+)
+"""The settings that are taken over. Others give a server more than its host did, so the person has to add them."""
 _TEXTS = frozenset({"args", "env", "headers"})
 _OF_EDITOR = re.compile(r"\$\{(input|command|keyring|config|file):([^}]*)\}")
 _UNSET = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_]\w*)\}")
@@ -190,8 +194,13 @@ class _Reader:
     def _server(self, name: str, node: Node, rules: list[dict[str, str]], inputs: Mapping[str, str]) -> FoundServer:
         asked: dict[str, str] = {}
         members = node.entries
-        keys = [*(key for key in _ORDER if key in members), *(key for key in members if key not in _ORDER)]
-        entry = {key: self._plain(members[key], name, asked, inputs, is_text=key in _TEXTS) for key in keys}
+        if left_out := [key for key in members if key not in _ORDER]:
+            self.found.skipped.append(f"{name}: not taken over: {', '.join(map(printable, left_out))}")
+        entry = {
+            key: self._plain(members[key], name, asked, inputs, is_text=key in _TEXTS)
+            for key in _ORDER
+            if key in members
+        }
         self._simplify(entry)
         env = members["env"].entries if "env" in members else {}
         from_env_file = frozenset(key for key, child in env.items() if child.env_file)

@@ -207,12 +207,10 @@ def test_json_without_comments_stays_json() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_every_text_is_read_back_as_it_was(text: str) -> None:
-    written = block("k", {text or "x": text}, 0) + block("l", [text, {"m": text}], 0) + f"f: {flow([text])}"
-    tree = parse(written, Problems(""), is_json=False).entries
+    entry: dict[str, Any] = {"keys": {text or "x": text}, "items": [text, {"m": text}]}
+    written = block("servers", {"a": entry}, 0) + f"mcpServers: {{b: {flow([text])}}}"
 
-    assert tree["k"].entries[text or "x"].value == text
-    (plain, nested), (in_flow,) = tree["l"].value, tree["f"].value  # type: ignore[union-attr,misc]
-    assert (plain.value, nested.entries["m"].value, in_flow.value) == (text, text, text)
+    assert ConfigText(written).servers() == {"a": entry, "b": [text]}
 
 
 class TestSaving:

@@ -1,0 +1,143 @@
+"""`connect` and `disconnect` with real hosts: Claude Code, Codex, Gemini CLI and opencode, from npm.
+
+Each has a home of its own with a file that its own command wrote. After `connect` its own list shows the product, and
+the file gets its bytes back.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from codemode_server.config.host_places import HOSTS, System
+from tests.hosts.kit import NodeTools, configured, installed_command
+from tests.hosts.model_hosts import ModelHost, Project
+
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What one host is called here, and how its own commands name servers."""
+
+    id: str
+    environment: Mapping[str, str]
+    add: tuple[str, ...]
+    """Its command that adds a server `other`; none if it asks a person."""
+    get: tuple[str, ...] = ()
+    """Its command that shows one server."""
+
+
+OPENCODE = '{\n  // mine\n  "$schema": "https://opencode.ai/config.json",\n  "autoupdate": false,\n}\n'
+"""Without the address of its schema, opencode would write that into the file."""
+OTHER = ("uvx", "mcp-server-time")
+CONNECTIONS = {
+    "claude-code": Connection(
+        "claude-code",
+        {
+            "ANTHROPIC_API_KEY": "not-a-key",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+        },
+        ("mcp", "add", "-s", "user", "other", "--", *OTHER),
+        ("mcp", "get", "codemode"),
+    ),
+    "codex": Connection("codex", {}, ("mcp", "add", "other", "--", *OTHER), ("mcp", "get", "codemode")),
+    "gemini-cli": Connection(
+        "gemini",
+        {"GEMINI_API_KEY": "not-a-key", "GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        ("mcp", "add", "-s", "user", "other", *OTHER),
+    ),
+    "opencode": Connection("opencode", {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}, ()),
+}
+
+
+@dataclass(frozen=True)
+class Connected:
+    """One host before, between and after both commands."""
+
+    host: Connection
+    before: bytes
+    between: bytes
+    after: bytes
+    listed_between: str
+    got_between: str
+    listed_after: str
+    got_after: str
+    said: str
+
+
+@pytest.fixture(scope="module")
+def connected(installed_host: tuple[ModelHost, NodeTools], tmp_path_factory: pytest.TempPathFactory) -> Connected:
+    host, tools = installed_host
+    connection = CONNECTIONS[host.name]
+    folder = tmp_path_factory.mktemp(host.name)
+    project = Project(folder, "", configured(folder, "github"))
+    project.home.mkdir()
+    host = replace(host, configure=lambda _project: connection.environment)
+    if connection.add:
+        host.run(project, tools, *connection.add)
+    else:
+        project.write(".config/opencode/opencode.json", OPENCODE)
+    file = HOSTS[connection.id].place(System("linux", project.home, {})).path
+    before = file.read_bytes()
+    said = _product(project, "connect", connection.id, "--yes", "--config", str(project.config))
+    between = file.read_bytes()
+    listed, got = _asked(host, project, tools, connection)
+    said += _product(project, "disconnect", connection.id, "--yes")
+    after = file.read_bytes()
+    return Connected(connection, before, between, after, listed, got, *_asked(host, project, tools, connection), said)
+
+
+def _asked(host: ModelHost, project: Project, tools: NodeTools, connection: Connection) -> tuple[str, str]:
+    got = host.run(project, tools, *connection.get) if connection.get else ""
+    return host.run(project, tools, "mcp", "list"), got
+
+
+def _product(project: Project, *arguments: str) -> str:
+    done = subprocess.run(
+        [str(installed_command(project.folder)), *arguments],
+        cwd=project.folder,
+        env={"HOME": str(project.home), "PATH": os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _of(name: str, listed: str) -> list[str]:
+    return [line.lower() for line in listed.splitlines() if name in line]
+
+
+def test_the_host_lists_the_product_as_connected(connected: Connected) -> None:
+    """Codex says `enabled` of a server and does not start it for the list."""
+    assert any("connected" in line or "enabled" in line for line in _of("codemode", connected.listed_between))
+    assert not any("failed" in line or "disabled" in line for line in _of("codemode", connected.listed_between))
+
+
+def test_the_host_shows_the_configuration_that_was_named(connected: Connected) -> None:
+    """Codex masks the environment."""
+    if connected.host.get:
+        assert "CODEMODE_CONFIG" in connected.got_between
+
+
+def test_after_disconnect_the_file_has_its_old_bytes_unless_the_host_has_written_it(connected: Connected) -> None:
+    if "only what `connect` did" not in connected.said:
+        assert connected.after == connected.before
+    assert b"codemode" not in connected.after
+    assert b"codemode" in connected.between
+
+
+def test_after_disconnect_the_host_does_not_know_the_product(connected: Connected) -> None:
+    assert not _of("codemode-server", connected.listed_after)
+    assert "CODEMODE_CONFIG" not in connected.got_after
+    if connected.host.add:
+        assert _of("other", connected.listed_after)

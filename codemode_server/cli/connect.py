@@ -47,7 +47,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.print:
         show(connecting.snippet(place.host, started).rstrip())
         return 0
-    ours = load_with_warnings(config_file(parsed)).settings if parsed.take_out_imported else None
+    ours = load_with_warnings(config_file(parsed)) if parsed.take_out_imported else None
     try:
         plan = connecting.plan_connect(
             place,

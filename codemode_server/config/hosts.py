@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -219,9 +219,15 @@ def starts_this_server(members: Mapping[str, Node]) -> bool:
     command, args = members.get("command") or members.get("cmd"), members.get("args")
     words = [command.text] if command else []
     given = [word.text for word in args.value] if args and isinstance(args.value, list) else []
+    return names_this_server([*words, *given])
+
+
+def names_this_server(words: Sequence[str]) -> bool:
+    """Whether a command with its arguments starts codemode-server, by whatever launcher."""
     # A directory argument named codemode-server is not this program; the first argument may be, behind npx or uvx.
-    words += given[:1] + [word for word in given[1:] if not _is_mere_folder(word)]
-    return any(re.fullmatch(r"(?:.*/)?codemode[-_]server(?:[@=\[].*)?", word) for word in words)
+    candidates = [*words[:2], *(word for word in words[2:] if not _is_mere_folder(word))]
+    pattern = r"(?:.*[/\\])?codemode[-_]server(?:\.exe|\.cmd)?(?:[@=\[].*)?"
+    return any(re.fullmatch(pattern, word) for word in candidates)
 
 
 def _in_one_level(entry: Node, host: Host) -> dict[str, Node]:

@@ -19,6 +19,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from codemode_server.cli import run
+from codemode_server.config.host_files import entries
 from codemode_server.config.host_places import HOSTS, System
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes and links")
@@ -181,6 +182,48 @@ def test_servers_with_the_same_content_are_taken_out_and_others_stay(home: Home)
     assert "stays: 'work', 'git'" in shown
     home.run("disconnect", "claude-code", "--yes")
     assert file.read_text() == old
+
+
+WRITTEN = Path(__file__).parents[1] / "config" / "written_by_hosts"
+"""What the hosts' own commands wrote (2026-11), of this person's files and of a project's."""
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in WRITTEN.iterdir()))
+def test_a_file_that_its_host_wrote_gets_its_bytes_back(home: Home, name: str) -> None:
+    host, *rest = name.split(".")[:-1]
+    written = (WRITTEN / name).read_bytes()
+    home.configuration(gh={**GITHUB, "args": ["-y", "@modelcontextprotocol/server-github"]})
+    place = HOSTS[host].project_places(home.path)[-1].path if rest else home.file(host)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(written)
+    scope = ["--project"] if rest else []
+    before = home.files()
+    home.run("connect", host, "--yes", *scope)
+    assert parsed(place) != parsed(WRITTEN / name)
+    assert "github" not in home.run("connect", host, "--dry-run", *scope)
+    home.run("disconnect", host, "--yes", *scope)
+    assert (place.read_bytes(), home.files()) == (written, before)
+
+
+@pytest.mark.parametrize(
+    "name", ["claude-code.json", "codex.toml", "copilot.json", "gemini.json", "qwen.json", "amp.json"]
+)
+def test_what_was_imported_from_a_file_that_its_host_wrote_is_taken_out(
+    home: Home, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCS_TOKEN", "example-token")  # which the file of Codex names
+    host = name.partition(".")[0]
+    file = home.file(host, (WRITTEN / name).read_bytes())
+    home.run("init")
+    home.run("import", "--from", host, "--all", "--no-test")
+    shown = home.run("connect", host, "--yes", "--take-out-imported")
+    servers = entries.find(parsed(file), HOSTS[host].servers)
+    assert list(servers) == ["codemode"]
+    assert "takes out 'github'" in shown
+    # The host writes its file anew: what was taken out is put back all the same.
+    file.write_bytes(file.read_bytes() + b"\n")
+    home.run("disconnect", host, "--yes")
+    assert parsed(file) == parsed(WRITTEN / name)
 
 
 def test_no_server_is_taken_out_unless_asked(home: Home) -> None:

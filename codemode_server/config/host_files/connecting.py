@@ -20,7 +20,7 @@ from codemode_server.config.host_files.records import Record, Removed
 from codemode_server.config.host_files.spans import NotEditable
 from codemode_server.config.host_files.spans import Path as KeyPath
 from codemode_server.config.host_places import HostPlace, KnownHost
-from codemode_server.settings import Settings
+from codemode_server.config.loading import LoadedSettings
 from codemode_server.text import escaped
 
 
@@ -66,9 +66,9 @@ def plan_connect(
     launch: Launch,
     *,
     is_command_given: bool = False,
-    take_out: Settings | None = None,
+    take_out: LoadedSettings | None = None,
 ) -> Plan:
-    """The change that puts our entry into the file, and takes out the servers that our own settings `take_out` have.
+    """The change that puts our entry into the file, and takes out the servers that our configuration `take_out` has.
 
     `is_command_given`: an entry of ours that is there gets this command although its own would work.
 
@@ -84,7 +84,7 @@ def plan_connect(
     name, entry, notes = _our_entry(place, launch, servers, is_command_given=is_command_given)
     removed: list[KeyPath] = []
     if take_out is not None:
-        same, others = imported(place.host.id, servers, found.path.parent, take_out)
+        same, others = imported(place.host.id, servers, take_out)
         for it in same:
             text = entries.without_entry(text, syntax, (*path, it.name))
             removed.append((*path, it.name))
@@ -98,7 +98,7 @@ def plan_connect(
         is_mixed = earlier.is_mixed or earlier.after != found.digest
         record = replace(earlier, entry=record.entry, after=record.after, is_mixed=is_mixed)
     record = replace(record, removed=[*record.removed, *(Removed(it, "") for it in removed)])
-    own = frozenset(strings(entry)) | {name}
+    own = frozenset(strings(forms.entry(place.host, launch, servers))) | {name}
     return Plan(place, found, content, record, notes, is_first=earlier is None, own=own)
 
 

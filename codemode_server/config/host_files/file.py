@@ -82,18 +82,25 @@ def _read(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result | None]:
         return b"", None
     except OSError as error:
         raise NotEditable(f"it can't be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotEditable("it is not a regular file")
-        if sys.platform != "win32" and status.st_uid != os.geteuid():
-            raise NotEditable("it belongs to another user; run this as that user")
-        if not status.st_mode & stat.S_IWUSR:
-            raise NotEditable("it is read-only; make it writable first")
-        content = file.read(max_bytes + 1)
+        _check(status)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(max_bytes + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > max_bytes:
         raise NotEditable(f"it is larger than {max_bytes // 2**20} MiB")
     return content, status
+
+
+def _check(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotEditable("it is not a regular file")
+    if sys.platform != "win32" and status.st_uid != os.geteuid():
+        raise NotEditable("it belongs to another user; run this as that user")
+    if not status.st_mode & stat.S_IWUSR:
+        raise NotEditable("it is read-only; make it writable first")
 
 
 def make_folders(file: HostFile) -> list[Path]:

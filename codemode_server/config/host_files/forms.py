@@ -6,7 +6,6 @@ Codex waits for a server only if it is `required`, Copilot CLI offers no tool th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +13,12 @@ from typing import Any
 from codemode_server.config.host_files.entries import find
 from codemode_server.config.host_files.spans import Path
 from codemode_server.config.host_places import KnownHost
+from codemode_server.config.hosts import names_this_server
 from codemode_server.config.places import with_home
 
 NAME = "codemode"
 _ENV_KEYS = ("env", "environment", "envs")
 _ENTRY_KEYS = frozenset({"command", "url", "type"})
-_OURS = re.compile(r"codemode[-_]server(?:\.(?:exe|cmd|bat|py))?(?:\[[\w,-]*\])?(?:(?:@|==).*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def named(servers: Any) -> Iterator[tuple[str, Any]]:
 
 def is_ours(it: Mapping[str, Any]) -> bool:
     """Whether the entry starts this product, by any launcher."""
-    return any(_OURS.fullmatch(re.split(r"[/\\]", word)[-1]) for word in words(it))
+    return names_this_server(words(it))
 
 
 def words(it: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,249 @@
+"""Threat: a host's file, or a repository's, makes `connect` write elsewhere, show secrets, or paint over its question.
+
+Rule: only the person's own regular file is replaced, at its place or where a link within the same home or project
+leads, and only if it is still as it was shown. Of other servers' values none is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from codemode_server.cli import run
+from codemode_server.config.host_files import connecting, entries
+from codemode_server.config.host_files.forms import Launch
+from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_places import HOSTS, HostPlace, System
+from tests.work import lines_run
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
+LAUNCH = Launch("/opt/bin/codemode-server")
+SECRET = "s3cret-Value-of-another-server"
+PAINT = "red\x1b[31m\x1b]0;title\x07\x9b2J\u202egit\u2066\r"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def place(home: Path, host: str = "cursor", project: Path | None = None) -> HostPlace:
+    found = HOSTS[host].place(System("linux", home, {}), project)
+    found.path.parent.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def connect(home: Path, host: str = "cursor", project: Path | None = None) -> connecting.Plan:
+    plan = connecting.plan_connect(place(home, host, project), project or home, LAUNCH)
+    connecting.apply(plan)
+    return plan
+
+
+def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "etc.json"
+    outside.write_text("{}")
+    place(home).path.symlink_to(outside)
+    with pytest.raises(NotEditable, match=r"leads to .*etc\.json, which is outside of"):
+        connect(home)
+    assert outside.read_text() == "{}"
+
+
+def test_a_linked_folder_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (home / ".cursor").symlink_to(tmp_path / "etc")
+    with pytest.raises(NotEditable, match="outside of"):
+        connect(home)
+    assert list((tmp_path / "etc").iterdir()) == []
+
+
+def test_a_link_of_a_repository_to_a_file_of_the_person_is_not_followed(home: Path) -> None:
+    project = home / "project"
+    project.mkdir()
+    mine = home / ".claude.json"
+    mine.write_text("{}")
+    (project / ".mcp.json").symlink_to(mine)
+    with pytest.raises(NotEditable, match="outside of"):
+        connect(home, "claude-code", project)
+    assert mine.read_text() == "{}"
+
+
+def test_a_link_within_the_home_is_followed_and_stays(home: Path) -> None:
+    """The control."""
+    target = home / "dotfiles.json"
+    target.write_text("{}")
+    place(home).path.symlink_to(target)
+    assert connect(home).file.is_link
+    assert place(home).path.is_symlink()
+    assert "codemode" in target.read_text()
+
+
+def test_a_link_to_nothing_and_a_pipe_and_a_folder_are_refused(home: Path) -> None:
+    path = place(home).path
+    path.symlink_to(home / "gone.json")
+    with pytest.raises(NotEditable, match="does not exist"):
+        connect(home)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(NotEditable, match="not a regular file"):
+        connect(home)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(NotEditable):
+        connect(home)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
+def test_the_file_of_another_user_is_refused(home: Path) -> None:
+    path = place(home).path
+    path.write_text("{}")
+    os.chown(path, 12345, -1)
+    with pytest.raises(NotEditable, match="belongs to another user"):
+        connect(home)
+    os.chown(path, os.geteuid(), -1)
+    connect(home)
+    assert "codemode" in path.read_text()
+
+
+def test_a_file_that_changes_between_preview_and_write_is_left_alone(home: Path) -> None:
+    path = place(home).path
+    path.write_text("{}")
+    plan = connecting.plan_connect(place(home), home, LAUNCH)
+    path.write_text('{"mcpServers": {"new": {"command": "x"}}}')
+    with pytest.raises(NotEditable, match="has changed meanwhile"):
+        connecting.apply(plan)
+    assert path.read_text() == '{"mcpServers": {"new": {"command": "x"}}}'
+    assert [it.name for it in path.parent.iterdir()] == ["mcp.json"], "neither backup nor temporary file is left"
+    assert connecting.plan_connect(place(home), home, LAUNCH).is_first, "nothing is recorded"
+    connect(home)
+    assert set(json.loads(path.read_text())["mcpServers"]) == {"new", "codemode"}
+
+
+def test_a_file_that_becomes_a_link_between_preview_and_write_is_not_followed(home: Path, tmp_path: Path) -> None:
+    path, outside = place(home).path, tmp_path / "etc.json"
+    path.write_text("{}")
+    outside.write_text("{}")
+    plan = connecting.plan_connect(place(home), home, LAUNCH)
+    path.unlink()
+    path.symlink_to(outside)
+    with pytest.raises(NotEditable):
+        connecting.apply(plan)
+    assert outside.read_text() == "{}"
+
+
+def test_a_backup_is_not_written_through_a_link_that_waits_there(home: Path, tmp_path: Path) -> None:
+    path, outside = place(home).path, tmp_path / "stolen.json"
+    path.write_text("{}")
+    path.with_name("mcp.json.before-codemode").symlink_to(outside)
+    connect(home)
+    assert not outside.exists()
+    assert path.with_name("mcp.json.before-codemode-1").read_text() == "{}"
+
+
+@pytest.mark.parametrize("host", ["cursor", "codex", "goose"])
+def test_a_file_of_50_mb_is_refused_before_it_is_parsed(home: Path, host: str) -> None:
+    path = place(home, host).path
+    with path.open("wb") as file:
+        file.truncate(50 * 2**20)
+    with pytest.raises(NotEditable, match="larger than"):
+        connect(home, host)
+
+
+def test_the_largest_file_takes_no_more_steps_than_a_small_one(home: Path) -> None:
+    """Claude Code keeps histories in it; only the path to our entry is walked."""
+
+    def steps(projects: int) -> int:
+        data = {"projects": {str(it): {"history": ["x" * 400, {"a": 1}]} for it in range(projects)}, "mcpServers": {}}
+        text = json.dumps(data, indent=2)
+        return lines_run(lambda: entries.with_entry(text, "json", ("mcpServers", "codemode"), {"command": "x"}))
+
+    assert steps(40) < steps(10) * 8
+
+
+@pytest.mark.parametrize(
+    ("host", "content"),
+    [
+        ("cursor", '{"a":' * 100_000),
+        ("cursor", '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"),
+        ("codex", "a = " + "[" * 100_000 + "]" * 100_000),
+        ("codex", ".".join("a" * 50_000) + " = 1"),
+        ("goose", "[" * 100_000),
+        ("goose", "a: &a [x]\n" + "".join(f"{it}: &a [*a, *a]\n" for it in "bcdefghijklmnopqrstuvwxyz")),
+    ],
+    ids=["objects", "lists", "TOML lists", "TOML keys", "YAML lists", "YAML aliases"],
+)
+def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: str, content: str) -> None:
+    path = place(home, host).path
+    path.write_text(content)
+    try:
+        connect(home, host)
+    except NotEditable:
+        assert path.read_text() == content
+
+
+FILES = {
+    "cursor": '{"mcpServers": {"x": {"command": "c", "args": ["--key", "SECRET"], "env": {"A": "SECRET"}}}}',
+    "claude-code": '{\n  "mcpServers": {\n    "x": {"url": "https://SECRET/", "headers": {"B": "SECRET"}}\n  }\n}',
+    "vscode": '{\n "servers": {\n  // SECRET\n  "x": {"env": {"A": "SECRET"}} /* SECRET\nSECRET */\n }\n}',
+    "codex": "[mcp_servers.x]\nenv = {A = 'SECRET'}\nargs = [\n \"SECRET\",\n]\nb = '''\nSECRET\n''' # SECRET\n",
+    "goose": "extensions:\n  x:\n    envs:\n      A: SECRET\n      B: |\n        SECRET\n    args: [SECRET]\n",
+    "continue": "mcpServers:\n  - name: x\n    args:\n      - SECRET\n      - 'SECRET'\n",
+}
+
+
+@pytest.mark.parametrize("host", FILES)
+def test_no_value_of_another_server_is_in_the_diff(home: Path, host: str) -> None:
+    file = place(home, host)
+    file.path.write_text(FILES[host].replace("SECRET", SECRET))
+    plan = connecting.plan_connect(file, home, LAUNCH)
+    shown = "\n".join(plan.difference())
+    assert LAUNCH.command in shown, "ours are shown"
+    assert "***" in shown
+    assert SECRET not in shown
+    connecting.apply(plan)
+    assert SECRET not in "\n".join(connecting.plan_disconnect(file, home).difference())
+
+
+def test_the_environment_that_a_person_gave_our_entry_is_not_shown(home: Path) -> None:
+    file = place(home)
+    mine = {"command": "/gone/codemode-server", "env": {"GITHUB_TOKEN": SECRET}}
+    file.path.write_text(json.dumps({"mcpServers": {"codemode": mine}}, indent=2))
+    plan = connecting.plan_connect(file, home, LAUNCH)
+    assert SECRET not in "\n".join(plan.difference())
+    connecting.apply(plan)
+    assert json.loads(file.path.read_text())["mcpServers"]["codemode"]["env"] == {"GITHUB_TOKEN": SECRET}
+
+
+def test_names_and_values_that_paint_reach_the_terminal_escaped(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = place(home)
+    file.path.write_text(json.dumps({"mcpServers": {PAINT: {"command": PAINT}}}, ensure_ascii=False, indent=2))
+    config = home / ".config/codemode-server/upstream.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("servers: {}\n")
+    assert run(["connect", "cursor", "--dry-run", "--take-out-imported"]) == 0
+    shown = capsys.readouterr().out
+    assert "red" in shown
+    assert not [it for it in shown if not (it.isprintable() or it == "\n")]
+    file.path.write_text("{\n" + PAINT)
+    assert run(["connect", "cursor", "--yes"]) == 2
+    assert not [it for it in capsys.readouterr().err if not (it.isprintable() or it == "\n")]
+
+
+def test_an_entry_of_a_repository_that_only_names_us_is_not_taken_for_ours(home: Path) -> None:
+    """Else `connect` would say that the host starts this product, while it starts something else."""
+    file = place(home)
+    file.path.write_text(
+        json.dumps({"mcpServers": {"codemode": {"command": "evil", "args": ["x", "--for", "codemode"]}}})
+    )
+    plan = connecting.plan_connect(file, home, LAUNCH)
+    connecting.apply(plan)
+    assert json.loads(file.path.read_text())["mcpServers"]["codemode-server"]["command"] == LAUNCH.command

@@ -140,6 +140,14 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
     told = {command.split()[0] for command in COMMANDS if command}
     assert told == {
         "serve",
+        "init",
+        "import",
+        "add",
+        "remove",
+        "list",
+        "enable",
+        "disable",
+        "test",
         "config",
         "status",
         "doctor",

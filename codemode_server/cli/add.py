@@ -48,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
     show(f"added {name} to {file.place.path}")
     if made.secrets:
         show(f"stored in {storage.place}: {', '.join(made.secrets)}")
-    edited_config.print_to_set(made, storage)
+    edited_config.print_to_set(made, file)
     if not parsed.is_tested or made.to_set:
         return 0
     return edited_config.tested(file, [name], parsed.wait)

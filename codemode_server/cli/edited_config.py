@@ -100,11 +100,11 @@ def save(file: EditedFile, made: Plan, storage: Storage) -> None:
     file.save()
 
 
-def print_to_set(made: Plan, storage: Storage) -> None:
-    if not made.to_set:
-        return
-    lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
-    show("\n".join(["", f"still to be set, in the environment or in {storage.place}:", *lines]))
+def print_to_set(made: Plan, file: EditedFile) -> None:
+    if made.to_set:
+        place = file.path.with_name(".env")
+        lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
+        show("\n".join(["", f"still to be set, in the environment or as NAME=value in {place}:", *lines]))
 
 
 def tested(file: EditedFile, names: Sequence[str], wait_seconds: float) -> int:

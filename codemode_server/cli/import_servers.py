@@ -17,6 +17,7 @@ from codemode_server.config.host_places import HOSTS, System, all_places
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES, FoundServer, HostFile, read_place, read_text
 from codemode_server.config.moving_in import Addition, Plan, plan, unite
 from codemode_server.config.new_server import entry_of, is_address, name_of
+from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.text import one_line
 
@@ -57,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
         print("nothing was changed")
         return 0
     edited_config.save(file, made, storage)
-    _print_result(made, storage, file.place.path)
+    _print_result(made, storage, file)
     names = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
     return edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
 
@@ -177,9 +178,11 @@ def _named(word: str, additions: Sequence[Addition]) -> list[Addition]:
     return found
 
 
-def _print_result(made: Plan, storage: edited_config.Storage, path: Path) -> None:
+def _print_result(made: Plan, storage: edited_config.Storage, file: EditedFile) -> None:
     count = len(made.additions)
-    show(f"added {count} server{'s' * (count != 1)} to {path}: {', '.join(it.name for it in made.additions)}")
+    show(
+        f"added {count} server{'s' * (count != 1)} to {file.place.path}: {', '.join(it.name for it in made.additions)}"
+    )
     if made.secrets:
         show(f"secrets stored in {storage.place}: {', '.join(made.secrets)}")
-    edited_config.print_to_set(made, storage)
+    edited_config.print_to_set(made, file)

@@ -17,7 +17,7 @@ from codemode_server.config.reading import Reading
 from codemode_server.config.yaml_writing import Plain, block
 from codemode_server.domain.errors import SettingsError
 
-_CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers")
+_CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
 """Fields that say which server an entry is."""
 
 
@@ -130,7 +130,16 @@ def _equal(existing: Any, entry: Mapping[str, Plain]) -> bool:
 
 
 def _connection(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: entry[key] for key in _CONNECTION if entry.get(key)}
+    return {key: _by_name(entry[key]) for key in _CONNECTION if entry.get(key)}
+
+
+def _by_name(value: Any) -> Any:
+    """The value with references to secrets by name alone: where one is stored makes no other server."""
+    if isinstance(value, Mapping):
+        return {key: _by_name(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_by_name(inner) for inner in value]
+    return re.sub(r"\$\{keyring:([^}]*)\}", r"${\1}", value) if isinstance(value, str) else value
 
 
 def _restrict(server: FoundServer, other: FoundServer) -> None:

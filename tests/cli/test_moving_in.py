@@ -125,6 +125,17 @@ class TestImport:
         assert (machine.file.read_bytes(), machine.dotenv) == before
         assert "is there already as github" in machine.output
 
+    def test_secrets_can_be_stored_apart_from_all_files(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
+
+        assert machine.run("import", "--all", "--no-test", "--secrets", "keyring") == 0
+
+        assert "${keyring:GITHUB_TOKEN}" in machine.file.read_text()
+        assert not machine.file.with_name(".env").exists()
+        assert machine.servers()["github"].env == {"GITHUB_TOKEN": TOKEN}
+        machine.run("import", "--all", "--no-test")
+        assert list(machine.servers()) == ["github"]
+
     def test_a_dry_run_changes_nothing(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}))
 
@@ -286,6 +297,26 @@ class TestImport:
         assert machine.run("import", "-", "--no-test") == 0
 
         assert machine.servers()["time"].args == ("mcp-server-time",)
+
+
+class TestATrustedFolder:
+    @pytest.fixture(autouse=True)
+    def _file(self, machine: Machine) -> None:
+        (machine.project / "upstream.yaml").write_text("servers:\n  a: {command: x}\n")
+
+    def test_its_file_stays_trusted_when_the_person_edits_it(self, machine: Machine) -> None:
+        machine.run("trust", "--yes")
+
+        assert machine.run("add", "b", "--no-test", "-e", f"B_TOKEN={TOKEN}", "--", "y") == 0
+
+        assert list(machine.servers()) == ["a", "b"]
+        assert (machine.project / ".env").exists()
+
+    def test_a_file_that_is_not_trusted_is_not_edited(self, machine: Machine) -> None:
+        assert machine.run("add", "b", "--no-test", "--", "y") == 0
+
+        assert "b" not in (machine.project / "upstream.yaml").read_text()
+        assert "b:" in machine.file.read_text()
 
 
 class TestAdd:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -57,6 +57,10 @@ soak: setup
 ## What stubs tell of results, on twenty tasks for real servers: writes benchmarks/TYPES.md. Installs them once.
 bench-types: setup
 	@$(BIN)/python -m benchmarks.proof
+
+## What a task costs by direct tools and by a program, in tokens and turns: writes benchmarks/DIRECT.md.
+bench-direct: setup
+	@$(BIN)/python -m benchmarks.direct
 
 ## How well and how fast `search_tools` finds the tool, beside others: writes benchmarks/SEARCH.md. Installs them once.
 ## `make bench-search ARGS=--quality-only` keeps the times of the SEARCH.md that is there: for a machine with other work.

@@ -16,11 +16,11 @@ from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 from codemode_server import __version__, field_names, json_size, logs, redaction
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
-from codemode_server.front import http, http_token, rendering
+from codemode_server.front import direct_tools, http, http_token, rendering
 from codemode_server.gateway import audit, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
-from codemode_server.search import usage_stats
+from codemode_server.search import usage_stats, usage_store
 from codemode_server.storage import listing_store, reserve, upkeep
 from codemode_server.upstreams import _listing, _messages
 from tests import fork_server
@@ -161,6 +161,23 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "paths",
         "completion",
     }
+
+
+def test_the_example_of_direct_tools_loads_and_its_figures_are_those_of_the_benchmark(tmp_path: Path) -> None:
+    page = GUIDES["direct-tools"]
+    (tmp_path / "upstream.yaml").write_text(blocks(page, "yaml")[0])
+    servers = load(tmp_path / "upstream.yaml", environ={}, cwd=tmp_path).settings.servers
+    assert [(one.expose, one.is_direct("get_issue")) for one in servers.values()] == [
+        ("code", True),
+        ("direct", True),
+        ("auto", False),
+    ]
+    rows = [line for line in (ROOT / "benchmarks" / "DIRECT.md").read_text().splitlines() if line.startswith("| ")]
+    assert rows
+    assert [row for row in rows if row not in page] == []
+    bounds = (usage_store.MAX_LONE_TOOLS, direct_tools.MAX_TOOLS, direct_tools.MAX_NAME_CHARACTERS)
+    assert bounds == (5, 100, 48)
+    assert all(f"{number}" in page for number in bounds)
 
 
 def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> None:

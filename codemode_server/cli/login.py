@@ -31,7 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
     parser.add_argument(
-        "--scope", dest="scopes", action="append", type=_scope, default=[], help="ask for this scope too; repeatable"
+        "--scope",
+        dest="scopes",
+        metavar="SCOPE",
+        action="append",
+        type=_scope,
+        default=[],
+        help="ask for this scope too; repeatable",
     )
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address to open")
     parser.add_argument(

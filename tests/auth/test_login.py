@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -132,3 +133,11 @@ def test_a_server_that_nobody_can_sign_in_to_says_why(
     )
     assert cli.run(["login", server, "--config", str(config)]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_the_wait_without_a_trace(login: kit.Login, tmp_path: Path) -> None:
+    login.address()
+    login.process.send_signal(signal.SIGINT)
+    code, said = login.end()
+    assert (code, "Traceback" in said) == (130, False)
+    assert kit.store(tmp_path).names() == []

@@ -214,3 +214,19 @@ async def test_wrong_credentials_of_a_machine_are_named(
         listed = (await host.call("list_dir", path="/servers")).text
         assert "its client credentials get no token" in listed
         assert "wrong-secret" not in listed
+
+
+async def test_no_token_is_in_the_log_the_records_or_the_state_folder(
+    config: Path, tmp_path: Path, protected: kit.ProtectedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    before = await kit.person_signs_in(tmp_path, protected.url)
+    async with in_memory(config) as host:
+        assert (await host.run(FORGET)).value == "ada"
+    after = kit.stored(tmp_path)
+    secrets = before.secrets | after.secrets
+    assert len(secrets) == 4
+    assert [secret for secret in secrets if secret in caplog.text] == []
+    stored = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert stored
+    assert [secret for secret in secrets if any(secret.encode() in content for content in stored)] == []

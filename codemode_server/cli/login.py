@@ -98,7 +98,7 @@ def _check_possible(server: str, settings: ServerSettings, oauth: OAuthSettings)
         raise CodemodeError(f"server {server!r} has client credentials in upstream.yaml, so nobody signs in to it")
     if not signs_in(settings):
         raise CodemodeError(
-            f"server {server!r} has an Authorization header in upstream.yaml; remove that to sign in instead"
+            f"server {server!r} has an Authorization header or headers_command in upstream.yaml; remove that to sign in"
         )
 
 

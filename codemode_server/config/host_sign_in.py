@@ -23,6 +23,8 @@ _OURS = frozenset(
         "client_id",
         "client_secret",
         "token_endpoint_auth_method",
+        "private_key",
+        "private_key_algorithm",
         "scopes",
         "redirect_uri",
         "client_metadata_url",

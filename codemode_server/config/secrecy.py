@@ -101,6 +101,7 @@ class Secrets:
         self._add_arguments(server.args)
         if server.oauth is not None:
             self.add_named("oauth.client_secret", server.oauth.client_secret)
+            self.add_named("oauth.private_key", server.oauth.private_key)
         if server.url is not None:
             self._add_address(server.url)
         if not isinstance(server.sampling, str):

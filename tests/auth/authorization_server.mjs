@@ -1,6 +1,7 @@
 // A real authorization server on loopback: oidc-provider with registration, revocation, introspection and rotation.
 // node authorization_server.mjs PACKAGES PORT RESOURCES: the folder of its packages, and the resources, separated by commas.
 // GET /control counts the requests for tokens by grant; POST /control sets `ttl`, `delay_ms`, `lying_issuer`.
+import { generateKeyPairSync } from 'node:crypto'
 import http from 'node:http'
 import { pathToFileURL } from 'node:url'
 
@@ -10,12 +11,15 @@ const issuer = `http://127.0.0.1:${port}`
 const known = resources.split(',')
 const control = { ttl: 3600, delay_ms: 0, delay_after: false, lying_issuer: '' }
 const grants = {}
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const key_pem = key.privateKey.export({ type: 'pkcs8', format: 'pem' })
 const registered = []
 
 const provider = new Provider(issuer, {
   clients: [
     { client_id: 'protected-server', client_secret: 'introspection-secret', redirect_uris: [], response_types: [], grant_types: [] },
     { client_id: 'machine', client_secret: 'machine-secret-123', redirect_uris: [], response_types: [], grant_types: ['client_credentials'], token_endpoint_auth_method: 'client_secret_basic' },
+    { client_id: 'signing-machine', redirect_uris: [], response_types: [], grant_types: ['client_credentials'], token_endpoint_auth_method: 'private_key_jwt', token_endpoint_auth_signing_alg: 'ES256', jwks: { keys: [key.publicKey.export({ format: 'jwk' })] } },
     { client_id: 'by-hand', token_endpoint_auth_method: 'none', application_type: 'native', redirect_uris: ['http://127.0.0.1/callback'], grant_types: ['authorization_code', 'refresh_token'] },
   ],
   scopes: ['openid', 'offline_access', 'read', 'write'],
@@ -46,7 +50,7 @@ async function controlled(request, response) {
   for await (const piece of request) body += piece
   if (body) Object.assign(control, JSON.parse(body))
   response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify({ grants, registered }))
+  response.end(JSON.stringify({ grants, registered, key_pem }))
 }
 
 http.createServer(async (request, response) => {

@@ -112,7 +112,7 @@ def test_logout_revokes_the_sign_in_and_forgets_it(
     [
         ("protectd", "did you mean 'protected'?"),
         ("local", "only servers with a url have a sign-in"),
-        ("header", "has an Authorization header in upstream.yaml"),
+        ("header", "has an Authorization header or headers_command in upstream.yaml"),
         ("plain", "is not https"),
         ("machine", "has client credentials in upstream.yaml"),
     ],

@@ -200,6 +200,28 @@ async def test_a_machine_gets_its_tokens_by_itself(
     assert "machine-secret-123" not in kit.store(tmp_path).get("oauth/default/protected")  # type: ignore[operator]
 
 
+async def test_a_machine_can_sign_in_place_of_a_secret(
+    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    oauth = {
+        "grant": "client_credentials",
+        "client_id": "signing-machine",
+        "private_key": issuing.control()["key_pem"],
+        "private_key_algorithm": "ES256",
+        "issuer": issuing.issuer,
+    }
+    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
+    async with in_memory(config) as host:
+        assert (await host.run(WHO)).value is not None
+    config = kit.configured(
+        tmp_path, {"protected": {"url": protected.url, "oauth": oauth | {"private_key": "not-in-this-form"}}}
+    )
+    kit.store(tmp_path).remove("oauth/default/protected")
+    async with in_memory(config) as host:
+        listed = (await host.call("list_dir", path="/servers")).text
+        assert "`private_key` is no key in PEM" in listed
+
+
 async def test_wrong_credentials_of_a_machine_are_named(
     tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:

@@ -143,6 +143,7 @@ def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> No
     assert listed(Catalog.build(states.values())).splitlines() == [
         "servers.connecting",
         "servers.failed",
+        "servers.needs_a_sign_in",
         "servers.ready",
         "servers.waiting",
     ]

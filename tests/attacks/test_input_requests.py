@@ -1,0 +1,209 @@
+"""Upstreams that misuse what they may ask: too often, too much, at the wrong time, of the wrong person, for secrets.
+
+Rule: nothing but a bounded, named request without secrets reaches the host's user, and each refusal leaves the product
+in order. The upstream is a real process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.domain.errors import ToolFailed
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.gateway.call_input import MAX_REQUESTS_OF_CALL
+from codemode_server.gateway.forwarded_input import checked_url, forwarded_request, returned_answer
+from codemode_server.redaction import NO_SECRETS, Redactor
+from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
+from tests.behaviour.person import Person
+from tests.behaviour.product import configuration, in_memory
+from tests.behaviour.test_input_requests import (
+    ASK_CITY,
+    FORM,
+    SAMPLE,
+    ask,
+    asking,
+    both_sides,
+    told,
+    upstream_eras,
+)
+
+REFUSED = re.compile("KiB|too large|larger|Invalid request parameters")
+CANARY = "ghp_Canary0123456789abcdef"
+
+
+@both_sides
+async def test_a_call_that_asks_a_thousand_times_reaches_the_user_ten_times(
+    tmp_path: Path, host_era: str, era: str
+) -> None:
+    person = Person(content={"city": "Oslo"})
+    path = configuration(tmp_path, asking(tmp_path, era))
+    async with in_memory(path, mode=host_era, **person.callbacks) as host:
+        await ask(host, ASK_CITY, again=1_000)
+        assert len(person.seen) == MAX_REQUESTS_OF_CALL
+        assert (await ask(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
+
+
+async def test_what_is_asked_outside_of_any_call_is_refused(tmp_path: Path) -> None:
+    person = Person()
+    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **person.callbacks) as host:
+        await ask(host, ASK_CITY, outside=True)
+        await host.until(lambda: told(tmp_path) == [{"error": "requests are answered only during a call"}])
+        assert person.seen == []
+        assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
+
+
+@upstream_eras
+async def test_a_request_of_megabytes_is_refused_and_the_connection_lives(tmp_path: Path, era: str) -> None:
+    person = Person()
+    code = """\
+from servers.asking import ask
+form = {"type": "object", "properties": {"city": {"type": "string"}}}
+try:
+    result = ask(requests=[{"method": "elicitation/create", "params": {"message": "x" * N, "requestedSchema": form}}])
+except Exception as error:
+    result = str(error)
+result
+"""
+    path = configuration(tmp_path, asking(tmp_path, era), limits={"call_bytes": 64 * 2**20})
+    async with in_memory(path, **person.callbacks) as host:
+        for size in ("300_000", "20_000_000"):
+            answer = await host.run(code.replace("N", size))
+            assert REFUSED.search(answer.text), answer.text[:300]
+        assert person.seen == []
+        assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
+
+
+class _Of:
+    """A call of a session."""
+
+    features = frozenset(Feature)
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        return {"session": self.session_id}
+
+
+def in_flight(session_id: str) -> CallInFlight:
+    return CallInFlight(_Of(session_id), anyio.CancelScope(), 10)
+
+
+async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() -> None:
+    """Protocol 2025-11-25 does not say whom it is for."""
+    calls, request = CallsInFlight(), InputRequest("elicitation/create", {})
+    mine, same, other = in_flight("a"), in_flight("a"), in_flight("b")
+    with calls.one_more(mine), calls.one_more(same):
+        assert calls.owner(request) is same
+        with calls.one_more(other), pytest.raises(InputRefused, match="several users"):
+            calls.owner(request)
+
+
+async def test_a_request_of_a_task_belongs_to_the_call_of_that_task_only() -> None:
+    calls, mine, other = CallsInFlight(), in_flight("a"), in_flight("b")
+
+    def of_task(task_id: str) -> InputRequest:
+        return InputRequest("roots/list", {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": task_id}}})
+
+    with calls.one_more(mine), calls.one_more(other):
+        mine.follow("t1")
+        assert calls.owner(of_task("t1")) is mine
+        with pytest.raises(InputRefused, match="no call here is waiting for"):
+            calls.owner(of_task("t2"))
+        with pytest.raises(ToolFailed, match="the task of another call"):
+            other.follow("t1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "http://example.com/",
+        "https://user:pw@example.com/",
+        "https://example.com\\@evil.example/",
+        "https://exa mple.com/",
+        "https://example.com/\u202egpj.exe",
+        "https:///nowhere",
+        "https://[::1",
+        "data:text/html,x",
+        "vscode://install",
+        "HTTPS://",
+        "https://example.com/" + "a" * 3_000,
+    ],
+)
+def test_an_address_that_could_harm_is_not_offered(url: str) -> None:
+    with pytest.raises(InputRefused):
+        checked_url(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com/in?x=1", "http://127.0.0.1:8080/cb", "http://[::1]/", "http://localhost/"]
+)
+def test_an_address_that_a_person_may_open_is(url: str) -> None:
+    assert checked_url(url) == url
+
+
+@pytest.mark.parametrize(("name", "is_secret"), [("password", True), ("api_key", True), ("PIN", True), ("city", False)])
+def test_a_form_that_asks_for_a_secret_comes_with_a_warning(name: str, *, is_secret: bool) -> None:
+    params = {"message": "Hello", "requestedSchema": {"type": "object", "properties": {name: {"type": "string"}}}}
+    forwarded = forwarded_request(InputRequest("elicitation/create", params), "shop", NO_SECRETS)
+    assert ("seems to ask for a secret" in forwarded.params["message"]) is is_secret
+
+
+def test_secrets_of_the_configuration_are_masked_both_ways_and_controls_are_removed() -> None:
+    redactor = Redactor([CANARY])
+    params = {"message": f"\x1b[31mUse {CANARY}\u202e\x07", "requestedSchema": FORM}
+    request = forwarded_request(InputRequest("elicitation/create", params), "shop", redactor)
+    assert request.params["message"] == "The MCP server 'shop' asks: Use ***"
+    answer = returned_answer(request, {"action": "accept", "content": {"city": CANARY}}, redactor)
+    assert answer == {"action": "accept", "content": {"city": "***"}}
+    url = {"mode": "url", "message": "", "url": f"https://evil.example/?k={CANARY}"}
+    with pytest.raises(InputRefused, match="contains a secret"):
+        forwarded_request(InputRequest("elicitation/create", url), "shop", redactor)
+    sampling = InputRequest(SAMPLE["method"], {**SAMPLE["params"], "systemPrompt": CANARY})
+    sampled = forwarded_request(sampling, "shop", redactor)
+    assert CANARY not in json.dumps(dict(sampled.params))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}},
+        {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(31)}},
+        {"type": "string"},
+        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
+        [],
+    ],
+)
+def test_what_is_no_flat_form_is_refused(schema: Any) -> None:
+    form = InputRequest("elicitation/create", {"message": "", "requestedSchema": schema})
+    with pytest.raises(InputRefused):
+        forwarded_request(form, "shop", NO_SECRETS)
+
+
+@both_sides
+async def test_a_user_who_takes_long_costs_the_program_no_time_and_one_who_never_answers_cancels(
+    tmp_path: Path, host_era: str, era: str
+) -> None:
+    class Slow(Person):
+        seconds = 1.5
+
+        async def elicit(self, context: Any, params: Any) -> Any:
+            await anyio.sleep(self.seconds)
+            return await super().elicit(context, params)
+
+    person = Slow(content={"city": "Oslo"})
+    limits = {"wall_seconds": 1, "upstream_seconds": 1, "input_seconds": 3}
+    path = configuration(tmp_path, asking(tmp_path, era, timeout=1), limits=limits)
+    async with in_memory(path, mode=host_era, **person.callbacks) as host:
+        assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
+        if host_era == "legacy":  # a host of 2026-07-28 that does not come back has its program ended
+            person.seconds = 60
+            assert (await ask(host, ASK_CITY)).value == [{"action": "cancel"}]

@@ -77,7 +77,7 @@ def test_the_hosts_configurations_start_the_command_with_a_file() -> None:
 
 
 def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> None:
-    (entry,) = json.loads(blocks(GUIDES["hosts"], "json")[1])["mcpServers"].values()
+    (entry,) = json.loads(blocks(GUIDES["hosts"], "json")[2])["mcpServers"].values()
     (address,) = re.findall(r"^\| `codemode-server serve --http (\S+)`", GUIDES["configuration"], flags=re.MULTILINE)
     assert entry == {"type": "http", "url": f"http://{address}/mcp", "headers": {"Authorization": "Bearer TOKEN"}}
 

@@ -160,6 +160,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "logout",
         "paths",
         "completion",
+        "secrets",
     }
 
 
@@ -178,6 +179,30 @@ def test_the_example_of_direct_tools_loads_and_its_figures_are_those_of_the_benc
     bounds = (usage_store.MAX_LONE_TOOLS, direct_tools.MAX_TOOLS, direct_tools.MAX_NAME_CHARACTERS)
     assert bounds == (5, 100, 48)
     assert all(f"{number}" in page for number in bounds)
+
+
+def test_the_examples_of_secrets_load_once_their_secrets_are_there(tmp_path: Path) -> None:
+    from codemode_server.secrets import commands
+    from codemode_server.secrets.encrypted_files import EncryptedFileStore
+    from codemode_server.secrets.keyring_store import MAX_CHARACTERS
+    from codemode_server.upstreams.auth import command_headers
+
+    references, headers = blocks(GUIDES["secrets"], "yaml")
+    (tmp_path / "pass").write_text("#!/bin/sh\necho lin_0123456789")
+    (tmp_path / "pass").chmod(0o755)
+    EncryptedFileStore(tmp_path / "state").set("github", "ghp_0123456789")
+    file = tmp_path / "upstream.yaml"
+    file.write_text(references + "state: {dir: state}\n")
+    servers = load(file, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path).settings.servers
+    assert servers["github"].env == {"GITHUB_TOKEN": "ghp_0123456789"}
+    assert servers["linear"].headers == {"Authorization": "Bearer lin_0123456789"}
+    file.write_text(headers)
+    (warehouse,) = load(file, environ={}, cwd=tmp_path).settings.servers.values()
+    assert warehouse.headers_command == f"{tmp_path}/print-headers --audience warehouse"
+    text = " ".join(GUIDES["secrets"].split())
+    assert f"more than {MAX_CHARACTERS:,} characters" in text
+    assert f"{commands.COMMAND_S:g} seconds and print {commands.MAX_OUTPUT_BYTES // KIB} KiB" in text
+    assert f"at most every {command_headers._AGAIN_S:g} seconds" in text
 
 
 def test_the_settings_of_the_sandbox_that_are_named_are_the_ones_there_are() -> None:

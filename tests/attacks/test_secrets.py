@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config import load
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from tests import fork_server
 from tests.attacks.kit import arrived, children, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
@@ -27,7 +29,9 @@ FROM_FILE = "hunter2-from-dotenv-88"
 IN_URL = "p4ssw0rd-in-the-url"
 IN_HEADER = "hdr-5f2c9e7a1b"
 IN_ARGS = "arg-5f0d3c2b1a99"
-SECRETS = (TOKEN, FROM_FILE, IN_URL, IN_HEADER, IN_ARGS)
+IN_KEYRING = "krg-4Tn8VbQ2wLx6"
+PRINTED = "prt-9Kd3HsM7yRc1"
+SECRETS = (TOKEN, FROM_FILE, IN_URL, IN_HEADER, IN_ARGS, IN_KEYRING, PRINTED)
 WAYS = ["plain", "json", "structured", "environment", "arguments", "error", "interrupted_error", "protocol error"]
 WAYS += ["resource", "link", "unknown"]
 
@@ -71,7 +75,11 @@ def collector() -> Iterator[Collector]:
 
 def servers(folder: Path, **more: Any) -> dict[str, Any]:
     (folder / ".env").write_text(f"DOTENV_PASSWORD={FROM_FILE}\n")
-    teller = hostile(folder, "teller", env={"PROBE_TOKEN": "${PROBE_TOKEN}", "DB": "${DOTENV_PASSWORD}"})
+    EncryptedFileStore(folder / "state").set("probe", IN_KEYRING)
+    (folder / "printed").write_text(PRINTED)
+    env = {"PROBE_TOKEN": "${PROBE_TOKEN}", "DB": "${DOTENV_PASSWORD}"}
+    env |= {"STORED": "${keyring:probe}", "OUTPUT": "${command:cat printed}"}
+    teller = hostile(folder, "teller", env=env)
     teller["teller"]["args"] += ["--token", IN_ARGS]
     away = {"url": f"http://me:{IN_URL}@127.0.0.1:9/mcp", "headers": {"Authorization": f"Bearer {IN_HEADER}"}}
     return {**teller, "away": away, **more}
@@ -79,7 +87,9 @@ def servers(folder: Path, **more: Any) -> dict[str, Any]:
 
 def config(folder: Path, **sections: Any) -> Path:
     state = {"dir": str(folder / "state"), "payloads": "all"}
-    return configuration(folder, servers(folder), state=state, **sections)
+    path = configuration(folder, servers(folder), state=state, **sections)
+    path.write_text(f"# YAML: in a host's JSON, a command is a variable of the editor\n{path.read_text()}")
+    return path
 
 
 @pytest.fixture
@@ -128,6 +138,15 @@ open("/workspace/told.txt", "w").write(text)
             assert leaks(everything(answer)) == [], way
             assert leaks((await host.call("read_tool", path="/workspace/told.txt")).text) == [], way
         assert arrived(host.folder, "teller") == ["tell"] * len(WAYS)
+
+
+async def test_the_upstream_itself_has_the_secrets_of_keyring_and_command(path: Path) -> None:
+    """The control of what is masked: the lengths are right."""
+    async with in_memory(path) as host:
+        program = "from servers.teller import tell\ne = tell(how='environment')\nreturn [e['STORED'], e['OUTPUT']]"
+        assert (await host.run(program)).value == ["***", "***"]
+    settings = load(path).settings.servers["teller"]
+    assert (settings.env["STORED"], settings.env["OUTPUT"]) == (IN_KEYRING, PRINTED)
 
 
 async def test_an_error_that_nobody_catches_is_masked(path: Path) -> None:
@@ -216,18 +235,29 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
     assert b"call teller.tell" in spans
     assert b"***" in spans
     assert leaks(spans) == []
-    for command in (["config", "check"], ["status", "--wait", "5"], ["sync", str(tmp_path / "tree"), "--wait", "5"]):
-        done = subprocess.run(  # noqa: ASYNC221 - nothing else runs meanwhile
-            fork_server.command("-m", "codemode_server", *command, "--config", str(path)),
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
-        assert b"teller" in done.stdout or command[0] == "sync"
+    (_, crashed, *_) = json.loads(_run(["executions", "list", "--json"], path, environment).stdout)
+    for command in (
+        ["config", "check"],
+        ["status", "--wait", "5"],
+        ["sync", str(tmp_path / "tree"), "--wait", "5"],
+        ["secrets", "list"],
+        ["executions", "show", crashed["execution_id"], "--json"],
+    ):
+        done = _run(command, path, environment)
+        assert b"teller" in done.stdout or command[0] == "sync", done.stderr
         assert leaks(done.stdout, done.stderr) == []
     tree = [file.read_bytes() for file in (tmp_path / "tree").rglob("*.py")]
     assert any(b"***" in content for content in tree)
     assert leaks(*tree) == []
+
+
+def _run(command: list[str], path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        fork_server.command("-m", "codemode_server", *command, "--config", str(path)),
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
 
 
 async def test_our_own_processes_know_no_secret(path: Path) -> None:
@@ -242,6 +272,8 @@ async def test_our_own_processes_know_no_secret(path: Path) -> None:
                 environment = (Path("/proc") / str(pid) / "environ").read_bytes()
             except (FileNotFoundError, ProcessLookupError):
                 continue  # one of those that look at the machine for a moment has ended meanwhile
+            if any(part.endswith("fork_server.py") for part in command):
+                continue  # the tests' own; it has the environment of the test that was the first to need it
             if "codemode_server" in command:
                 assert TOKEN.encode() in environment, "the product itself was given it"
                 assert leaks(" ".join(command)) == []

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (store, remove):
         add_config(action)
         action.add_argument("name", metavar="NAME")
-    store.add_argument("values", nargs="*", help=argparse.SUPPRESS)
+    store.add_argument("values", nargs="*", default=[], help=argparse.SUPPRESS)
 
 
 def run(parsed: argparse.Namespace) -> int:

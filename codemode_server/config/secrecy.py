@@ -64,6 +64,8 @@ _COMMON = _COMMON_PASSWORDS | frozenset({
     "verbose", "warning", "your-api-key", "your-token",
 })
 # fmt: on
+_UNRESOLVED = re.compile(r"\$\{(?:keyring|command):")
+"""A reference that is left as it is written, by `config check` for instance, and names a secret only."""
 _NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
 _FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)
@@ -242,7 +244,7 @@ class Secrets:
 
     def _add(self, value: str, *, is_guarded: bool = True) -> None:
         text = value.strip()
-        if not text:
+        if not text or _UNRESOLVED.search(text):
             return
         if len(text) < MIN_LENGTH or text.casefold() in _COMMON:
             self.short.add(text)

@@ -106,6 +106,12 @@ def test_what_can_not_be_done_changes_nothing(
     assert said in done.stderr
 
 
+def test_a_call_without_a_name_asks_for_the_name_alone(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("set")
+    assert capsys.readouterr().err.endswith("error: the following arguments are required: NAME\n")
+
+
 def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: EncryptedFileStore) -> None:
     store.set("github", SECRET)
     store.set("unused", SECRET)

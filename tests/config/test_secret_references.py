@@ -205,6 +205,14 @@ def test_check_runs_no_command_and_says_what_would_be_run(folder: Folder, store:
     assert "commands that are run for secrets, and were not run by this check:\n  sh -c 'echo run >> runs; echo" in page
 
 
+def test_a_reference_that_is_not_resolved_is_no_secret_in_the_file(folder: Folder) -> None:
+    """So nobody is told to make a file private that anyone may read."""
+    path = folder.write("upstream.yaml", HEADERS % "${command:true}")
+    path.chmod(0o644)
+    loaded = load(path, environ=ENV, cwd=folder.path, require_trust=False)
+    assert (loaded.warnings, loaded.secrets) == ((), frozenset())
+
+
 def test_without_resolving_nothing_is_read_or_run(folder: Folder, store: EncryptedFileStore) -> None:
     store.set("b", TOKEN)
     text = STATE + 'servers: {a: {command: x, env: {T: "%s", U: "${keyring:b}"}}}' % COUNTED  # noqa: UP031

@@ -21,7 +21,7 @@ ASK_URL = {
     "params": {"mode": "url", "message": "Sign in.", "url": "https://example.com/in", "elicitationId": "e1"},
 }
 HI = {"role": "user", "content": {"type": "text", "text": "Say hi."}}
-SAMPLE = {"method": "sampling/createMessage", "params": {"messages": [HI], "maxTokens": 50}}
+SAMPLE: dict[str, Any] = {"method": "sampling/createMessage", "params": {"messages": [HI], "maxTokens": 50}}
 ROOTS = {"method": "roots/list"}
 ERAS = [(host, upstream) for host in ("legacy", "auto") for upstream in ("legacy", "modern")]
 both_sides = pytest.mark.parametrize(("host_era", "era"), ERAS)

@@ -137,7 +137,7 @@ class Connection:
                     logger.info("upstream %r: %s", self.name, self._error or cause)
                     logger.debug("upstream %r", self.name, exc_info=error)
                 self._link = self._protocol = None
-                if self._needs_sign_in:
+                if self._needs_sign_in and self._connected_at == math.inf:
                     await self._wait_for_sign_in()
                     pause_s = self._timings.backoff_first_s
                     continue
@@ -252,7 +252,8 @@ class Connection:
                 link.lost.set()
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
                 link.lost.set()
-                problem = error_text(self._deps.tokens.problem, self._redactor)
+                said = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
+                problem = error_text(said, self._redactor)
                 raise UpstreamUnavailable(f"server {self.name!r} {problem}; nothing was called") from error
             raise call_error(error, self.name, what, refused, self._redactor) from error
         finally:

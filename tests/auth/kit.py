@@ -112,6 +112,19 @@ def protected_server(
         process.wait()
 
 
+@contextmanager
+def half_public_server(port: int) -> Iterator[str]:
+    """Gives its address."""
+    arguments = fork_server.command(str(FOLDER / "half_public_server.py"), str(port))
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _until_answered(port)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _until_answered(port: int) -> None:
     transport = httpx2.HTTPTransport(retries=12)  # each waits longer than the one before
     with httpx2.Client(transport=transport) as client:

@@ -30,7 +30,9 @@ class BearerAuth(httpx2.Auth):
         sent = await self._tokens.current()
         _put(request, sent)
         response = yield request
-        if response.status_code == 403:
+        if response.status_code < 400:
+            self._tokens.note_accepted()
+        elif response.status_code == 403:
             self._note_scopes(response)
         if response.status_code != 401:
             return

@@ -93,6 +93,10 @@ class ServerTokens:
                     self.problem, self.needs_person = str(error), False
             return self._sign_in if self._is_other(refused) else None
 
+    def note_accepted(self) -> None:
+        """The server takes requests as they are; some want a token only for some of their tools."""
+        self.problem, self.needs_person = "", False
+
     def refuse_new(self, sign_in: SignIn) -> None:
         """The server refuses a token that was just made."""
         self._refuse(sign_in, "it refuses the token of the sign-in, although that was just made")

@@ -25,6 +25,7 @@ TOOLS = "tools are not files in programs: from servers.<server> import <tool>"
 FRESH = "each program starts fresh, with no name of an earlier one"
 GATHER = "import asyncio\nfrom servers.github import echo\n"
 PLAIN = "without an await in the program, calls return plain values; or use tool.map(items)"
+AWAIT_GATHER = f'write "await asyncio.gather(…)": {PLAIN}'
 HINTS = {
     "def read():\n    await read()\nread()": "write `async def`, or call without `await`",
     "import urllib.request\nurllib.request.urlopen('http://example.com')": NETWORK,
@@ -62,8 +63,8 @@ HINTS = {
     "print(results.last)": "write: from codemode import results",
     "json.dumps(1)": "write: import json",
     "Path('/x')": "write: from pathlib import Path",
-    f"{GATHER}asyncio.gather(*[echo(n=n) for n in range(3)])": f'write "await asyncio.gather(…)": {PLAIN}',
-    f"{GATHER}asyncio.run(asyncio.gather(echo(n=1)))": f'write "await asyncio.gather(…)": {PLAIN}',
+    f"{GATHER}def f(): return asyncio.gather(*[echo(n=n) for n in 'ab'])\nf()": AWAIT_GATHER,
+    f"{GATHER}def f(): return asyncio.run(asyncio.gather(echo(n=1)))\nf()": AWAIT_GATHER,
     f"{GATHER}asyncio.create_task(echo(n=1))": f'write "await asyncio.create_task(…)": {PLAIN}',
     f"{GATHER}asyncio.run(echo(n=1))": f'write "await tool(…)": {PLAIN}',
     "def f():\n    return [rows for _ in 'a']\nf()": FRESH,

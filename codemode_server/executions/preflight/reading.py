@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterator
 from itertools import islice
 
+from codemode_server.sandbox.guest.forgotten_gathers import await_gathers
+
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""
 MAX_NODES = 20_000
@@ -27,6 +29,7 @@ class Reading:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = tree = parsed(text)
+        await_gathers(tree)  # as the guest does
         self.nodes = list(islice(ast.walk(tree), MAX_NODES + 1))
         if len(self.nodes) > MAX_NODES:
             raise ValueError("the program has too many parts to be checked")

@@ -1,9 +1,10 @@
 """From a program's text to code that can be run: its value, `return` at top level, and the awaits a model forgets.
 
-Three small changes to the syntax tree, none of which moves a line:
+Four small changes to the syntax tree, none of which moves a line:
 
 * a last expression hands its value to the runner;
 * only where the program returns at top level, its body becomes a function that declares all its names global;
+* where the program gathers and awaits nothing, `gather` is awaited (see `forgotten_gathers`);
 * in async code, a call of a tool whose value is used is awaited (see `await_rule`).
 """
 
@@ -14,6 +15,7 @@ import inspect
 import types
 
 from .await_rule import CallUses, awaits, own_nodes
+from .forgotten_gathers import await_gathers, replace_node
 
 VALUE_HOOK = "__codemode_value__"
 FINISH_HOOK = "__codemode_finish__"
@@ -28,6 +30,7 @@ def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Modul
         SyntaxError: it is no Python.
     """
     tree = ast.parse(text, filename)
+    await_gathers(tree)
     _await_used_calls(tree)
     if _has(tree.body, ast.Return) and not _has(tree.body, (ast.Yield, ast.YieldFrom)):
         tree = _as_function(tree)
@@ -149,12 +152,4 @@ def _await_used_calls(tree: ast.Module) -> None:
     """Put `await` before the tool calls of async code whose value is used."""
     uses = CallUses(tree)
     for call in uses.forgotten_awaits():
-        _replace(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
-
-
-def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
-    for name, value in ast.iter_fields(parent):
-        if value is old:
-            setattr(parent, name, new)
-        elif isinstance(value, list):
-            value[:] = [new if item is old else item for item in value]
+        replace_node(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))

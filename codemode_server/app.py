@@ -218,6 +218,7 @@ class App:
                 tasks.start_soon(app._save_learned)
                 tasks.start_soon(app._keep_bounded)
                 tasks.start_soon(app.meta_tools.announce_direct_tools)
+                tasks.start_soon(app.meta_tools.announce_prompts)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._watch, loaded.place)
                 try:

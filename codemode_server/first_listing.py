@@ -68,6 +68,14 @@ class LastRun:
         servers = listing_of(self.catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
         return [*definitions(settings, servers), *self._direct(settings, redactor)]
 
+    def prompts(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
+        """What `prompts/list` answers before anything is connected."""
+        if not any(server.listing.prompts for server in self.catalog.servers):
+            return []
+        from codemode_server.front.prompts import prompt_definitions
+
+        return prompt_definitions(self.catalog, loaded.settings.permissions, Redactor(loaded.secrets))
+
     def _direct(self, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):
             return []

@@ -49,7 +49,7 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> 
         if new_token:
             raise SettingsError("--new-token is for --http; over stdio there is no token")
         opening, listener = Opening(HostStreams.standard(), instructions(), __version__), None
-        opening.run(start.first_definitions, _definitions_without_servers, _import_server)
+        opening.run(start.first_definitions, _definitions_without_servers, _import_server, lambda: start.first_prompts)
     _import_server()
     anyio.run(_Service(start, listener, opening).run)
     raise AssertionError("the process has ended")
@@ -62,6 +62,8 @@ class _Start:
         self.config = config
         self.last_run: LastRun | None = None
         """Data of the last run; None if the database was not read or can't be read."""
+        self.first_prompts: list[dict[str, Any]] = []
+        """The prompts as of the last run."""
         self._configuration: LoadedSettings | SettingsError | None = None
 
     def configuration(self) -> LoadedSettings | SettingsError:
@@ -88,6 +90,7 @@ class _Start:
                 self.last_run = LastRun.read(loaded)
             except JournalUnavailable:
                 return definitions(loaded.settings)
+            self.first_prompts = self.last_run.prompts(loaded)
             return self.last_run.definitions(loaded)
         except Exception:  # noqa: BLE001 - the product meets the same error, and reports it to the model and the person
             return None

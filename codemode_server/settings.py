@@ -48,8 +48,8 @@ class PermissionRule(Section):
     def _glob_is_whole(cls, pattern: str | None) -> str | None:
         if pattern is None:
             return None
-        is_of_resources = re.match(r"[^/]+/resources/.", pattern) is not None  # a URI has slashes
-        if not is_of_resources and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
+        may_have_slashes = re.match(r"[^/]+/(resources|prompts)/.", pattern) is not None  # as URIs have
+        if not may_have_slashes and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
             raise ValueError("is not of the form `server/tool` or `server`")
         return checked_glob(pattern)
 
@@ -77,7 +77,7 @@ class PermissionSettings(Section):
     rules: tuple[PermissionRule, ...] = ()
     """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
     of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
-    means all of them."""
+    means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
 
 
 class LimitSettings(Section):

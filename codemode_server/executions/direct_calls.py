@@ -33,7 +33,8 @@ async def run_direct_call(execution: Execution, gateway: Gateway, redactor: Reda
     try:
         with anyio.fail_after(limits.upstream_seconds) as timer:
             _pause_for_host(execution, timer)
-            reply = await gateway.call_direct(execution.calls, call.server, call.tool, call.arguments)
+            ask = gateway.get_prompt if call.is_prompt else gateway.call_direct
+            reply = await ask(execution.calls, call.server, call.tool, call.arguments)
     except TimeoutError:
         raise LimitExceeded(
             f"the call took more than {limits.upstream_seconds:g} s (the user can raise limits.upstream_seconds)",

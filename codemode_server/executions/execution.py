@@ -38,8 +38,9 @@ class DirectCall:
 
     server: str
     tool: str
-    """Raw names."""
+    """Raw names; of a prompt, its name."""
     arguments: dict[str, JsonValue]
+    is_prompt: bool = False
     result: dict[str, JsonValue] = field(default_factory=dict)
     """As the upstream sent it, without secrets; empty until it is there, and if the call failed."""
 

@@ -132,6 +132,12 @@ class ExecutionService(OwnsTasks):
         """Start one call of a tool, by its raw names, without a program or a sandbox, and return at once."""
         return self._start("", context, host, DirectCall(server, tool, arguments))
 
+    def start_prompt(
+        self, server: str, name: str, arguments: dict[str, JsonValue], context: RequestContext
+    ) -> Execution:
+        """Start to get one prompt, by its raw names, and return at once. Its server can't ask the host anything."""
+        return self._start("", context, NO_HOST_INPUT, DirectCall(server, name, arguments, is_prompt=True))
+
     def _start(
         self,
         code: str,

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import GetPromptResult
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import MetaToolError
@@ -18,8 +20,11 @@ from codemode_server.front.direct_calls import call_direct_tool
 from codemode_server.front.direct_tools import TARGET, direct_definitions, direct_tools
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
+from codemode_server.front.prompt_calls import get_prompt
+from codemode_server.front.prompts import prompt_definitions
 from codemode_server.front.tools.registry import (
     Answer,
+    Changed,
     Host,
     MetaToolSpec,
     Progress,
@@ -34,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 _MAX_SESSIONS = 256
 """Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
+
+_PROMPTS_AFTER_S = 0.2
+"""A server that starts lists in several steps; the host is told once."""
 
 Definitions = list[dict[str, Any]]
 
@@ -56,7 +64,7 @@ class ConfiguredMetaTools:
         self._structured_content = config.settings.results.structured_content
         self._lone_tools = lone_tools
         self._definitions = _SessionDefinitions()
-        self._listeners: list[Callable[[], Awaitable[None]]] = []
+        self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
     async def has_structured_content(self) -> bool:
         return self._structured_content
@@ -104,8 +112,8 @@ class ConfiguredMetaTools:
     def _has_tools(self, server: str) -> bool:
         return any(it.raw_name == server and it.tools for it in self._services.catalog().servers)
 
-    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Have `listener` called when servers that were never listed have direct tools."""
+    def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
+        """Have `listener` called when servers that were never listed have direct tools, and when prompts change."""
         self._listeners.append(listener)
 
     async def announce_direct_tools(self) -> None:
@@ -118,7 +126,29 @@ class ConfiguredMetaTools:
                 await self._services.wait_for_change()
             waiting -= listed
             for listener in self._listeners if listed else ():
-                await listener()
+                await listener("tools")
+
+    async def announce_prompts(self) -> None:
+        """Call the listeners after each change of the prompts, until cancelled."""
+        known = await self.prompts()
+        while True:
+            await self._services.wait_for_change()
+            await anyio.sleep(_PROMPTS_AFTER_S)
+            if (now := await self.prompts()) != known:
+                known = now
+                for listener in self._listeners:
+                    await listener("prompts")
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        config = self._config
+        return prompt_definitions(self._services.catalog(), config.settings.permissions, config.redactor)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
+    ) -> GetPromptResult:
+        context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
+        result: GetPromptResult = await get_prompt(name, arguments, context)
+        return result
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host

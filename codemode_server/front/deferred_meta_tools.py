@@ -7,10 +7,11 @@ from typing import Any
 
 import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import GetPromptResult
 
 from codemode_server.domain.principals import Session
 from codemode_server.front.server import MetaTools
-from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments
+from codemode_server.front.tools.registry import Answer, Changed, Host, MetaToolSpec, Progress, ToolArguments
 
 
 class DeferredMetaTools:
@@ -21,7 +22,7 @@ class DeferredMetaTools:
         self._definitions = definitions
         self._tools: MetaTools | None = None
         self._known = anyio.Event()
-        self._listeners: list[Callable[[], Awaitable[None]]] = []
+        self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
     def set_target(self, tools: MetaTools) -> None:
         """Delegate to `tools` from now on; they may be replaced later."""
@@ -35,7 +36,7 @@ class DeferredMetaTools:
         assert self._tools is not None  # noqa: S101 - `set_target` has been called
         return self._tools
 
-    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+    def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
         self._listeners.append(listener)
         if self._tools is not None:
             self._tools.on_change(listener)
@@ -59,6 +60,14 @@ class DeferredMetaTools:
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
         return await (await self._there()).call(spec, arguments, session, progress, host)
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        return await (await self._there()).prompts()
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
+    ) -> GetPromptResult:
+        return await (await self._there()).get_prompt(name, arguments, session, progress, host)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         return await (await self._there()).read_resource(uri, session)

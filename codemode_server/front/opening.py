@@ -109,12 +109,15 @@ class Opening:
         list_tools: Callable[[], Definitions | None],
         list_without_servers: Callable[[], Definitions],
         load_server: Callable[[], object],
+        list_prompts: Callable[[], Definitions] = list,
     ) -> None:
         """Answer what can be answered here, until the server is loaded.
 
         `list_tools` and then `load_server`, which imports what the server needs, are called in a thread once the first
-        request is answered; only `tools/list` waits for the first. `list_without_servers` is for where that takes long.
+        request is answered; only `tools/list` and `prompts/list` wait for the first. `list_without_servers` is for
+        where that takes long. `list_prompts` is called after `list_tools`.
         """
+        self._list_prompts = list_prompts
         self._list_tools, self._list_without_servers, self._load_server = list_tools, list_without_servers, load_server
         line = self._streams.next_line(_FIRST_SECONDS)
         while line is not None:
@@ -144,6 +147,11 @@ class Opening:
         if self.definitions is None:
             in_time = self._is_listed.wait(self._listing_timeout_s)
             self.definitions = self._listed if in_time else self._list_without_servers()
+
+    def _prompts(self) -> Definitions:
+        """The prompts as of the last run; none if the files can't be read in time: a change is announced later."""
+        self._start_to_load()
+        return self._list_prompts() if self._is_listed.wait(self._listing_timeout_s) else []
 
     def _try_to_answer(self, line: bytes) -> bool:
         """Answer a message if that can be done here; false if the server has to take over."""
@@ -202,11 +210,11 @@ class Opening:
                 if isinstance(wanted, dict) and wanted.keys() <= _CHANGES and {*map(type, wanted.values())} <= {bool}:
                     return {"notifications": {name: True for name, is_wanted in wanted.items() if is_wanted}}
             case "prompts/list" | "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
-                nothing: dict[str, Any] = {_LISTS[method]: []}
+                listed: dict[str, Any] = {_LISTS[method]: self._prompts() if method == "prompts/list" else []}
                 if self._is_initialized and not is_modern:
-                    return nothing
+                    return listed
                 if self._is_usual(meta):
-                    return self._modern(**nothing)
+                    return self._modern(**listed)
             case "ping" if self._is_initialized and not is_modern:
                 return {}
             case "tools/list" if self.definitions is not None and set(params) <= {"_meta"}:
@@ -336,7 +344,7 @@ def _is_capability(name: str, value: Any) -> bool:
 
 def _capabilities(*, is_modern: bool) -> dict[str, Any]:
     return {
-        "prompts": {"listChanged": is_modern},
+        "prompts": {"listChanged": True},
         "resources": {"listChanged": is_modern, "subscribe": is_modern},
         "tools": {"listChanged": True},
     }

@@ -21,8 +21,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import ToolsListChanged
-from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, TextContent
+from mcp.types import Prompt as McpPrompt
 from mcp.types import Tool as McpTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import AnyUrl, ValidationError
@@ -33,7 +35,15 @@ from codemode_server.domain.principals import Session
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
 from codemode_server.front.sessions import Sessions
-from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments, meta_tools
+from codemode_server.front.tools.registry import (
+    Answer,
+    Changed,
+    Host,
+    MetaToolSpec,
+    Progress,
+    ToolArguments,
+    meta_tools,
+)
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000
@@ -47,8 +57,8 @@ _MAX_URI = 2_000
 class MetaTools(Protocol):
     """What the front needs of the product. All methods raise `CodemodeError` with a message for the model."""
 
-    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Have `listener` called when `definitions` has more direct tools than before."""
+    def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
+        """Have `listener` called when `definitions` has more direct tools than before, and when `prompts` change."""
 
     async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
         """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
@@ -69,6 +79,14 @@ class MetaTools(Protocol):
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         """A stored result of an earlier program of the session, as a resource."""
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        """The answer to `prompts/list`: the prompts of upstreams as they are now."""
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
+    ) -> GetPromptResult:
+        """The messages of a prompt."""
 
 
 class FrontServer(MCPServer[None]):
@@ -95,21 +113,21 @@ class FrontServer(MCPServer[None]):
         self._sessions = Sessions()
         self._standing: ServerSession | None = None
         """The session over stdio, if it began with a handshake: notifications can be sent to it at any time."""
-        meta_tools.on_change(self._announce_tools)
+        meta_tools.on_change(self._announce)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
         files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
         async with stdio_server(*files) as (read_stream, write_stream):
             server = self._lowlevel_server
-            options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+            options = server.create_initialization_options(
+                NotificationOptions(tools_changed=True, prompts_changed=True)
+            )
             await server.run(read_stream, write_stream, options)
 
     async def list_tools(self) -> list[McpTool]:
-        request = _request.get()
-        session = self._sessions.session_of_request(request)
-        if request is not None and request.request is None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            self._standing = request.session
+        self._note_standing()
+        session = self._sessions.session_of_request(_request.get())
         return [McpTool.model_validate(tool) for tool in await self._meta_tools.definitions(session)]
 
     async def call_tool(
@@ -144,11 +162,33 @@ class FrontServer(MCPServer[None]):
         except CodemodeError as error:
             raise ResourceNotFoundError(str(error)) from error
 
-    async def _announce_tools(self) -> None:
-        await self._subscriptions.publish(ToolsListChanged())
-        if self._standing is not None:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+    async def list_prompts(self) -> list[McpPrompt]:
+        self._note_standing()
+        return [McpPrompt.model_validate(prompt) for prompt in await self._meta_tools.prompts()]
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> GetPromptResult:
+        session, progress = self._sessions.session_of(context), _progress(context)
+        try:
+            return await self._meta_tools.get_prompt(name, arguments or {}, session, progress, HostRequests(context))
+        except CodemodeError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+
+    def _note_standing(self) -> None:
+        request = _request.get()
+        if request is not None and request.request is None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            self._standing = request.session
+
+    async def _announce(self, changed: Changed) -> None:
+        await self._subscriptions.publish(ToolsListChanged() if changed == "tools" else PromptsListChanged())
+        if self._standing is None:
+            return
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            if changed == "tools":
                 await self._standing.send_tool_list_changed()
+            else:
+                await self._standing.send_prompt_list_changed()
 
 
 def _text_blocks(answer: Answer) -> list[TextContent]:

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import GetPromptResult
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
 from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.tools.registry import Answer, Host, MetaToolSpec, Progress, ToolArguments
+from codemode_server.front.tools.registry import Answer, Changed, Host, MetaToolSpec, Progress, ToolArguments
 from codemode_server.settings import Settings
 from codemode_server.text import clean
 
@@ -33,7 +34,7 @@ class Unconfigured:
             head, tail = "No servers: codemode-server can't start. The user must fix this:", []
         self._message = "\n".join([head, *shown, *tail])
 
-    def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
+    def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
         """There are no direct tools."""
 
     async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
@@ -53,6 +54,14 @@ class Unconfigured:
         if spec.message_content is None:
             raise MetaToolError(self._message)
         return Answer(self._message, spec.message_content(self._message))
+
+    async def prompts(self) -> list[dict[str, Any]]:
+        return []
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
+    ) -> GetPromptResult:
+        raise MetaToolError(self._message)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         raise MetaToolError(self._message)

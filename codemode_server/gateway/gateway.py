@@ -20,7 +20,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
-from codemode_server.gateway.targets import READ_RESOURCE, ResourceTarget, ToolTarget, Upstreams
+from codemode_server.gateway.targets import READ_RESOURCE, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
 
 
@@ -92,6 +92,16 @@ class Gateway:
         # The program's own spelling of a link: the upstream's may hold a secret.
         recorded = {"uri": named if target.is_linked else target.found.uri}
         return await self._pipeline.run(calls, target, recorded)
+
+    async def get_prompt(self, calls: ExecutionCalls, server: str, name: str, arguments: dict[str, Any]) -> Reply:
+        """A prompt by the raw names, with the whole result as the upstream sent it; raises as `call` does."""
+        offering = next((it for it in self._catalog().servers if it.raw_name == server), None)
+        found = next((it for it in offering.listing.prompts if it.name == name), None) if offering else None
+        if offering is None or found is None:
+            error = UnknownTool(f"{server!r} no longer has the prompt {name!r}")
+            self._publish_unresolved(calls, server, name, error)
+            raise error
+        return await self._pipeline.run(calls, PromptTarget(offering, found), arguments)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
         redactor = self._config.redactor

@@ -1,4 +1,4 @@
-"""What a call is sent to: a tool, or a resource that is listed or linked to. The only callers of upstreams."""
+"""What a call is sent to: a tool, a resource that is listed or linked, or a prompt. The only callers of upstreams."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -24,6 +25,8 @@ READ_RESOURCE = "read_resource"
 """The name of reading any resource in `permissions.rules` and in reports."""
 _READ_METHOD = "resources/read"
 """Its name in records: the protocol's method."""
+_PROMPTS = "prompts"
+"""Before the name of a prompt in `permissions.rules`, in reports and in records."""
 
 
 class Upstreams(Protocol):
@@ -47,6 +50,11 @@ class Upstreams(Protocol):
 
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
+
+    async def get_prompt(
+        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> dict[str, Any]:
+        """A prompt with these arguments, as it came; raises as `call_tool` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,56 @@ class ResourceTarget:
         return None
 
 
-CallTarget = ToolTarget | ResourceTarget
+@dataclass(frozen=True, slots=True)
+class PromptTarget:
+    """A prompt of an upstream, which a person chose in the host."""
+
+    server: Server
+    prompt: PromptDefinition
+    effect = Effect.READS
+
+    @property
+    def raw_name(self) -> str:
+        return f"{_PROMPTS}/{self.prompt.name}"
+
+    name = raw_name
+
+    @property
+    def spellings(self) -> Spellings:
+        return prompt_spellings(self.prompt.name)
+
+    def is_selected(self, server: ServerSettings) -> bool:
+        return True
+
+    def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
+        missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
+        if missing:
+            raise InvalidArguments(f"the prompt {title_of(self)} needs {', '.join(map(repr, missing))}")
+
+    async def send(
+        self,
+        upstreams: Upstreams,
+        calls: ExecutionCalls,
+        arguments: dict[str, Any],
+        progress: CallProgress,
+        revision: int,
+    ) -> Reply:
+        names = self.server.raw_name, self.prompt.name
+        return Reply(await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision))
+
+    def marked_error(self, value: JsonValue) -> str | None:
+        return None
+
+    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
+        return None
+
+
+CallTarget = ToolTarget | ResourceTarget | PromptTarget
+
+
+def prompt_spellings(name: str) -> Spellings:
+    """The names under which a rule can mean a prompt."""
+    return Spellings(f"{_PROMPTS}/{name}", f"{_PROMPTS}/{name}")
 
 
 def title_of(target: CallTarget) -> str:

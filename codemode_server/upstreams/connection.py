@@ -207,6 +207,13 @@ class Connection:
         what = f"the resource {self._redactor.head(uri, 200)!r}"
         return await self._ask("resources/read", {"uri": uri}, what, read, progress, revision)
 
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
+    ) -> T:
+        """Get a prompt and return what `read` makes of the result; all as for `call_tool`."""
+        params = {"name": name, "arguments": arguments}
+        return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
+
     async def _ask(
         self,
         method: str,

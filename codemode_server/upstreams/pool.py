@@ -130,6 +130,18 @@ class UpstreamPool(OwnsTasks):
         read = partial(resource_reply, uri, redactor=self._deps.redactor())
         return await self._connection(server).read_resource(uri, read, progress, revision)
 
+    async def get_prompt(
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress | None = None,
+        revision: int | None = None,
+    ) -> dict[str, Any]:
+        """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
+        return await self._connection(server).get_prompt(name, arguments, checked, progress, revision)
+
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)
         if connection is None and server in self._invalid:

@@ -81,6 +81,11 @@ class RecordingUpstreams:
         ).value
         return answer
 
+    async def get_prompt(
+        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         self.reached.append((server, "resources/read", {"uri": uri}))
         return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")

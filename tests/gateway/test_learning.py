@@ -74,6 +74,11 @@ class Answering:
     ) -> dict[str, Any]:
         return {"content": [], "structuredContent": self.answer}
 
+    async def get_prompt(
+        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> dict[str, Any]:
+        raise NotImplementedError
+
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The reference server's 7 resources and 2 templates, read by programs through the whole product, in both eras."""
+"""The reference server's 7 resources, 2 templates and 4 prompts, through the whole product, in both eras."""
 
 from __future__ import annotations
 
@@ -66,3 +66,25 @@ names = [each["name"] for each in resources.list() if "arguments" in each]
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_all_four_prompts_are_offered_to_hosts(real_servers: None, tmp_path: Path, mode: str) -> None:
+    async with in_memory(configuration(tmp_path, everything()), mode=mode) as host:
+        await host.settled()
+        listed = (await host.client.list_prompts()).prompts
+        simple = await host.client.get_prompt("everything/simple-prompt")
+        city = await host.client.get_prompt("everything/args-prompt", {"city": "Paris"})
+        team = await host.client.get_prompt(
+            "everything/completable-prompt", {"department": "Engineering", "name": "Alice"}
+        )
+        resource = await host.client.get_prompt(
+            "everything/resource-prompt", {"resourceType": "Text", "resourceId": "1"}
+        )
+    assert [prompt.name for prompt in listed] == [
+        f"everything/{name}" for name in ("simple-prompt", "args-prompt", "completable-prompt", "resource-prompt")
+    ]
+    assert simple.messages
+    assert "Paris" in city.messages[0].content.text  # type: ignore[union-attr]
+    assert "Alice" in team.messages[0].content.text  # type: ignore[union-attr]
+    assert [message.content.type for message in resource.messages] == ["text", "resource"]

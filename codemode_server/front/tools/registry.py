@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -42,6 +42,8 @@ TEXT_RESULT: Mapping[str, Any] = {
 }
 """Output schema of a meta-tool whose structured content is its text."""
 
+Changed = Literal["tools", "prompts"]
+"""A list of ours that has changed."""
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Sends one notification: the progress, which must grow; its final value if that is known; and a one-line message."""
 

@@ -1,0 +1,150 @@
+"""The prompts of upstreams as prompts of ours, named `<server>/<prompt>`: for the person, whose host offers them.
+
+A host gets the list before the MCP library is imported, so nothing here imports that library at its top. What upstreams
+say is untrusted: texts are masked and cut, and each description begins with the server's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.catalog.untrusted import one_line, prose
+from codemode_server.domain.calls import Deny
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.resources import PromptDefinition
+from codemode_server.gateway.policy import Spellings, decide
+from codemode_server.gateway.targets import prompt_spellings
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.settings import PermissionSettings
+from codemode_server.text import clean
+
+if TYPE_CHECKING:
+    from mcp.types import GetPromptResult
+
+MAX_PROMPTS = 200
+"""Prompts of all servers together; a person chooses them from a menu."""
+MAX_ARGUMENT_CHARACTERS = 256 * 1024
+"""All arguments of one prompt together."""
+MAX_RESULT_CHARACTERS = 2 * 2**20
+"""Messages of one prompt as JSON, with images in base64."""
+_MAX_MESSAGES = 100
+_DESCRIPTION_CHARACTERS = 600
+_CONTENTS = ("text", "image", "audio", "resource", "resource_link")
+
+
+def prompt_definitions(catalog: Catalog, permissions: PermissionSettings, redactor: Redactor) -> list[dict[str, Any]]:
+    """The prompts as the protocol has them, for `prompts/list`, without those that the permissions deny."""
+    shown: list[dict[str, Any]] = []
+    for server, prompt in _prompts(catalog):
+        if len(shown) == MAX_PROMPTS:
+            break
+        decision = decide(permissions, Spellings.of_server(server), prompt_spellings(prompt.name))
+        if not isinstance(decision, Deny):
+            shown.append(_definition(server, prompt, redactor))
+    return shown
+
+
+def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]:
+    """The prompt of this name.
+
+    Raises:
+        MetaToolError: there is none; names the nearest.
+    """
+    found = {_name(server, prompt): (server, prompt) for server, prompt in _prompts(catalog)}
+    if name not in found:
+        meant = similar_name(name[:200], list(found))
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        raise MetaToolError(f'there is no prompt "{one_line(name, 200)}"{hint}')
+    return found[name]
+
+
+def check_arguments(name: str, arguments: dict[str, str]) -> None:
+    """Refuse arguments that are too long.
+
+    Raises:
+        MetaToolError: they are.
+    """
+    if sum(len(key) + len(value) for key, value in arguments.items()) > MAX_ARGUMENT_CHARACTERS:
+        raise MetaToolError(
+            f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
+        )
+
+
+def prompt_result(name: str, result: dict[str, Any]) -> GetPromptResult:
+    """What the upstream answered, without secrets already, as far as hosts can take it: texts without what nobody sees,
+    and no message of an unknown kind.
+
+    Raises:
+        MetaToolError: it has no messages, or too many.
+    """
+    from mcp.types import GetPromptResult, PromptMessage
+    from pydantic import ValidationError
+
+    listed = result.get("messages")
+    messages = []
+    for raw in listed[:_MAX_MESSAGES] if isinstance(listed, list) else []:
+        content = raw.get("content") if isinstance(raw, dict) else None
+        if not isinstance(content, dict) or content.get("type") not in _CONTENTS:
+            continue
+        try:
+            messages.append(PromptMessage.model_validate({"role": raw.get("role"), "content": _cleaned(content)}))
+        except ValidationError:
+            continue
+    if not messages:
+        raise MetaToolError(f"{one_line(name, 200)}: the server answered without messages that can be passed on")
+    description = result.get("description")
+    return GetPromptResult(
+        description=prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else None,
+        messages=messages,
+    )
+
+
+def check_size(name: str, result: dict[str, Any]) -> None:
+    """Refuse an answer that is too long for a conversation.
+
+    Raises:
+        MetaToolError: it is.
+    """
+    if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
+        size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
+        raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
+
+
+def _cleaned(content: dict[str, Any]) -> dict[str, Any]:
+    fresh = {key: value for key, value in content.items() if key != "_meta"}
+    for holder in (fresh, fresh.get("resource")):
+        if isinstance(holder, dict) and isinstance(holder.get("text"), str):
+            holder["text"] = clean(holder["text"])
+    return fresh
+
+
+def _prompts(catalog: Catalog) -> Iterator[tuple[Server, PromptDefinition]]:
+    for server in catalog.servers:
+        for prompt in server.listing.prompts:
+            yield server, prompt
+
+
+def _name(server: Server, prompt: PromptDefinition) -> str:
+    return f"{server.name}/{prompt.name}"
+
+
+def _definition(server: Server, prompt: PromptDefinition, redactor: Redactor) -> dict[str, Any]:
+    said = prose(prompt.description, _DESCRIPTION_CHARACTERS) or one_line(prompt.title, 200)
+    title = one_line(prompt.title, 80)
+    return {
+        "name": _name(server, prompt),
+        **({"title": redactor.text(f"{server.name}: {title}")} if title else {}),
+        "description": redactor.text(f"[{server.name}] {said or prompt.name}"),
+        "arguments": [
+            {
+                "name": argument.name,
+                **({"description": redactor.text(text)} if (text := one_line(argument.description, 300)) else {}),
+                "required": argument.is_required,
+            }
+            for argument in prompt.arguments
+        ],
+    }

@@ -1,0 +1,85 @@
+"""Prompts of upstreams as prompts of ours, through the real product and real clients of both eras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests import fork_server
+from tests.attacks.kit import recorded
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+
+
+def library(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
+
+
+def asked(folder: Path) -> list[str]:
+    log = folder / "library.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_prompts_are_listed_with_the_servers_name_and_got_with_arguments(tmp_path: Path, protocol: str) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path, protocol=protocol))) as host:
+        await host.settled()
+        listed = (await host.client.list_prompts()).prompts
+        got = await host.client.get_prompt("library/summarise", {"title": "Dune"})
+    assert [(it.name, it.title) for it in listed] == [
+        ("library/summarise", "library: Summary of a book"),
+        ("library/illustrated", None),
+    ]
+    assert (listed[0].description or "").startswith("[library] Ask for a summary.")
+    assert [(it.name, it.required) for it in listed[0].arguments or []] == [("title", True), ("style", False)]
+    assert [(it.role, getattr(it.content, "text", "")) for it in got.messages] == [
+        ("user", "Summarise Dune in a short way.")
+    ]
+    assert recorded(tmp_path) == [("library", "prompts/summarise", "allow", "succeeded")]
+
+
+async def test_images_and_embedded_documents_are_passed_on(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        await host.settled()
+        got = await host.client.get_prompt("library/illustrated")
+    assert [it.content.type for it in got.messages] == ["text", "image", "resource"]
+
+
+async def test_a_denied_prompt_is_neither_listed_nor_asked_for(tmp_path: Path) -> None:
+    rules = {"rules": [{"deny": "library/prompts/summarise", "reason": "too long"}]}
+    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
+        await host.settled()
+        assert [it.name for it in (await host.client.list_prompts()).prompts] == ["library/illustrated"]
+        with pytest.raises(MCPError, match="too long"):
+            await host.client.get_prompt("library/summarise", {"title": "Dune"})
+    assert asked(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("library/sumarise", {}, "did you mean 'library/summarise'"),
+        ("library/summarise", {}, "needs 'title'"),
+        ("library/summarise", {"title": "x" * 10_000_000}, "at most 262,144 characters"),
+        ("nothing", {}, 'no prompt "nothing"'),
+    ],
+)
+async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(
+    tmp_path: Path, name: str, arguments: dict[str, str], problem: str
+) -> None:
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        await host.settled()
+        with pytest.raises(MCPError, match=problem):
+            await host.client.get_prompt(name, arguments)
+    assert asked(tmp_path) == []
+
+
+async def test_prompts_of_the_last_run_are_listed_before_the_server_is_connected(tmp_path: Path) -> None:
+    path = configuration(tmp_path, library(tmp_path))
+    async with in_memory(path) as host:
+        await host.settled()
+    broken = configuration(tmp_path, library(tmp_path))
+    async with in_memory(broken) as host:
+        assert len((await host.client.list_prompts()).prompts) == 2

@@ -89,8 +89,7 @@ class Storage:
 
 def save(file: EditedFile, made: Plan, storage: Storage) -> None:
     """Write the plan: secrets first, since the configuration refers to them."""
-    for addition in made.additions:
-        file.text.add_server(addition.name, addition.entry)
+    file.text.add_servers({it.name: it.entry for it in made.additions})
     rules = [rule for addition in made.additions for rule in addition.rules]
     for pattern in overruled(rules, file.text.rules()):
         announce(f"a rule before it allows {pattern}, which the host asked about; see permissions.rules")

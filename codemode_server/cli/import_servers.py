@@ -69,11 +69,11 @@ class _Sources:
     names: list[str] = field(default_factory=list)
     """Servers that the person named."""
     is_named: bool = False
-    """Whether the person named where the servers come from."""
+    """Whether the person named the servers by where they come from, and needs not be asked."""
 
 
 def _sources(parsed: argparse.Namespace) -> _Sources:
-    found = _Sources()
+    found, is_asked = _Sources(), False
     if parsed.command_line:
         found.files.append(_one(parsed.command_line))
     for word in parsed.words:
@@ -81,9 +81,10 @@ def _sources(parsed: argparse.Namespace) -> _Sources:
             found.files.append(_one([word]))
         elif word == "-" or re.search(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$", word) or Path(word).is_file():
             found.files.append(_file(word))
+            is_asked = sys.stdin.isatty()
         else:
             found.names.append(word)
-    found.is_named = bool(found.files)
+    found.is_named = bool(found.files) and not is_asked
     if not found.files:
         project = Path.cwd()
         places = all_places(System.current(), project if project != Path.home() else None)

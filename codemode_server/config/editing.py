@@ -51,10 +51,16 @@ class ConfigText:
 
     def add_server(self, name: str, entry: Mapping[str, Plain]) -> None:
         """Append a server whose name is not taken."""
+        self.add_servers({name: entry})
+
+    def add_servers(self, entries: Mapping[str, Mapping[str, Plain]]) -> None:
+        """Append servers whose names are not taken."""
+        if not entries:
+            return
         section = "mcpServers" if self._is_json and "servers" not in self._values(self._text) else "servers"
         expected = self._values(self._text)
-        expected[section] = {**(expected.get(section) or {}), name: _copied(entry)}
-        self._change(self._with_member((section,), name, entry), expected, f"add {name}")
+        expected[section] = {**(expected.get(section) or {}), **_copied(entries)}
+        self._change(self._with_members((section,), entries), expected, f"add {', '.join(entries)}")
 
     def add_rules(self, rules: Sequence[Mapping[str, Plain]]) -> None:
         """Append permission rules, so that they don't weaken those before them."""
@@ -133,21 +139,20 @@ class ConfigText:
             raise NotEditable("the file has characters that are written as pairs of escapes; edit it by hand")
         return layout(text) or Piece(len(self._text), len(self._text), 0)
 
-    def _with_member(self, path: tuple[str, ...], key: str, value: Plain) -> str:
-        """The text with a member appended to the mapping at `path`, which is made if it is not there."""
+    def _with_members(self, path: tuple[str, ...], members: Mapping[str, Plain]) -> str:
+        """The text with members appended to the mapping at `path`, which is made if it is not there."""
         here = self._layout()
         for depth, name in enumerate(path):
             inner = here.member(name)
-            if inner is None:
+            is_empty = inner is not None and not inner.members and not inner.is_alias
+            if inner is None or (is_empty and (inner.is_empty or inner.is_flow or inner.text in _NULLS)):
                 for missing in reversed(path[depth + 1 :]):
-                    key, value = missing, {key: value}
-                return self._appended(here, name, {key: value}, is_root=depth == 0)
-            if not inner.members and not inner.is_alias and (inner.is_empty or inner.is_flow or inner.text in _NULLS):
-                for missing in reversed(path[depth + 1 :]):
-                    key, value = missing, {key: value}
-                return self._filled(here, inner, {key: value})
+                    members = {missing: members}
+                if inner is None:
+                    return self._appended(here, {name: members}, is_root=depth == 0)
+                return self._filled(here, inner, members)
             here = inner
-        return self._appended(here, key, value)
+        return self._appended(here, members)
 
     def _with_items(self, path: tuple[str, ...], items: Sequence[Plain]) -> str:
         """The text with items appended to the list at `path`, which is made if it is not there."""
@@ -158,20 +163,22 @@ class ConfigText:
             if here is not None:
                 raise NotEditable("`permissions.rules` is there and empty; remove the key, or add the rules by hand")
             *parents, last = path
-            return self._with_member(tuple(parents), last, list(items))
+            return self._with_members(tuple(parents), {last: list(items)})
         if here.is_flow:
             at = here.items[-1].end
             added = "".join(f", {flow(it, is_json=self._is_json)}" for it in items)
             return self._text[:at] + added + self._text[at:]
         return self._with_lines(here.end, "".join(item(it, here.column) for it in items))
 
-    def _appended(self, mapping: Piece, key: str, value: Plain, *, is_root: bool = False) -> str:
+    def _appended(self, mapping: Piece, members: Mapping[str, Plain], *, is_root: bool = False) -> str:
+        before = mapping.members[-1] if mapping.members else None
         if mapping.is_flow:
-            at = mapping.members[-1][1].end if mapping.members else mapping.start + 1
-            lead = self._line_lead(mapping.members[-1][0].start) if mapping.members else " "
-            written = f"{scalar(key, True, self._is_json)}: {flow(value, is_json=self._is_json)}"
-            return self._text[:at] + ("," if mapping.members else "") + lead + written + self._text[at:]
-        lines = block(key, value, mapping.column if mapping.members else 0)
+            at = before[1].end if before else mapping.start + 1
+            lead = self._line_lead(before[0].start) if before else " "
+            written = [f"{lead}{flow({key: value}, is_json=self._is_json)[1:-1]}" for key, value in members.items()]
+            return self._text[:at] + ("," if before else "") + ",".join(written) + self._text[at:]
+        indent = mapping.column if before else 0
+        lines = "".join(block(key, value, indent) for key, value in members.items())
         return self._with_lines(len(self._text.rstrip()) if is_root else mapping.end, lines, has_gap=is_root)
 
     def _filled(self, parent: Piece, piece: Piece, value: Mapping[str, Plain]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -52,15 +53,20 @@ def unite(found: Iterable[FoundServer]) -> tuple[list[FoundServer], list[str]]:
     """One of several equal servers of one name, with the restrictions of all; others of one name get a suffix."""
     united: dict[str, FoundServer] = {}
     skipped: list[str] = []
+    names = _Names()
+    by_name: dict[str, list[FoundServer]] = {}
+    """By the name in the host's file, case-folded."""
     for server in found:
-        same = next((it for it in united.values() if _is_same(it, server)), None)
+        alike = by_name.setdefault(server.name.casefold(), [])
+        same = next((it for it in alike if _connection(it.entry) == _connection(server.entry)), None)
         if same is not None:
             skipped.append(f"{server.name} of {server.source}: the same as {same.name} of {same.source}")
             _restrict(same, server)
             continue
-        name = _free_name(server, united)
+        name = names.take(server)
         rules = [{key: _renamed(value, server.name, name) for key, value in rule.items()} for rule in server.rules]
         united[name] = replace(server, name=name, rules=rules)
+        alike.append(united[name])
     return list(united.values()), skipped
 
 
@@ -73,23 +79,22 @@ def plan(
 ) -> Plan:
     """What is added for these servers to a configuration that has the `existing` ones."""
     made = Plan()
-    taken: dict[str, Any] = dict(existing)
+    names = _Names(existing)
     for server in found:
         added_before = dict(storage.added)
         entry = without_literal_secrets(server.name, server.entry, storage, server.from_env_file)
-        if same := next(
-            (it for it in (server.name, f"{server.name}-{server.host}") if _equal(taken.get(it), entry)), ""
-        ):
+        alike = [it for it in existing if it == server.name or it.startswith(f"{server.name}-")]
+        if same := next((it for it in alike if _equal(existing[it], entry)), ""):
             made.skipped.append(f"{server.name} of {server.source}: is there already as {same}")
             storage.added = added_before
             continue
-        name = _free_name(server, taken)
+        name = names.free_for(server)
         unset = [it for it in server.variables() if it not in variables]
         if not unset and (problem := _problem(name, entry, {**variables, **storage.added}, base_dir)):
             made.skipped.append(f"{server.name} of {server.source}: {problem}")
             storage.added = added_before
             continue
-        taken[name] = entry
+        names.add(name)
         rules = tuple({key: _renamed(it, server.name, name) for key, it in rule.items()} for rule in server.rules)
         made.additions.append(Addition(name, entry, rules, server))
         for variable in unset:
@@ -121,10 +126,6 @@ def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str]
     return "; ".join(re.sub(r"^:\d+: ", "", line) for line in lines)
 
 
-def _is_same(one: FoundServer, other: FoundServer) -> bool:
-    return one.name.casefold() == other.name.casefold() and _connection(one.entry) == _connection(other.entry)
-
-
 def _equal(existing: Any, entry: Mapping[str, Plain]) -> bool:
     return isinstance(existing, Mapping) and _connection(existing) == _connection(entry)
 
@@ -143,8 +144,8 @@ def _by_name(value: Any) -> Any:
 
 
 def _restrict(server: FoundServer, other: FoundServer) -> None:
-    """Restricts the first as the second is; what is on in one host was on."""
-    if other.is_enabled:
+    """Restricts the first as the second is; what is on in one of the person's own files was on."""
+    if other.is_enabled and other.scope == "user":
         server.entry.pop("enabled", None)
     mine: Any = dict(server.entry.get("tools") or {})  # type: ignore[arg-type]
     theirs: Any = other.entry.get("tools") or {}
@@ -158,15 +159,32 @@ def _restrict(server: FoundServer, other: FoundServer) -> None:
     server.rules += [rule for rule in other.rules if rule not in server.rules]
 
 
-def _free_name(server: FoundServer, taken: Mapping[str, Any]) -> str:
-    folded = {_folded(name) for name in taken}
-    suffixes = [it for it in (server.project, server.host) if it]
-    candidates = [
-        server.name,
-        *(f"{server.name}-{it}"[:64] for it in suffixes),
-        *(f"{server.name}-{number}" for number in range(2, 10_000)),
-    ]
-    return next(name for name in candidates if _folded(name) not in folded)
+class _Names:
+    """The names that are taken."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._folded = set(map(_folded, taken))
+        self._numbers: Counter[str] = Counter()
+
+    def free_for(self, server: FoundServer) -> str:
+        """Its name, or if that is taken its name with its project, its host or a number."""
+        for suffix in ("", server.project, server.host):
+            name = f"{server.name[: 63 - len(suffix)]}-{suffix}" if suffix else server.name
+            if _folded(name) not in self._folded:
+                return name
+        while True:
+            self._numbers[server.name] += 1
+            name = f"{server.name[:55]}-{self._numbers[server.name] + 1}"
+            if _folded(name) not in self._folded:
+                return name
+
+    def add(self, name: str) -> None:
+        self._folded.add(_folded(name))
+
+    def take(self, server: FoundServer) -> str:
+        name = self.free_for(server)
+        self.add(name)
+        return name
 
 
 def _folded(name: str) -> str:

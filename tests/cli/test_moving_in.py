@@ -193,6 +193,21 @@ class TestImport:
 
         assert machine.servers()["theirs"].enabled is False
 
+    def test_a_repository_switches_nothing_on(self, machine: Machine) -> None:
+        (machine.project / ".mcp.json").write_text(json.dumps(cursor(a={"command": "x", "cwd": "/srv"})))
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "cwd": "/srv", "disabled": True}))
+
+        machine.run("import", "--all", "--project", "--no-test")
+
+        assert [it.enabled for it in machine.servers().values()] == [False]
+
+    def test_many_servers_are_written_at_once(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(**{f"s{n}": {"command": "x", "args": [str(n)]} for n in range(300)}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert len(machine.servers()) == 300
+
     def test_one_broken_file_harms_no_other(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", "{broken\x1b[31m")
         machine.write(".codex/config.toml", '[mcp_servers.b]\ncommand = "b"\n')

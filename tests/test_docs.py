@@ -156,6 +156,8 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "trust",
         "workspace",
         "executions",
+        "connect",
+        "disconnect",
         "login",
         "logout",
         "paths",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -371,3 +372,14 @@ def test_a_lost_backup_is_named_and_our_entry_is_removed_all_the_same(home: Home
     file.with_name("mcp.json.before-codemode").unlink()
     home.run("disconnect", "cursor", "--yes")
     assert file.read_text() == '{"mcpServers": {"x": {"command": "x"}}}\n'
+
+
+def test_the_guide_names_every_host_and_its_commands_run(home: Home) -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/moving-in.md").read_text().split("## Connect\n")[1]
+    named = guide.split("`connect` knows ")[1].split(", and writes")[0]
+    assert sorted(re.findall(r"`([a-z-]+)`", named)) == sorted(HOSTS)
+    lines = guide.split("```sh\n")[1].split("```")[0].splitlines()
+    for line in lines:
+        words = line.partition("#")[0].split()[1:]
+        home.run(*words, *(() if "--dry-run" in words else ("--yes",)))
+    assert not home.file("claude-code").exists()

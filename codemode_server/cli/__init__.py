@@ -113,12 +113,12 @@ class _Parser(argparse.ArgumentParser):
     """Answers a mistyped command with the one that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
-        choice = r"argument (?:COMMAND|ACTION): invalid choice: '(.*)' \(choose from (.*)\)"
+        choice = r"argument (COMMAND|ACTION|HOST): invalid choice: '(.*)' \(choose from (.*)\)"
         if wrong := re.fullmatch(choice, message, re.DOTALL):
             from difflib import get_close_matches
 
-            known = [name.strip("' ") for name in wrong[2].split(",")]
-            meant = get_close_matches(wrong[1], known, n=1, cutoff=0.5)
+            known = [name.strip("' ") for name in wrong[3].split(",")]
+            meant = get_close_matches(wrong[2], known, n=1, cutoff=0.5)
             hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
-            message = f"there is no command {wrong[1]!r}; {hint}"
+            message = f"there is no {'host' if wrong[1] == 'HOST' else 'command'} {wrong[2]!r}; {hint}"
         super().error(message)

@@ -383,3 +383,9 @@ def test_the_guide_names_every_host_and_its_commands_run(home: Home) -> None:
         words = line.partition("#")[0].split()[1:]
         home.run(*words, *(() if "--dry-run" in words else ("--yes",)))
     assert not home.file("claude-code").exists()
+
+
+def test_a_mistyped_host_is_answered_with_the_one_that_was_meant(home: Home) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(["connect", "claude"])
+    assert "there is no host 'claude'; did you mean claude-code?" in home.capture.readouterr().err

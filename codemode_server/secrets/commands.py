@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL
 
 import anyio
 from anyio.abc import ByteReceiveStream
@@ -39,7 +40,7 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
     words = words_of(command)
     shown = repr(words[0])
     try:
-        child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=-3)
+        child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=DEVNULL)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None

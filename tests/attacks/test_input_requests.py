@@ -25,7 +25,6 @@ from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_input_requests import (
     ASK_CITY,
     FORM,
-    SAMPLE,
     ask,
     asking,
     both_sides,
@@ -167,7 +166,9 @@ def test_secrets_of_the_configuration_are_masked_both_ways_and_controls_are_remo
     url = {"mode": "url", "message": "", "url": f"https://evil.example/?k={CANARY}"}
     with pytest.raises(InputRefused, match="contains a secret"):
         forwarded_request(InputRequest("elicitation/create", url), "shop", redactor)
-    sampling = InputRequest(SAMPLE["method"], {**SAMPLE["params"], "systemPrompt": CANARY})
+    said = {"role": "user", "content": {"type": "text", "text": CANARY}}
+    asked = {"messages": [said], "maxTokens": 5, "systemPrompt": CANARY}
+    sampling = InputRequest("sampling/createMessage", asked)
     sampled = forwarded_request(sampling, "shop", redactor)
     assert CANARY not in json.dumps(dict(sampled.params))
 

@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
 
 from .person import Person
 from .product import UPSTREAMS, Answer, Host, configuration, in_memory
@@ -108,3 +112,19 @@ async def test_the_configuration_declines_refuses_and_gives_folders(tmp_path: Pa
     assert roots == {"roots": [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]}
     assert "sampling is refused by the user" in refused.text
     assert person.seen == []
+
+
+@pytest.mark.parametrize(("payloads", "has_values"), [("shapes", False), ("all", True)])
+async def test_the_audit_has_what_was_asked_and_how_it_was_answered(
+    tmp_path: Path, payloads: str, *, has_values: bool
+) -> None:
+    """Values of the answer are recorded only if `state.payloads` allows it."""
+    state = {"dir": str(tmp_path / "state"), "payloads": payloads}
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), state=state)
+    person = Person(content={"city": "Oslo"})
+    async with App.open(load(path)) as app, Client(app.front, **person.callbacks) as client:
+        await ask(Host(client, tmp_path), ASK_CITY)
+        rows = await app.stores.audit.rows(app.principal)
+    (event,) = [row.event for row in rows if row.event.kind == "input_requested"]
+    assert (event.server, event.tool, event.reason, event.status) == ("asking", "ask", "elicitation", "accept")
+    assert ("Oslo" in (event.payload or "")) is has_values

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PAGES = 200
 MAX_RESOURCES = 10_000
-"""Resources and templates of one server, together."""
+MAX_TEMPLATES = 1_000
 MAX_PROMPTS = 500
 MAX_PROMPT_ARGUMENTS = 50
 MAX_LISTING_CHARACTERS = 4 * 2**20
@@ -55,8 +55,7 @@ async def list_offers(link: Link, redact: Redact) -> OffersFound:
     if declared is not None and declared.resources is not None:
         taken = _Taken("resources", MAX_RESOURCES, _to_resource, redact, problems)
         resources += await _list(link, "resources/list", taken)
-        left = MAX_RESOURCES - len(resources)
-        templates = _Taken("resourceTemplates", left, _to_template, redact, problems)
+        templates = _Taken("resourceTemplates", MAX_TEMPLATES, _to_template, redact, problems)
         resources += await _list(link, "resources/templates/list", templates)
     if declared is not None and declared.prompts is not None:
         prompts += await _list(link, "prompts/list", _Taken("prompts", MAX_PROMPTS, _to_prompt, redact, problems))

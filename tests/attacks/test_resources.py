@@ -1,0 +1,74 @@
+"""Hostile resources, and programs that look for more than is listed; each with what works beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests import fork_server
+from tests.attacks.kit import recorded
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+
+SHELVES = Path(__file__).parent / "servers" / "shelves.py"
+
+
+def servers(folder: Path) -> dict[str, Any]:
+    return {
+        "shelves": fork_server.upstream(str(SHELVES), str(folder / "shelves.log")),
+        "library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")),
+    }
+
+
+async def test_only_the_first_ten_thousand_of_fifty_thousand_are_taken_and_shown_in_pages(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        shown = (await host.call("list_dir", path="/servers/shelves")).text
+        page = (await host.call("list_dir", path="/servers/shelves/resources")).text
+        evil = (await host.call("read_tool", path="/servers/shelves/resources/evil")).text
+    assert "10,000 resources" in shown
+    assert len(page.split("\n")) == 102
+    assert not {"\x1b", "\u202e"} & set(shown + page + evil)
+    assert not [line for line in page.split("\n") if line.startswith("# SYSTEM")]
+
+
+async def test_a_resource_of_100_mb_is_an_error_and_the_next_one_is_read(tmp_path: Path) -> None:
+    code = """
+from servers.shelves import resources
+try: r = resources.read("large").size
+except ToolError as error: r = error.kind
+[r, resources.read("small").text]
+"""
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        assert (await host.run(code)).value == ["result_too_large", "small"]
+
+
+async def test_a_uri_of_another_server_goes_only_to_the_server_that_was_named(tmp_path: Path) -> None:
+    code = "from servers.shelves import resources\nresources.read('any:library://private').text"
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        assert (await host.run(code)).value == "shelves was asked for library://private"
+    assert not (tmp_path / "library.log").exists()
+    assert recorded(tmp_path) == [("shelves", "resources/read", "allow", "succeeded")]
+
+
+async def test_what_is_neither_listed_nor_linked_is_never_asked_for(tmp_path: Path) -> None:
+    code = """
+from servers.library import resources
+kinds = []
+for uri in URIS:
+    try: kinds.append(resources.read(uri).text)
+    except ToolError as error: kinds.append(error.kind)
+kinds
+"""
+    state = tmp_path / "state" / "codemode.db"
+    uris = [
+        f"file://{state}",
+        str(state),
+        "../../upstream.yaml",
+        "library://books/../private",
+        "library://",
+        "",
+        "x" * 9_000,
+    ]
+    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+        value = (await host.run(code.replace("URIS", repr([*uris, "library://readme"])))).value
+    assert value == [*["invalid_arguments"] * 6, "too_long", "# Library"]
+    assert (tmp_path / "library.log").read_text() == "readme\n"

@@ -26,13 +26,27 @@ _SCHEMAS = frozenset({"items", "additionalProperties", "contains", "propertyName
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _VALUES = frozenset(
-    {"type", "enum", "const", "default", "examples", "format", "pattern", "required", "dependentRequired"}
+    {"type", "enum", "const", "default", "examples", "format", "pattern", "required"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"}
     | {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"}
-    | {"nullable", "deprecated", "readOnly", "writeOnly"}
+    | {"nullable", "deprecated"}
 )
 """Keywords whose value is copied. All others are dropped: names of dialects, `$id`, and `x-mcp-header`, with which an
 upstream could have the host put arguments into HTTP headers."""
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_NUMBERS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems"}
+    | {"maxItems", "minContains", "maxContains", "minProperties", "maxProperties"}
+)
+_KINDS: dict[str, type] = {
+    "format": str,
+    "pattern": str,
+    "uniqueItems": bool,
+    "examples": list,
+    "dependentRequired": dict,
+}
+_MAX_OUTLINED = 200
+"""Arguments of a tool of which only names and types are shown."""
 _TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 """Keywords that models' interfaces refuse at the top."""
 
@@ -49,12 +63,7 @@ def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
     """
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
-    for length in _DESCRIPTION_CHARACTERS:
-        made = _Copy(redactor, length).schema(schema, 0)
-        if len(json.dumps(made, ensure_ascii=False)) <= MAX_CHARACTERS:
-            break
-    else:
-        made = _outline(made)
+    made = _whole(schema, redactor) or _outline(schema, redactor)
     top = {key: value for key, value in made.items() if key not in _TOP}
     properties = top.get("properties")
     top = {**top, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
@@ -67,6 +76,22 @@ def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
     return top
 
 
+def _whole(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any] | None:
+    """The schema with descriptions as long as they may be; None if it is too large without them."""
+    for length in _DESCRIPTION_CHARACTERS:
+        try:
+            made = _Copy(redactor, length).schema(schema, 0)
+        except _TooLarge:
+            return None
+        if len(json.dumps(made, ensure_ascii=False)) <= MAX_CHARACTERS:
+            return made
+    return None
+
+
+class _TooLarge(Exception):
+    """Raised for a schema of too many parts."""
+
+
 class _Copy:
     """Copies one schema within a budget of nodes."""
 
@@ -76,9 +101,9 @@ class _Copy:
         self._nodes = _MAX_NODES
 
     def schema(self, schema: object, depth: int) -> dict[str, Any]:
-        """The copy of a schema; `{}`, which allows anything, beyond the bounds."""
-        self._nodes -= 1
-        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._nodes < 0:
+        """The copy of a schema; `{}`, which allows anything, if it is nested too deep."""
+        self._count()
+        if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return {}
         made: dict[str, Any] = {}
         for key, value in schema.items():
@@ -88,13 +113,18 @@ class _Copy:
                 made[key] = [self._part(part, depth) for part in value]
             elif key in _MAPS and isinstance(value, dict):
                 made[key] = {self._redactor.text(str(name)): self._part(part, depth) for name, part in value.items()}
-            elif key in _VALUES:
+            elif key in _VALUES and _is_valid(key, value):
                 made[key] = self._value(value, depth)
             elif key == "$ref" and isinstance(value, str) and value.startswith("#"):
                 made[key] = self._redactor.text(value)
             elif key == "description" and self._length and (text := self._text(value)):
                 made[key] = text
         return made
+
+    def _count(self) -> None:
+        self._nodes -= 1
+        if self._nodes < 0:
+            raise _TooLarge
 
     def _part(self, part: object, depth: int) -> Any:
         if isinstance(part, bool):
@@ -107,9 +137,9 @@ class _Copy:
         return prose(self._redactor.head(value, 4 * self._length), self._length) if isinstance(value, str) else ""
 
     def _value(self, value: Any, depth: int) -> Any:
-        self._nodes -= 1
-        if self._nodes < 0 or depth > MAX_DEPTH:
-            return None
+        self._count()
+        if depth > MAX_DEPTH:
+            raise _TooLarge
         if isinstance(value, str):
             return self._redactor.text(value)
         if isinstance(value, list):
@@ -119,15 +149,35 @@ class _Copy:
         return value
 
 
-def _outline(schema: dict[str, Any]) -> dict[str, Any]:
+def _outline(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     """Only the names and simple types of the arguments, and which are required."""
     properties = schema.get("properties")
     arguments = properties if isinstance(properties, dict) else {}
-    outline = {
-        name: {"type": one["type"]} if isinstance(one, dict) and isinstance(one.get("type"), str) else {}
-        for name, one in arguments.items()
+    if len(arguments) > _MAX_OUTLINED:
+        raise UnfitSchema(f"it has {len(arguments):,} arguments")
+    types = {redactor.text(str(name)): one.get("type") for name, one in arguments.items() if isinstance(one, dict)}
+    required = schema.get("required")
+    wanted = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return {
+        "properties": {
+            name: {"type": kind} if isinstance(kind, str) and kind in _TYPES else {} for name, kind in types.items()
+        },
+        "required": [name for name in types if name in wanted],
     }
-    return {"properties": outline, **({"required": schema["required"]} if "required" in schema else {})}
+
+
+def _is_valid(key: str, value: Any) -> bool:
+    """Whether a keyword has a value of its kind: models' interfaces refuse a schema in which one has not."""
+    if key == "type":
+        kinds = value if isinstance(value, list) else [value]
+        return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
+    if key == "required":
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    if key == "enum":
+        return isinstance(value, list) and bool(value)
+    if key in _NUMBERS:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _KINDS.get(key, object))
 
 
 def _drop_dead_references(part: Any, root: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ MAX_CHARACTERS = 200_000
 """Of all definitions together, as JSON."""
 TARGET = "codemode-server/tool"
 """Key in the `_meta` of a definition: the raw names of the server and the tool that a call is sent to."""
+_MAX_PROBLEMS = 20
+"""Tools whose schemas are unfit, after which no more are looked at: a hostile server has thousands."""
 _MAX_DESCRIPTION_CHARACTERS = 1_200
 """Claude Code cuts a description at 2 KB."""
 _SEPARATOR = "__"
@@ -108,6 +111,8 @@ def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple
             definition = direct.definition(redactor)
         except UnfitSchema as error:
             problems.append(redactor.line(f"{title} is not offered to the host: {error}", 300))
+            if len(problems) == _MAX_PROBLEMS:
+                break
             continue
         room -= len(json.dumps(definition, ensure_ascii=False))
         if room < 0 or len(shown) == MAX_TOOLS:
@@ -123,8 +128,7 @@ def _names(found: Sequence[tuple[Server, Tool]]) -> list[str]:
     """A name for each that no other has in any spelling. Tools of one name all get a hash of their raw names, so that
     a name never moves from one tool to another."""
     plain = [_plain_name(server, tool) for server, tool in found]
-    folded = [name.casefold() for name in plain]
-    unclear = {name for name in folded if folded.count(name) > 1} if len(set(folded)) < len(folded) else set()
+    unclear = {name for name, count in Counter(name.casefold() for name in plain).items() if count > 1}
     return [
         _hashed_name(name, server, tool) if name.casefold() in unclear or not _FIT.fullmatch(name) else name
         for name, (server, tool) in zip(plain, found, strict=True)

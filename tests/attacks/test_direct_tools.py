@@ -16,6 +16,7 @@ from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, saf
 from codemode_server.front.direct_tools import MAX_NAME_CHARACTERS
 from codemode_server.redaction import NO_SECRETS, Redactor
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory
+from tests.work import lines_run
 
 SECRET = "sk-direct-0123456789abcdef"
 HOSTILE = (
@@ -242,6 +243,18 @@ class TestSchemas:
         schema = {"properties": {"a": {"default": SECRET, "enum": [SECRET], "description": f"x {SECRET}"}}}
         assert SECRET in json.dumps(safe_schema(schema, NO_SECRETS)), "the control"
         assert SECRET not in json.dumps(safe_schema(schema, Redactor({SECRET})))
+
+    def test_values_of_the_wrong_kind_are_dropped(self) -> None:
+        """One schema that a model's interface refuses makes it refuse the whole request."""
+        wrong = {"type": "text", "enum": [], "minimum": "0", "pattern": 5, "required": "a", "uniqueItems": "yes"}
+        right = {"type": ["string", "null"], "enum": ["a"], "minimum": 0, "pattern": "x", "required": ["a"]}
+        made = safe_schema({"properties": {"a": wrong, "b": right}}, NO_SECRETS)
+        assert made["properties"] == {"a": {}, "b": right}
+
+    def test_a_huge_schema_takes_little_work(self) -> None:
+        large = {"properties": {"a": {"enum": ["x"] * 1_000_000}}}
+        assert lines_run(lambda: safe_schema(large, NO_SECRETS)) < 100_000
+        assert safe_schema(large, NO_SECRETS) == {"type": "object", "properties": {"a": {}}, "required": []}
 
     @pytest.mark.parametrize("kind", ["wide", "deep", "chatty"])
     def test_its_size_is_bounded(self, kind: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 from mcp import Client
+from mcp.types import ElicitRequestParams, ElicitResult
 
 from codemode_server.app import App
 from codemode_server.config import load
@@ -37,11 +38,18 @@ def arguments_of(tool: ToolDefinition, tools: list[ToolDefinition]) -> dict[str,
     return given | {"schema": others[0]} if "schema" in fields and others else given
 
 
+async def accept(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    """The user takes every default, and agrees."""
+    fields = getattr(params, "requested_schema", {}).get("properties", {})
+    content = {name: field.get("default", VALUES.get(field["type"], "text")) for name, field in fields.items()}
+    return ElicitResult(action="accept", content=content)
+
+
 async def call_tools(url: str) -> None:
     scenario = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     with tempfile.TemporaryDirectory() as folder:
         path = configuration(Path(folder), {"suite": {"url": url, "expose": "direct", "timeout": 20}})
-        async with App.open(load(path)) as app, Client(app.front) as client:
+        async with App.open(load(path)) as app, Client(app.front, elicitation_callback=accept) as client:
             host = Host(client, Path(folder))
             await host.settled()
             tools = [tool.definition for tool in app.catalog().tools()]

@@ -21,6 +21,8 @@ SCENARIOS = [
     ("initialize", "2025-11-25"),
     ("tools_call", "2025-11-25"),
     ("tools_call", "2026-07-28"),
+    ("elicitation-sep1034-client-defaults", "2025-11-25"),
+    ("sep-2322-client-request-state", "2026-07-28"),
     ("sse-retry", "2025-11-25"),
     ("request-metadata", "2026-07-28"),
     ("http-standard-headers", "2026-07-28"),
@@ -49,7 +51,7 @@ def test_the_product_conforms_as_a_client(node_tools: NodeTools, tmp_path: Path,
     assert verdict.is_pass, verdict.report
 
 
-@pytest.mark.parametrize(("scenario", "version"), SCENARIOS[1:4])
+@pytest.mark.parametrize(("scenario", "version"), SCENARIOS[1:6])
 def test_a_client_that_asks_for_nothing_does_not_conform(
     node_tools: NodeTools, tmp_path: Path, scenario: str, version: str
 ) -> None:

@@ -96,12 +96,12 @@ async def test_a_rule_that_comes_with_an_edit_holds_for_what_was_offered_before(
         assert (await host.call("desk__wipe", place="a")).text == "wiped", "the control"
         denied = {"rules": [{"deny": "desk/wipe", "reason": "Never."}]}
         configuration(tmp_path, hostile(tmp_path, expose="direct"), permissions=denied)
-        await host.until(lambda: _is_refused(host))
+        await host.until(lambda: _is_refused(host), 50)
         answer = await host.call("desk__wipe", place="b")
         assert "Never. Do not try again; tell the user." in answer.text
         before = reached(tmp_path)
         configuration(tmp_path, hostile(tmp_path))
-        await host.until(lambda: _is_withdrawn(host))
+        await host.until(lambda: _is_withdrawn(host), 50)
     assert [line for line in before if "wipe b" in line] == []
     assert [line for line in reached(tmp_path) if "look withdrawn" in line] == []
 

@@ -1,7 +1,7 @@
 """One upstream: its owner task connects it, lists its tools, lists them again when they change, and reconnects.
 
-The owner task enters and leaves all context managers, as anyio's scopes demand. Calls come from other tasks and share
-its `Link`; they influence the connection only by `_nudge` (reconnect now) and `Link.lost` (this link is dead).
+The owner task enters and leaves all context managers, as anyio's scopes demand. `requests` come from other tasks and
+share its `Link`; they influence the connection only by `_nudge` (reconnect now) and `Link.lost` (this link is dead).
 """
 
 from __future__ import annotations
@@ -10,38 +10,31 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio.abc import TaskStatus
 
-from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, UpstreamUnavailable
+from codemode_server.domain.errors import DecisionOutdated, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._connection_deps import ConnectionDeps
-from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import (
-    SessionExpired,
-    call_error,
     first_cause,
-    outcome_unknown,
     why_not_connected,
 )
-from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstreams._offer_upkeep import OfferUpkeep
 from codemode_server.upstreams._offers import OffersFound
+from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.answered_features import answered_features
 from codemode_server.upstreams.cache import CachedListing, fingerprint
-from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
 if TYPE_CHECKING:
@@ -54,9 +47,6 @@ _PAUSE_PER_LISTING = 20
 _LONGEST_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
 _STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
-T = TypeVar("T")
-Read = Callable[[dict[str, Any]], T]
-"""What makes a value of a result as the upstream sent it."""
 
 
 class Connection:
@@ -75,19 +65,19 @@ class Connection:
         self._error: str | None = None
         self._protocol: str | None = None
         self._link: Link | None = None
-        self._last_link: Link | None = None
-        """The link of the last request; over another link, the server has lost its state in memory."""
         self._changed = anyio.Event()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
         self._relist = anyio.Event()
         self._offers = OfferUpkeep(name, deps.timings)
-        self._in_flight = CallsInFlight()
         self._features_changed = anyio.Event()
         self._is_renewed = False
         """Whether the connection was ended only to be made again with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
+        self.requests = Requests(
+            name, deps, settings=lambda: self._settings, is_task=self._is_task, ready_link=self._ready_link
+        )
 
     @property
     def listing(self) -> UpstreamListing:
@@ -97,6 +87,9 @@ class Connection:
     def declares_output(self, tool: str) -> bool:
         """Whether the tool of this raw name has an output schema."""
         return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
+
+    def _is_task(self, tool: str) -> bool:
+        return any(it.is_task for it in self._listing.tools if it.name == tool)
 
     @property
     def is_settled(self) -> bool:
@@ -115,7 +108,7 @@ class Connection:
 
     def inherit_state_from(self, other: Connection) -> None:
         """Take over call history from the connection this one replaces."""
-        self._last_link = other._last_link
+        self.requests.last_link = other.requests.last_link
 
     @property
     def _redactor(self) -> Redactor:
@@ -176,99 +169,6 @@ class Connection:
             await self._nudge.wait()
             tasks.cancel_scope.cancel()
         self._nudge = anyio.Event()
-
-    async def call_tool(
-        self, tool: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
-    ) -> T:
-        """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
-        Cancelling this cancels it at the server.
-
-        What the server reports meanwhile is written to `progress`. `revision` is that of the configuration under which
-        the call was allowed; None: any.
-
-        Raises:
-            DecisionOutdated: the configuration has another revision now; nothing was sent.
-            UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
-            CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
-                not counted.
-            ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
-                `results` to see.)
-            ResultTooLarge: the answer has too many bytes or values.
-            ResultTooDeep: the answer is nested too deep.
-        """
-        params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        if any(it.is_task for it in self._listing.tools if it.name == tool):
-            limits = self._deps.config.settings.limits
-            params["task"] = {"ttl": math.ceil(1e3 * (limits.upstream_seconds + limits.input_seconds))}
-        return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision)
-
-    async def read_resource(self, uri: str, read: Read[T], progress: CallProgress | None, revision: int | None) -> T:
-        """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
-        what = f"the resource {self._redactor.head(uri, 200)!r}"
-        return await self._ask("resources/read", {"uri": uri}, what, read, progress, revision)
-
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
-    ) -> T:
-        """Get a prompt and return what `read` makes of the result; all as for `call_tool`."""
-        params = {"name": name, "arguments": arguments}
-        return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
-
-    async def _ask(
-        self,
-        method: str,
-        params: dict[str, Any],
-        what: str,
-        read: Read[T],
-        progress: CallProgress | None,
-        revision: int | None,
-    ) -> T:
-        progress = progress or CallProgress()
-        for _ in range(2):
-            link = await self._ready_link(revision)
-            if not link.has_tasks:
-                params.pop("task", None)
-            if self._last_link not in (None, link):
-                progress.restart = "restarted" if self._spec.starts_process else "reconnected"
-            self._last_link = link
-            try:
-                answer = await self._send(link, method, params, what, progress)
-            except SessionExpired:
-                link.lost.set()
-            else:
-                return await answer.read(read)
-        raise UpstreamUnavailable(f"server {self.name!r} keeps forgetting its sessions; nothing was called")
-
-    async def _send(self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress) -> Answer:
-        from mcp.shared.exceptions import MCPError
-
-        timeout_s = self._settings.timeout
-        refused: list[str] = []
-        token = refusals.set(refused)
-
-        def take(progress: float, total: float | None, message: str | None) -> None:
-            reported.take(progress, total, message, anyio.current_time(), self._redactor)
-
-        try:
-            with anyio.move_on_after(timeout_s) as patience:
-                call = CallInFlight(reported.input_provider, patience, timeout_s)
-                with self._in_flight.one_more(call):
-                    return await Exchange(link, call, take, lambda: self._ready_link(None)).run(method, params)
-        except MCPError as error:
-            if is_end(error):
-                link.lost.set()
-            if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
-                link.lost.set()
-                said = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
-                problem = error_text(said, self._redactor)
-                raise UpstreamUnavailable(f"server {self.name!r} {problem}; nothing was called") from error
-            raise call_error(error, self.name, what, refused, self._redactor) from error
-        finally:
-            refusals.reset(token)
-        raise CallTimedOut(
-            f"server {self.name!r} neither answered nor reported progress for {timeout_s:g} s"
-            f" (servers.{self.name}.timeout in upstream.yaml); {outcome_unknown(what)}"
-        )
 
     async def _ready_link(self, revision: int | None) -> Link:
         """The open link. Waits for one that is being opened, and makes a failed upstream reconnect."""
@@ -425,7 +325,7 @@ class Connection:
                 if link.is_modern:
                     link.features = self._declared_features
                     self._on_change(True)
-                elif self._last_link is not link:
+                elif self.requests.last_link is not link:
                     self._is_renewed = True
                     link.lost.set()
             await changed.wait()
@@ -433,7 +333,7 @@ class Connection:
     async def _on_input(self, request: InputRequest) -> dict[str, Any]:
         """Answer a request of a server of protocol 2025-11-25 or older."""
         try:
-            return await self._in_flight.owner(request).answer(request)
+            return await self.requests.in_flight.owner(request).answer(request)
         except InputRefused as refusal:
             logger.info("upstream %r: its %s was refused: %s", self.name, request.method, refusal)
             raise

@@ -109,7 +109,7 @@ class UpstreamPool(OwnsTasks):
         connection = self._connection(server)
         declares = connection.declares_output(tool)
         read = partial(to_reply, declares_output=declares, redactor=self._deps.redactor())
-        return await connection.call_tool(tool, arguments, read, progress, revision)
+        return await connection.requests.call_tool(tool, arguments, read, progress, revision)
 
     async def call_raw(
         self,
@@ -121,14 +121,14 @@ class UpstreamPool(OwnsTasks):
         revision: int | None = None,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
-        return await self._connection(server).call_tool(tool, arguments, checked, progress, revision)
+        return await self._connection(server).requests.call_tool(tool, arguments, checked, progress, revision)
 
     async def read_resource(
         self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None
     ) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
         read = partial(resource_reply, uri, redactor=self._deps.redactor())
-        return await self._connection(server).read_resource(uri, read, progress, revision)
+        return await self._connection(server).requests.read_resource(uri, read, progress, revision)
 
     async def get_prompt(
         self,
@@ -140,7 +140,7 @@ class UpstreamPool(OwnsTasks):
         revision: int | None = None,
     ) -> dict[str, Any]:
         """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
-        return await self._connection(server).get_prompt(name, arguments, checked, progress, revision)
+        return await self._connection(server).requests.get_prompt(name, arguments, checked, progress, revision)
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)

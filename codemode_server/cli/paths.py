@@ -50,12 +50,12 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     return [
         *([("file", file, "the configuration in use; secrets may be in a .env beside it")] if file else []),
         ("config", user_config, "the user's configuration"),
+        ("data", own, "the token for HTTP, trusted folders, and records of the files that `connect` changed"),
         (
-            "data",
-            own,
-            "sign-ins and secrets that no keyring holds, the token for HTTP, trusted folders, backups",
+            "state",
+            state,
+            "the database, sign-ins, secrets that no keyring holds, workspaces, stored results and logs (state.dir)",
         ),
-        ("state", state, "the database, workspaces of programs, stored results and logs (state.dir)"),
         ("cache", platformdirs.user_cache_path("codemode-server"), "the compiled sandbox; it is made again"),
         ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),
     ]

@@ -70,7 +70,10 @@ async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
 def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
     """The upstreams, a line each, and what is wrong with them beneath; nothing that a server says makes more lines."""
     if not servers:
-        return "no servers are configured; the example upstream.yaml shows how"
+        return (
+            "no servers are configured; `codemode-server import` takes over those of your hosts, `codemode-server add` "
+            "adds one"
+        )
     rows = [("server", "state", "protocol", "tools", "tokens")]
     notes: list[str] = []
     for server in servers:

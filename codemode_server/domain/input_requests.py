@@ -17,10 +17,6 @@ class Feature(StrEnum):
     ROOTS = "roots"
 
 
-ALL_FEATURES = frozenset(Feature)
-ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
-
-
 @dataclass(frozen=True, slots=True)
 class InputRequest:
     """One such request, as the protocol has it. All of it is the upstream's own."""

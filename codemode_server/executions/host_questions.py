@@ -7,21 +7,20 @@ as an answer to its tool call, so between two of its requests nobody serves it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
-from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.input_requests import Feature, InputRequest
 
 
 @dataclass(slots=True)
 class _Question:
     request: InputRequest
     is_settled: anyio.Event = field(default_factory=anyio.Event)
-    answer: dict[str, Any] | None = None
-    refusal: str = ""
+    answer: dict[str, Any] = field(default_factory=dict)
 
 
 class HostQuestions:
@@ -41,8 +40,6 @@ class HostQuestions:
         finally:
             self._waiting.pop(key, None)
             self._wake()
-        if question.answer is None:
-            raise InputRefused(question.refusal or "the host did not answer")
         return question.answer
 
     @property
@@ -61,18 +58,9 @@ class HostQuestions:
 
     def settle(self, key: str, answer: dict[str, Any]) -> None:
         """Pass on the host's answer; one to a request that is gone is dropped."""
-        for question in self._of(key):
+        if (question := self._waiting.get(key)) is not None:
             question.answer = answer
             question.is_settled.set()
-
-    def refuse(self, key: str, why: str) -> None:
-        for question in self._of(key):
-            question.refusal = why
-            question.is_settled.set()
-
-    def _of(self, key: str) -> Iterator[_Question]:
-        if key in self._waiting:
-            yield self._waiting[key]
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

@@ -107,9 +107,8 @@ class TestBounds:
 
     async def test_endless_standard_error_ends_with_the_time(self, run: Run) -> None:
         said = await failure(run, "sh -c 'yes error >&2'", seconds=0.3)
-        assert (
-            "did not end within 0.3 s: error error" in said.replace("s: r error", "s: error")[-500:] or "error" in said
-        )
+        assert "did not end within 0.3 s: " in said
+        assert "error error error" in said
         assert len(said) < 500
 
     async def test_one_that_never_ends_is_ended_with_its_children(self, run: Run, tmp_path: Path) -> None:
@@ -139,9 +138,18 @@ class TestBounds:
         os.kill(child, 9)
 
     async def test_a_cancellation_ends_it(self, run: Run, tmp_path: Path) -> None:
-        with anyio.move_on_after(0.5):
-            await run("sh -c 'echo $$ > self; sleep 1000'")
-        await gone(int((tmp_path / "self").read_text()))
+        own = tmp_path / "self"
+
+        async def start() -> None:
+            await run("sh -c 'echo $$ > part; mv part self; sleep 1000'")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(start)
+            with anyio.fail_after(10):
+                while not own.exists():
+                    await anyio.sleep(0.02)
+            tasks.cancel_scope.cancel()
+        await gone(int(own.read_text()))
 
 
 async def gone(pid: int) -> None:

@@ -92,7 +92,10 @@ def save(file: EditedFile, made: Plan, storage: Storage) -> None:
     file.text.add_servers({it.name: it.entry for it in made.additions})
     rules = [rule for addition in made.additions for rule in addition.rules]
     for pattern in overruled(rules, file.text.rules()):
-        announce(f"a rule before it allows {pattern}, which the host asked about; see permissions.rules")
+        announce(
+            f"the host asks before {pattern}, but an `allow` rule in permissions.rules comes first, so these "
+            "calls are allowed"
+        )
     if rules:
         file.text.add_rules(rules)
     storage.save(made.secrets)

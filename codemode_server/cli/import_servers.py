@@ -50,8 +50,10 @@ def run(parsed: argparse.Namespace) -> int:
     preview = planned(servers)
     _print_preview(preview, sources.files, [*equal, *preview.skipped])
     if not preview.additions:
-        print("there is nothing to take over")
-        return 0 if sources.files else 1
+        print(
+            "there is nothing to take over" + (f" called {', '.join(map(repr, sources.names))}" * bool(sources.names))
+        )
+        return 1 if sources.names else 0
     chosen = _chosen(parsed, sources, preview)
     made = planned(chosen)
     if parsed.dry_run or not made.additions:
@@ -128,7 +130,8 @@ def _print_preview(preview: Plan, files: Sequence[HostFile], skipped: Iterable[s
         lines += [one_line(f"      left out or changed: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
     if skipped := list(skipped):
         lines += ["", "not taken:", *(one_line(f"      {it}", 2 * _MAX_CHARACTERS) for it in skipped)]
-    show("\n".join([*lines[1:], ""]) if lines else "")
+    if lines:
+        show("\n".join([*lines[1:], ""]))
 
 
 def _described(addition: Addition) -> str:

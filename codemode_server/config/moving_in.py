@@ -105,10 +105,17 @@ def plan(
 
 
 def overruled(rules: Iterable[Mapping[str, str]], before: Any) -> list[str]:
-    """Rules to be added that an `allow` rule before them makes void."""
+    """Rules to be added that an `allow` rule before them makes void, for some of their tools at least."""
     allowed = [str(it["allow"]) for it in before or [] if isinstance(it, Mapping) and it.get("allow")]
     patterns = [str(next(iter(rule.values()))) for rule in rules]
-    return [it for it in patterns if any(fnmatchcase(it.partition("/")[0], one.partition("/")[0]) for one in allowed)]
+    return [it for it in patterns if any(_overlap(it, one) for one in allowed)]
+
+
+def _overlap(pattern: str, other: str) -> bool:
+    """Whether one rule's pattern of servers matches the other's, and the same of tools."""
+    (server, _, tool), (other_server, _, other_tool) = pattern.partition("/"), other.partition("/")
+    pairs = ((server, other_server), (tool or "*", other_tool or "*"))
+    return all(fnmatchcase(one, two) or fnmatchcase(two, one) for one, two in pairs)
 
 
 def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str], base_dir: Path) -> str:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 HALF_LIFE_SECONDS = 21 * 86_400
 MAX_LONE_TOOLS = 5
-_MIN_LONE_USES = 1.5
-"""Three recent uses, each of which counts half if no search came before it."""
+_MIN_LONE_USES = 1.2
+"""Three uses of the last days: each counts half, and has decayed a little."""
 MAX_USES = 40.0
 """Upper bound of a count, so that a burst of uses fades as fast as any other."""
 

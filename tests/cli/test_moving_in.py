@@ -265,6 +265,21 @@ class TestImport:
 
         assert [(it.answer, it.pattern) for it in load().settings.permissions.rules] == [("ask", "a-cursor/send")]
 
+    @pytest.mark.parametrize(("allowed", "is_told"), [("a", True), ("a/se*", True), ("a/read", False), ("b", False)])
+    def test_a_rule_that_an_earlier_one_makes_void_is_told(self, machine: Machine, allowed: str, is_told: bool) -> None:
+        machine.write(".config/codemode-server/upstream.yaml", f"permissions: {{rules: [{{allow: {allowed}}}]}}\n")
+        asks = {"tools": [{"name": "send", "permission_policy": "always_ask"}]}
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", **asks}))
+
+        machine.run("import", "--all", "--no-test")
+
+        assert ("the host asks before a/send" in machine.errors) is is_told
+
+    def test_a_name_that_no_host_has_is_an_error(self, machine: Machine) -> None:
+        assert machine.run("import", "github", "--no-test") == 1
+        assert "there is nothing to take over called 'github'" in machine.output
+        assert machine.run("import") == 0, "control"
+
     def test_what_the_editor_asks_for_is_told(self, machine: Machine) -> None:
         machine.write(
             ".config/Code/User/mcp.json",

@@ -222,7 +222,7 @@ class TestAuto:
     async def test_offers_what_was_called_alone_from_the_next_start_on(self, tmp_path: Path) -> None:
         path = configuration(tmp_path, clock(tmp_path, expose="auto"))
         async with in_memory(path) as host:
-            for _ in range(4):
+            for _ in range(3):
                 await host.run("from servers.clock import time_in\ntime_in(city='Ulm')")
             for _ in range(4):
                 await host.run("from servers.clock import rows, stop\n[rows(count=1), stop(reason='x')]")

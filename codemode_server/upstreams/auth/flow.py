@@ -189,6 +189,6 @@ def _refusal(error: Exception) -> SignInRefused | AuthorizationUnavailable:
 
 def _host(error: httpx2.HTTPError) -> str:
     try:
-        return f"{error.request.url.host} can't be used"
+        return f"{error.request.url.host} can't be reached"
     except RuntimeError:
-        return "the authorization server can't be used"
+        return "the authorization server can't be reached"

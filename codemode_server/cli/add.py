@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     edited_config.add_arguments(parser)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
-        "words", nargs="*", metavar="URL", help="its address, or behind `--` the command that starts it"
+        "words", nargs="*", default=[], metavar="URL", help="its address, or behind `--` the command that starts it"
     )
     parser.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
     parser.add_argument("-e", "--env", action="append", default=[], metavar="KEY=VALUE", help="may be repeated")

@@ -15,6 +15,7 @@ import anyio.to_thread
 from codemode_server.cli.arguments import add_config, config_file, seconds
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
+from codemode_server.config.problems import nearest
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import sign_ins
 from codemode_server.settings import ServerSettings
@@ -56,11 +57,9 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
     """The settings of a server to sign in to."""
     settings = loaded.settings.servers.get(name)
     if settings is None:
-        from difflib import get_close_matches
-
         known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        meant = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {meant[0]!r}?" if meant else f"servers with a url: {', '.join(known) or 'none'}"
+        meant = nearest(name, known, cutoff=0.5)
+        hint = f"did you mean {meant!r}?" if meant else f"servers with a url: {', '.join(known) or 'none'}"
         raise CodemodeError(f"there is no server {name!r} in {loaded.path or 'a configuration'}; {hint}")
     if settings.url is None:
         raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")

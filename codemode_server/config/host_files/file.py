@@ -47,7 +47,7 @@ def digest_of(content: bytes) -> str:
 
 
 def read_file(named: Path, within: Path, syntax: Syntax) -> HostFile:
-    """The file, whose links lead nowhere out of `within`, or out of its own folder if it isn't there anyway.
+    """Read the file. Links may not lead out of `within`, or, for a path outside of that, out of the file's folder.
 
     Raises:
         NotEditable: it is somebody else's, too large, or leads elsewhere.

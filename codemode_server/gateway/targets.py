@@ -185,7 +185,9 @@ class PromptTarget:
     def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
         missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
         if missing:
-            raise InvalidArguments(f"the prompt {title_of(self)} needs {', '.join(map(repr, missing))}")
+            raise InvalidArguments(
+                f"the prompt {self.server.name}/{self.prompt.name} needs {', '.join(map(repr, missing))}"
+            )
 
     async def send(
         self,

@@ -46,6 +46,17 @@ async def test_async_programs_await_resources_and_gather_them(tmp_path: Path) ->
         assert (await host.run(code + "[file.text for file in files]")).value == ["Book 1", "Book 2"]
 
 
+async def test_a_resource_is_named_and_given_its_arguments_in_each_way_that_tools_take_them(tmp_path: Path) -> None:
+    code = IMPORT + (
+        "r = [resources.read(uri='library://books/1').text, resources.read('book', {'number': 2}).text]\n"
+        "try: resources.read('book', 1, 2)\nexcept TypeError as e: r.append(str(e))\nr"
+    )
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        *texts, error = (await host.run(code)).value
+    assert texts == ["Book 1", "Book 2"]
+    assert error == "resources.read() takes the URI or name of a resource, and a template's arguments by name"
+
+
 async def test_a_denied_resource_is_not_asked_for_and_others_are(tmp_path: Path) -> None:
     rules = {"rules": [{"deny": "library/resources/private", "reason": "staff only"}]}
     code = (

@@ -22,12 +22,22 @@ class Resources:
         self._server = server
         self._name = name
 
-    def read(self, uri: str, /, **arguments: Any) -> Any:
+    def read(self, *given: Any, **arguments: Any) -> Any:
         """The resource of this URI or name: a file, or several in a list; in async code awaitable.
 
-        `arguments` are those of a template. A URI may also be one that a result of this program links to.
+        `arguments` are those of a template; they may also be given as a dict, as those of tools. The URI may be given
+        as `uri`, and may also be one that a result of this program links to.
         """
-        named = resolve(uri)
+        named_by = list(given)
+        if not named_by and "uri" in arguments:
+            named_by = [arguments.pop("uri")]
+        if len(named_by) == 2 and isinstance(named_by[1], dict):
+            arguments = {**named_by.pop(), **arguments}
+        if len(named_by) != 1:
+            raise TypeError(
+                f"{self._name}.read() takes the URI or name of a resource, and a template's arguments by name"
+            )
+        named = resolve(named_by[0])
         if isinstance(named, File):
             named = named.uri
         if isinstance(named, dict):  # as `list` gives them

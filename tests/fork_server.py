@@ -154,6 +154,8 @@ def _run(request: dict[str, Any], streams: list[int]) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # A shell's background job ignores it, and so would all that the tests start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setsid()
         for target, stream in enumerate(streams):
             os.dup2(stream, target)

@@ -6,6 +6,7 @@ A hostile server here is scripted: no real one sends such answers.
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from codemode_server.upstreams.auth.guarded_http import guarded_client
+from codemode_server.upstreams.auth.guarded_http import _is_public, guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.person import sign_in
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
@@ -158,8 +159,103 @@ async def test_a_public_server_can_not_point_into_a_private_network(hostile: Scr
         with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
             await client.post(f"{hostile.address}/token")
     assert hostile.got == []
-    async with guarded_client("http://10.0.0.1/mcp") as client:  # the control: a server of a private network may
+    async with guarded_client("http://127.0.0.1/mcp") as client:  # the control: a server of this machine may
         assert (await client.post(f"{hostile.address}/token")).status_code == 200
+
+
+class Names:
+    """The system's names, and what some are answered with in place of that."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[str]] = {}
+        self._system = socket.getaddrinfo
+
+    def __call__(self, host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        found = self.answers.get(name, [name])
+        return [entry for address in found for entry in self._system(address, port, *args, **options)]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    names = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("addresses", "is_reached"),
+    [
+        (["127.0.0.1"], True),
+        (["127.0.0.2", "::1"], True),
+        (["93.184.216.34", "127.0.0.1"], False),
+        (["127.0.0.1", "93.184.216.34"], False),
+        (["93.184.216.34", "10.9.9.9"], False),
+        (["10.9.9.9"], False),
+        (["10.9.9.9", "127.0.0.1"], False),
+        (["169.254.1.1"], False),
+        (["64:ff9b::7f00:1"], False),
+    ],
+)
+async def test_a_server_reaches_this_machine_only_if_all_its_addresses_are_of_it(
+    hostile: Scripted, names: Names, addresses: list[str], *, is_reached: bool
+) -> None:
+    names.answers["server.test"] = addresses
+    hostile.answer("/token", {})
+    async with guarded_client("https://server.test/mcp") as client:
+        if is_reached:
+            assert (await client.post(f"{hostile.address}/token")).status_code == 200
+        else:
+            with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
+                await client.post(f"{hostile.address}/token")
+    assert bool(hostile.got) is is_reached
+
+
+async def test_a_server_whose_name_gets_another_address_reaches_no_more_than_before(
+    hostile: Scripted, names: Names
+) -> None:
+    hostile.answer("/token", {})
+    names.answers["server.test"] = ["93.184.216.34"]
+    async with guarded_client("https://server.test/mcp") as client:
+        for _ in range(2):
+            with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
+                await client.post(f"{hostile.address}/token")
+            names.answers["server.test"] = ["127.0.0.1"]
+    assert hostile.got == []
+    async with guarded_client("https://server.test/mcp") as client:  # the control: it has that address from the start
+        assert (await client.post(f"{hostile.address}/token")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        "64:ff9b::7f00:1",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::808:808",
+        "2002:7f00:1::1",
+        "2002:c0a8:101::1",
+        "::7f00:1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "2001:0:7f00:1::1",
+        "fec0::1",
+        "fc00::1",
+        "fe80::1",
+        "ff02::1",
+        "0.0.0.0",
+        "::",
+        "100.64.0.1",
+    ],
+)
+def test_an_address_that_leads_into_a_private_network_is_not_public(private: str) -> None:
+    assert not _is_public(private)
+
+
+@pytest.mark.parametrize(
+    "public", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1", "::ffff:8.8.8.8"]
+)
+def test_an_address_that_leads_to_a_public_one_is_public(public: str) -> None:
+    assert _is_public(public)
 
 
 async def test_a_public_server_asks_for_no_sign_in(hostile: Scripted) -> None:

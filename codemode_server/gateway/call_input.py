@@ -17,8 +17,9 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ToolCall
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.forwarded_input import asks_for_secret, forwarded_request, returned_answer
+from codemode_server.gateway.forwarded_input import forwarded_request, returned_answer
 from codemode_server.gateway.sampling_endpoint import sample
+from codemode_server.gateway.secret_forms import asks_for_secret
 from codemode_server.settings import SamplingEndpoint, ServerSettings
 from codemode_server.upstreams.answered_features import answered_features
 

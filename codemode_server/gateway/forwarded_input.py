@@ -9,11 +9,13 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.gateway.secret_forms import asks_for_secret
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean
 
@@ -27,15 +29,17 @@ MAX_TOKENS = 16_384
 MAX_ROOTS = 100
 _MAX_URL_CHARACTERS = 2_000
 _FIELD_TYPES = ("string", "number", "integer", "boolean", "array")
-_ASKS_FOR_SECRET = re.compile(
-    r"passw|passphrase|secret|credential|api[ _-]?key|private[ _-]?key|access[ _-]?key|\btoken\b|_token|\bpin\b|\botp\b"
-    r"|\bcvv\b|\bcvc\b|card[ _-]?number|social[ _-]?security|\bssn\b",
-    re.IGNORECASE,
-)
 _FORM_WARNING = (
-    "\n\n(codemode-server: this form seems to ask for a secret. The protocol forbids that: what you enter is not"
-    " protected. Decline, unless you are sure.)"
+    " This form seems to ask for a secret. The protocol forbids that: what you enter is not protected. Decline, unless"
+    " you are sure."
 )
+_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.?", re.IGNORECASE)
+_NUMBER = re.compile(r"(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@%;\\]+)(:[0-9]*)?", re.IGNORECASE)
+_SHOWN = ("title", "description")
+"""Texts of fields that the person reads."""
+_WIDE = re.compile(r"[^\S\n]{4,}")
+_EMPTY_LINES = re.compile(r"\n\s*\n")
 _CONTENT = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType")}
 """Kinds of content of sampling messages, with their fields."""
 
@@ -76,21 +80,12 @@ def returned_answer(request: InputRequest, answer: Mapping[str, Any], redactor: 
             return {"roots": roots_of(taken)}
 
 
-def asks_for_secret(params: Mapping[str, Any]) -> bool:
-    """Whether a form seems to ask for a secret, by the names and texts of its fields."""
-    properties = _mapping(_mapping(params.get("requestedSchema")).get("properties"))
-    for name, field in properties.items():
-        texts = [name, *(str(_mapping(field).get(key, "")) for key in ("title", "format"))]
-        if any(_ASKS_FOR_SECRET.search(text) for text in texts):
-            return True
-    return False
-
-
 def checked_url(url: object) -> str:
-    """An address that a person may be asked to open.
+    """An address that a person may be asked to open, its host in ASCII as the browser will ask for it.
 
     Raises:
-        InputRefused: any other scheme than https, or http to this machine, or one with credentials.
+        InputRefused: any other scheme than https, or http to this machine, or one with credentials, or whose host can
+            be taken for another.
     """
     if not isinstance(url, str) or not url.isprintable() or " " in url or not 0 < len(url) <= _MAX_URL_CHARACTERS:
         raise InputRefused("the address is not a URL of at most 2,000 printable characters")
@@ -104,7 +99,25 @@ def checked_url(url: object) -> str:
         raise InputRefused("the address contains credentials")
     if not host or (parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host))):
         raise InputRefused("only https addresses are offered to the user, and http ones of this machine")
-    return url
+    authority = _AUTHORITY.fullmatch(parts.netloc)
+    if authority is None:
+        raise InputRefused("the host of the address is neither a name nor an IP address")
+    named, port = authority.groups()
+    plain = named if named.startswith("[") and _is_ip(host) else _host_in_ascii(named)
+    return url if plain == named else parts._replace(netloc=plain + (port or "")).geturl()
+
+
+def _host_in_ascii(host: str) -> str:
+    # What stands for a dot or a slash is no letter, so it is refused before IDNA would make one of it.
+    is_named = all(it.isascii() or unicodedata.category(it)[0] in "LM" for it in host)
+    try:
+        plain = host.encode("idna").decode() if not host.isascii() and is_named else host
+    except UnicodeError:
+        plain = ""
+    is_number = _NUMBER.fullmatch(plain.rstrip(".").rpartition(".")[2]) is not None
+    if _HOST.fullmatch(plain) is None or (is_number and not _is_ip(plain)):
+        raise InputRefused("the host of the address is neither a name nor an IP address")
+    return plain
 
 
 def roots_of(answer: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -129,16 +142,16 @@ def _form(params: Mapping[str, Any], server: str) -> dict[str, Any]:
         raise InputRefused(f"the fields of a form are of type {', '.join(_FIELD_TYPES)}")
     required = schema.get("required")
     names = [name for name in required if name in properties] if isinstance(required, list) else []
-    form = {"type": "object", "properties": properties, **({"required": names} if names else {})}
+    form = {"type": "object", "properties": _on_one_line(properties), **({"required": names} if names else {})}
     warning = _FORM_WARNING if asks_for_secret(params) else ""
-    return {"mode": "form", "message": _message(params, server) + warning, "requestedSchema": form}
+    return {"mode": "form", "message": _message(params, server, warning), "requestedSchema": form}
 
 
 def _address(given: Mapping[str, Any], masked: Mapping[str, Any], server: str) -> dict[str, Any]:
     url = checked_url(given.get("url"))
-    if masked.get("url") != url:
+    if masked.get("url") != given.get("url"):
         raise InputRefused("the address contains a secret of codemode-server's configuration, or hidden characters")
-    shown = f"{_message(masked, server)}\n\n(It opens {urlsplit(url).hostname}.)"
+    shown = _message(masked, server, f" The address opens {urlsplit(url).hostname}.")
     return {"mode": "url", "message": shown, "url": url, "elicitationId": str(masked.get("elicitationId", ""))[:200]}
 
 
@@ -204,11 +217,27 @@ def _sampled(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {**taken, "stopReason": stop} if isinstance(stop, str) else taken
 
 
-def _message(params: Mapping[str, Any], server: str) -> str:
+def _message(params: Mapping[str, Any], server: str, remark: str) -> str:
+    """The server's text, of which no line can be taken for one of ours, and our remark."""
     message = params.get("message")
     text = message if isinstance(message, str) else ""
     text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
-    return f"The MCP server {server!r} asks: {text}"
+    # Many spaces or empty lines would begin another line on the screen.
+    text = _EMPTY_LINES.sub("\n\n", _WIDE.sub(" ", text.strip()))
+    quoted = text.replace("\n", "\n> ")
+    return f"The MCP server {server!r} asks: {quoted}\n\n(codemode-server: so far the MCP server {server!r}.{remark})"
+
+
+def _on_one_line(value: Any) -> Any:
+    """A part of a form, whose titles and descriptions have no line ends."""
+    if isinstance(value, list):
+        return [_on_one_line(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: " ".join(part.split()) if name in _SHOWN and isinstance(part, str) else _on_one_line(part)
+        for name, part in value.items()
+    }
 
 
 def _without_secrets(value: Any, redactor: Redactor) -> Any:
@@ -235,6 +264,14 @@ def _check_size(value: Mapping[str, Any], what: str) -> None:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

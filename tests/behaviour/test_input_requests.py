@@ -61,7 +61,7 @@ async def test_the_hosts_user_fills_in_a_form_that_names_the_server(tmp_path: Pa
     assert answer.value == [{"action": "accept", "content": {"city": "Oslo"}}]
     assert told(tmp_path) == answer.value
     (seen,) = person.seen
-    assert seen.message == "The MCP server 'asking' asks: Which city?"
+    assert seen.message.splitlines()[0] == "The MCP server 'asking' asks: Which city?"
     assert seen.requested_schema["properties"] == FORM["properties"]
 
 

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, takewhile
 from typing import Any
 
 from codemode_server.catalog.naming import hashed
 from codemode_server.catalog.nearest_names import nearest_resources
 from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
+from codemode_server.catalog.uri_forms import forms_of, normal_form
 from codemode_server.domain.resources import ResourceDefinition
 
 MODULE = "resources"
@@ -25,6 +27,10 @@ _DESCRIPTION_CHARACTERS = 2_000
 _MAX_VALUE_CHARACTERS = 4_000
 _MAX_MATCHED = 500
 """Templates that a URI is compared with."""
+_MAX_MATCHING = 2_000_000
+"""Characters for each variable of these templates; it takes about 0.1 s."""
+_MAX_MATCHED_CHARACTERS = 8_192
+"""Of a URI that is compared with templates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,22 @@ class Resource:
     def variables(self) -> tuple[str, ...]:
         """The variables of a template."""
         return tuple(_parsed(self.uri).variable_names) if self.is_template else ()
+
+    def may_give(self, uri: str, forms: tuple[str, ...]) -> bool:
+        """Whether a server may take the URI for an expansion of this template; `forms` are those of the URI."""
+        exact, normal = self._matchers
+        if normal is None or exact.match(uri) is not None:
+            return True
+        return any(normal.match(form) is not None for form in forms)
+
+    @cached_property
+    def _matchers(self) -> tuple[Any, Any]:
+        """The template as it is and in its normal form; None if that is no template, since its variables differ in
+        their case only."""
+        try:
+            return _parsed(self.uri), _parsed(normal_form(self.uri))
+        except ValueError:
+            return None, None
 
     @property
     def read_line(self) -> str:
@@ -107,6 +129,15 @@ class Found:
     resource: Resource | None = None
     """The listed resource, or the template that the URI is an expansion of."""
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a server may understand by a URI: listed resources and templates."""
+
+    resources: tuple[Resource, ...]
+    is_complete: bool
+    """Whether all that the server lists was compared."""
 
 
 class ServerResources:
@@ -179,9 +210,40 @@ class ServerResources:
         except ValueError as error:
             return Found(resource.uri, resource, str(error))
 
+    def at(self, uri: str) -> Resource | None:
+        """The listed resource with this URI."""
+        found = self._by_normal_uri.get(normal_form(uri), ())
+        return next((it for it in found if it.uri == uri), None)
+
+    def meant_by(self, uri: str) -> Meant:
+        """All listed resources and templates that the server may understand by a URI."""
+        if len(uri) > _MAX_MATCHED_CHARACTERS:
+            return Meant((), is_complete=False)
+        forms = forms_of(uri)
+        listed = [it for form in forms for it in self._by_normal_uri.get(form, ())]
+        compared = self._compared(len(uri) * (1 + len(forms)))
+        templates = [it for it in compared if it.may_give(uri, forms)]
+        return Meant((*listed, *templates), is_complete=len(compared) == len(self._templates))
+
+    def _compared(self, characters: int) -> tuple[Resource, ...]:
+        """The templates that so many characters are compared with; matching takes time for each variable."""
+        work = accumulate(characters * (1 + len(it.variables)) for it in self._templates[:_MAX_MATCHED])
+        return self._templates[: sum(1 for _ in takewhile(lambda so_far: so_far <= _MAX_MATCHING, work))]
+
+    @cached_property
+    def _templates(self) -> tuple[Resource, ...]:
+        return tuple(it for it in self.all if it.is_template)
+
+    @cached_property
+    def _by_normal_uri(self) -> dict[str, list[Resource]]:
+        found: dict[str, list[Resource]] = {}
+        for resource in self.all:
+            if not resource.is_template:
+                found.setdefault(normal_form(resource.uri), []).append(resource)
+        return found
+
     def _template_of(self, uri: str) -> Resource | None:
-        templates = (it for it in self.all if it.is_template)
-        return next((it for _, it in zip(range(_MAX_MATCHED), templates, strict=False) if _matches(it, uri)), None)
+        return next((it for it in self._compared(len(uri)) if _matches(it, uri)), None)
 
     def _no_such(self, named: str) -> str:
         shown = f'"{one_line(named, 200)}"'

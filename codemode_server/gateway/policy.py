@@ -6,6 +6,7 @@ and as Python has them, so neither spelling slips past a `deny`.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -31,6 +32,10 @@ class Spellings:
     """The Python name that it would have, and perhaps had, if there were no other like it."""
     also: tuple[str, ...] = ()
     """More names, for rules of any kind."""
+    to_refuse: tuple[str, ...] = ()
+    """More names, for rules that do not allow."""
+    unknown_below: str = ""
+    """For rules that do not allow: it may have any name that begins so, since it has too many to find them all."""
 
     @classmethod
     def of_server(cls, server: Server) -> Spellings:
@@ -105,14 +110,23 @@ def _matches(rule: PermissionRule, server: Spellings, tool: Spellings) -> bool:
 
 def _fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
     """A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form."""
+    if is_wide and names.unknown_below and _may_begin(glob, names.unknown_below):
+        return True
     return any(
         spelling == glob or fnmatchcase(spelling, _composed(glob))
         for name in (
             *(names.raw, names.python, *names.also),
             *([names.without_suffix] if is_wide and names.without_suffix else []),
+            *(names.to_refuse if is_wide else ()),
         )
         for spelling in (name, _composed(name))
     )
+
+
+def _may_begin(glob: str, start: str) -> bool:
+    """Whether a glob fits any name that begins with `start`."""
+    fixed = re.split(r"[*?[]", glob, maxsplit=1)[0]
+    return fixed.startswith(start) or (fixed != glob and start.startswith(fixed))
 
 
 def _composed(text: str) -> str:

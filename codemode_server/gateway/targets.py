@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codemode_server.catalog.catalog import Server, Tool
-from codemode_server.catalog.resources import MODULE, Found
+from codemode_server.catalog.resources import MODULE, Found, Resource
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.resources import PromptDefinition
@@ -126,16 +126,23 @@ class ResourceTarget:
     def of(cls, calls: ExecutionCalls, server: Server, named: str, arguments: dict[str, Any]) -> ResourceTarget:
         """The resource that a program names: by its URI, or a listed one by its name as well."""
         if not arguments and (linked := calls.links.get((server.raw_name, named))) is not None:
-            listed = server.resources.by_name.get(linked)
-            return cls(server, Found(linked, listed), True)
+            return cls(server, Found(linked, server.resources.at(linked)), True)
         return cls(server, server.resources.find(named, arguments), False)
 
     @property
     def spellings(self) -> Spellings:
-        """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions."""
-        known = self.found.resource
-        names = {self.found.uri, *((known.name, known.uri, known.definition.name) if known is not None else ())}
-        return Spellings(_READ_METHOD, READ_RESOURCE, also=tuple(f"{MODULE}/{name}" for name in sorted(names) if name))
+        """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions.
+
+        A rule that refuses means all that the URI may be for the server, however the program named it; one that allows
+        means only what was named.
+        """
+        known, meant = self.found.resource, self.server.resources.meant_by(self.found.uri)
+        return Spellings(
+            *(_READ_METHOD, READ_RESOURCE),
+            also=_resource_names(self.found.uri, *([known] if known else [])),
+            to_refuse=_resource_names(self.found.uri, *meant.resources),
+            unknown_below="" if meant.is_complete else f"{MODULE}/",
+        )
 
     def is_selected(self, server: ServerSettings) -> bool:
         return True
@@ -208,6 +215,11 @@ class PromptTarget:
 
 
 CallTarget = ToolTarget | ResourceTarget | PromptTarget
+
+
+def _resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
+    names = {uri, *(name for it in resources for name in (it.name, it.uri, it.definition.name))}
+    return tuple(f"{MODULE}/{name}" for name in sorted(names) if name)
 
 
 def prompt_spellings(name: str) -> Spellings:

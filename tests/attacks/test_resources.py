@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import fork_server
 from tests.attacks.kit import recorded
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 SHELVES = Path(__file__).parent / "servers" / "shelves.py"
+VAULT = Path(__file__).parent / "servers" / "vault.py"
 
 
 def servers(folder: Path) -> dict[str, Any]:
@@ -72,3 +75,51 @@ kinds
         value = (await host.run(code.replace("URIS", repr([*uris, "library://readme"])))).value
     assert value == [*["invalid_arguments"] * 6, "too_long", "# Library"]
     assert (tmp_path / "library.log").read_text() == "readme\n"
+
+
+DETOURS = [
+    'resources.read("secret", id="7")',
+    'resources.read("doc://secret/7")',
+    'resources.read("any", path="secret/7")',
+    'resources.read("any", path="%73ecret/7")',
+    'resources.read("any", path="./secret//7")',
+    'resources.read("any", path="SECRET/7")',
+    '(find(), resources.read("doc://secret/7"))[1]',
+    'resources.read("private")',
+    'resources.read("data", name="private.txt")',
+    'resources.read("data", name="Private.txt")',
+    '(find(), resources.read("file:///data/private.txt"))[1]',
+]
+OTHERS = {
+    'resources.read("any", path="secrets/7")': "any secrets/7",
+    'resources.read("data", name="public.txt")': "data public.txt",
+    '(find(), resources.read("doc://open/1"))[1]': "any open/1",
+}
+
+
+@pytest.mark.parametrize("answer", ["deny", "ask"])
+async def test_a_refused_resource_is_not_read_by_a_link_or_another_template_and_others_are(
+    tmp_path: Path, answer: str
+) -> None:
+    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
+    rules = {"rules": [{answer: "vault/resources/secret"}, {answer: "vault/resources/private"}]}
+    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
+        assert (await host.run(_readings([*DETOURS, *OTHERS]))).value == [*["refused"] * len(DETOURS), *OTHERS.values()]
+    assert (tmp_path / "vault.log").read_text().splitlines() == list(OTHERS.values())
+
+
+async def test_an_allowed_resource_does_not_allow_the_template_that_gives_it_too(tmp_path: Path) -> None:
+    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
+    rules = {"default": "deny", "rules": [{"allow": "vault/resources/secret"}, {"allow": "vault/resources/private"}]}
+    refused = ['resources.read("any", path="secret/7")', 'resources.read("data", name="private.txt")']
+    allowed = {'resources.read("secret", id="7")': "secret 7", 'resources.read("private")': "private"}
+    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
+        assert (await host.run(_readings([*refused, *allowed]))).value == ["refused", "refused", *allowed.values()]
+
+
+def _readings(expressions: list[str]) -> str:
+    """A program whose value is what each expression reads, or the kind of its error."""
+    lines = ["from servers.vault import find, resources", "values = []"]
+    for expression in expressions:
+        lines += [f"try: values.append({expression}.text)", "except ToolError as error: values.append(error.kind)"]
+    return "\n".join([*lines, "values"])

@@ -97,6 +97,74 @@ class TestWhatAProgramMeans:
         assert problem in resources(README, ISSUE).find(named, arguments).problem
 
 
+class TestWhatAServerMayUnderstandByAUri:
+    """Rules that refuse hold for all of it."""
+
+    SECRET = ResourceDefinition("docs://secret/{id}", "secret", is_template=True)
+    ANY = ResourceDefinition("docs://{+path}", "any", is_template=True)
+    PRIVATE = ResourceDefinition("docs://data/private.txt", "private")
+
+    def meant(self, uri: str) -> set[str]:
+        return {it.name for it in resources(self.SECRET, self.ANY, self.PRIVATE, README).meant_by(uri).resources}
+
+    def test_is_each_template_that_gives_it_and_the_listed_resource(self) -> None:
+        assert self.meant("docs://secret/7") == {"secret", "any"}
+        assert self.meant("docs://data/private.txt") == {"private", "any"}
+        assert self.meant("docs://secrets/7") == {"any"}
+        assert self.meant("other://secret/7") == set()
+
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            "DOCS://Secret/7",
+            "docs://%73ecret/7",
+            "docs://%73ecret/a%2Fb",
+            "docs://secret%2F7",
+            "docs:///secret//7",
+            "docs://./secret/./7",
+            "docs://x/../secret/7",
+            "docs://x/%2e%2E/secret/7",
+            "docs://secret\\7",
+            "docs://secret/7?x=a/b",
+            "docs://secret/7#a/b",
+        ],
+    )
+    def test_does_not_depend_on_how_the_uri_is_spelled(self, uri: str) -> None:
+        assert "secret" in self.meant(uri)
+
+    @pytest.mark.parametrize(
+        "uri",
+        [
+            "docs://DATA/private.txt",
+            "docs://data/privat%65.txt",
+            "docs://data%2Fprivate.txt",
+            "docs://data//private.txt",
+            "docs://data/./private.txt",
+            "docs://data/x/../private.txt",
+            "docs://data/private.txt?x",
+            "docs://data/private.txt#x",
+        ],
+    )
+    def test_is_a_listed_resource_in_each_spelling_of_its_uri(self, uri: str) -> None:
+        assert "private" in self.meant(uri)
+
+    def test_is_not_known_beyond_the_templates_and_characters_that_are_compared(self) -> None:
+        many = [ResourceDefinition(f"docs://{number}/{{id}}", f"n{number}", is_template=True) for number in range(501)]
+        assert resources(*many[:500]).meant_by("docs://x").is_complete
+        assert not resources(*many).meant_by("docs://x").is_complete
+        assert not resources(self.SECRET).meant_by("docs://secret/" + "7" * 9_000).is_complete
+
+    def test_is_not_known_if_comparing_would_take_long(self) -> None:
+        slow = "docs://" + "".join(f"{{v{number}}}a" for number in range(50))
+        many = resources(*[ResourceDefinition(slow, f"n{number}", is_template=True) for number in range(400)])
+        assert not many.meant_by("docs://" + "a" * 8_000).is_complete
+        assert many.meant_by("docs://a").is_complete
+
+    def test_may_be_a_template_whose_normal_form_is_none(self) -> None:
+        odd = ResourceDefinition("odd://{id}/{ID}", "odd", is_template=True)
+        assert [it.name for it in resources(odd).meant_by("docs://x").resources] == ["odd"]
+
+
 class TestFolders:
     def test_show_resources_only_where_there_are_some(self) -> None:
         shown = list_dir(catalog(README, ISSUE), "/servers/docs").text

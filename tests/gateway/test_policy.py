@@ -55,6 +55,41 @@ class TestNeitherSpelling:
         assert decide(permissions({"deny": pattern}), Spellings("notion", "notion"), tool("delete-page")).kind == "deny"
 
 
+class TestNamesThatOnlyRefuse:
+    """A call may be more than was named: a resource has one URI, and several templates that give it."""
+
+    NAMED = Spellings("resources/read", "read_resource", also=("resources/any",), to_refuse=("resources/secret",))
+
+    @pytest.mark.parametrize("answer", ["deny", "ask"])
+    def test_decide_a_rule_that_refuses(self, answer: str) -> None:
+        assert decide(permissions({answer: "github/resources/secret"}), GITHUB, self.NAMED).kind == answer
+        assert decide(permissions({answer: "github/resources/other"}), GITHUB, self.NAMED).kind == "allow"
+
+    def test_never_decide_a_rule_that_allows(self) -> None:
+        rules = permissions({"allow": "github/resources/secret"}, default="deny")
+        assert decide(rules, GITHUB, self.NAMED).kind == "deny"
+        rules = permissions({"allow": "github/resources/any"}, default="deny")
+        assert decide(rules, GITHUB, self.NAMED).kind == "allow"
+
+
+class TestNamesThatAreTooManyToFind:
+    UNKNOWN = Spellings("resources/read", "read_resource", also=("resources/any",), unknown_below="resources/")
+
+    @pytest.mark.parametrize(
+        "pattern", ["github/resources/secret", "*/resources/s*", "github/res*", "github/*secret", "git*/r*"]
+    )
+    def test_are_refused_by_each_rule_that_could_mean_one(self, pattern: str) -> None:
+        assert decide(permissions({"deny": pattern}), GITHUB, self.UNKNOWN).kind == "deny"
+
+    @pytest.mark.parametrize("pattern", ["other/resources/secret", "github/delete_*", "github/resources", "github/res"])
+    def test_are_not_refused_by_any_other(self, pattern: str) -> None:
+        assert decide(permissions({"deny": pattern}), GITHUB, self.UNKNOWN).kind == "allow"
+
+    def test_are_not_allowed_by_a_rule_that_could_mean_one(self) -> None:
+        rules = permissions({"allow": "github/resources/secret"}, default="deny")
+        assert decide(rules, GITHUB, self.UNKNOWN).kind == "deny"
+
+
 def test_ask_lets_nothing_through_yet() -> None:
     decision = decide(permissions({"ask": "github/*"}), GITHUB, tool("get_issue"))
     assert decision.kind == "ask"

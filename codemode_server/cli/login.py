@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import html
 import os
 import sys
 import threading
+from pathlib import Path
 
 import anyio
 import anyio.from_thread
@@ -26,6 +28,10 @@ from codemode_server.upstreams.auth.sign_ins import signs_in
 
 _WAIT_S = 300.0
 _MAX_PASTED_BYTES = 64 * 2**10
+_PAGE = (
+    '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>codemode-server</title>'
+    '<meta http-equiv="refresh" content="0; url={address}"><p><a rel="noreferrer" href="{address}">Sign in</a></p>'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,13 +85,16 @@ async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings,
     before = await stored.read()
     granted = (before.scope or "").split() if before is not None and before.is_for(url, oauth) else []
     scopes = list(dict.fromkeys([*oauth.scopes, *(granted if parsed.scopes else ()), *parsed.scopes]))
+    browser = _Browser(parsed.browser)
     try:
         with anyio.fail_after(parsed.wait):
-            found = await sign_in(url, settings.transport, oauth, scopes, _Browser(parsed.browser).show)
+            found = await sign_in(url, settings.transport, oauth, scopes, browser.show)
     except TimeoutError:
         raise CodemodeError(f"nobody signed in within {parsed.wait:g} s (--wait); nothing was stored") from None
     except OSError as error:
         raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
+    finally:
+        browser.close()
     async with stored.locked():
         await stored.write(found)
     scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
@@ -106,12 +115,13 @@ class _Browser:
 
     def __init__(self, is_opened: bool) -> None:
         self._is_opened = is_opened
+        self._folder: Path | None = None
 
     async def show(self, address: str, listener: RedirectListener) -> None:
         """Open the browser, or print the address; the redirected address may be pasted."""
-        opened = self._is_opened and _has_display() and await anyio.to_thread.run_sync(_open, address)
+        opened = self._is_opened and _has_display() and await anyio.to_thread.run_sync(self._open, address)
         if opened:
-            announce(f"a browser opens; if not, open this address:\n\n{address}\n")
+            announce(f"a browser opens; if it does not show the sign-in, open this address:\n\n{address}\n")
         else:
             announce(
                 f"open this address in a browser:\n\n{address}\n\n"
@@ -120,11 +130,29 @@ class _Browser:
             )
         _read_pasted(listener)
 
+    def _open(self, address: str) -> bool:
+        """Open a private page that leads there: every user of this machine can read the browser's command line."""
+        import webbrowser
 
-def _open(address: str) -> bool:
-    import webbrowser
+        from codemode_server import temporary
 
-    return webbrowser.open(address)
+        self.close()
+        try:
+            self._folder = temporary.make("login")
+            page = self._folder / "sign-in.html"
+            with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(_PAGE.format(address=html.escape(address)))
+        except OSError:  # the printed address is enough
+            return False
+        return webbrowser.open(page.as_uri())
+
+    def close(self) -> None:
+        """Remove the page."""
+        if self._folder is not None:
+            from codemode_server import temporary
+
+            temporary.remove(self._folder)
+            self._folder = None
 
 
 def _has_display() -> bool:

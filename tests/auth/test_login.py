@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -141,3 +144,38 @@ def test_an_interrupt_ends_the_wait_without_a_trace(login: kit.Login, tmp_path: 
     code, said = login.end()
     assert (code, "Traceback" in said) == (130, False)
     assert kit.store(tmp_path).names() == []
+
+
+WATCHING_BROWSER = """#!/bin/sh
+page="${1#file://}"
+{ echo "$1"; stat -c '%a' "$page" "$(dirname "$page")"; cat "$page"; } > "$SEEN.part"
+mv "$SEEN.part" "$SEEN"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the program that stands for a browser is for Linux")
+def test_the_command_line_of_the_browser_has_a_private_page_in_place_of_the_address(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other users of the machine read command lines; the `state` would let them end the sign-in with their code."""
+    program, seen = tmp_path / "browser", tmp_path / "seen"
+    program.write_text(WATCHING_BROWSER)
+    program.chmod(0o700)
+    monkeypatch.setenv("BROWSER", str(program))
+    monkeypatch.setenv("SEEN", str(seen))
+    running = kit.Login(config, "protected")
+    try:
+        address = running.address()
+        opened, page_mode, folder_mode, page = seen.read_text().split("\n", 3)
+        assert (opened[:8], page_mode, folder_mode) == ("file:///", "600", "700")
+        assert kit.state_of(address) not in opened
+        leads_to = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page)
+        assert leads_to is not None
+        assert html.unescape(leads_to[1]) == address
+        with kit.Browser() as browser:  # the control: the page leads to the sign-in
+            assert browser.sign_in(html.unescape(leads_to[1])).status_code == 200
+        code, said = running.end()
+    finally:
+        running.kill()
+    assert code == 0, said
+    assert not Path(opened.removeprefix("file://")).parent.exists()

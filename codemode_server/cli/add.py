@@ -6,7 +6,9 @@ import argparse
 import re
 
 from codemode_server.cli import edited_config
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import show
+from codemode_server.config import locate
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.moving_in import plan
 from codemode_server.config.new_server import entry_of
@@ -35,15 +37,15 @@ def run(parsed: argparse.Namespace) -> int:
             f"{parsed.name!r} can't be a name: it takes up to 64 letters, digits, `.`, `_` and `-`, the first a letter "
             "or digit"
         )
-    file = edited_config.opened(parsed)
-    if parsed.name in file.text.servers():
-        raise CodemodeError(f"there is a server {parsed.name!r} already; remove it first, or choose another name")
-    storage = edited_config.Storage(file, parsed.secrets)
     found = FoundServer(parsed.name, _entry(parsed), "the command line", "", "user")
-    made = plan([found], file.text.servers(), storage.new(), storage.variables, file.path.parent)
-    if not made.additions:
-        raise CodemodeError("; ".join(made.skipped))
-    edited_config.save(file, made, storage)
+    with edited_config.locked(locate(config_file(parsed))) as file:
+        if parsed.name in file.text.servers():
+            raise CodemodeError(f"there is a server {parsed.name!r} already; remove it first, or choose another name")
+        storage = edited_config.Storage(file, parsed.secrets)
+        made = plan([found], file.text.servers(), storage.new(), storage.variables, file.folder)
+        if not made.additions:
+            raise CodemodeError("; ".join(made.skipped))
+        edited_config.save(file, made, storage)
     name = made.additions[0].name
     show(f"added {name} to {file.place.path}")
     if made.secrets:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import anyio
 
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import announce, show
-from codemode_server.config import LoadedSettings, locate
-from codemode_server.config.dotenv_writing import add_variables
+from codemode_server.config import LoadedSettings, locate, saving
+from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.literal_secrets import SecretStorage
 from codemode_server.config.loading import load_place
 from codemode_server.config.moving_in import Plan, overruled
-from codemode_server.config.places import Sources
+from codemode_server.config.places import Change, ConfigFile, Sources
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.secrets.store import SecretStore
@@ -41,23 +42,34 @@ def opened(parsed: argparse.Namespace) -> EditedFile:
     return EditedFile(locate(config_file(parsed)))
 
 
-def existing(parsed: argparse.Namespace) -> EditedFile:
-    """The file that the commands edit.
+@contextmanager
+def locked(place: ConfigFile) -> Iterator[EditedFile]:
+    """The file, while no other command edits it; tells the person if it is to be trusted anew."""
+    with saving.locked(place) as file:
+        yield file
+    if file.needs_trust:
+        announce(f"{place.path} or a file that it reads has changed since it was trusted; run: codemode-server trust")
+
+
+@contextmanager
+def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
+    """The file that the commands edit, while no other command does.
 
     Raises:
         CodemodeError: there is none.
     """
-    file = opened(parsed)
-    if file.is_new:
-        raise CodemodeError(f"there is no {file.place.path}; `codemode-server init` writes a first one")
-    return file
+    place = locate(config_file(parsed))
+    if not place.path.exists():
+        raise CodemodeError(f"there is no {place.path}; `codemode-server init` writes a first one")
+    with locked(place) as file:
+        yield file
 
 
 class Storage:
     """Stores secrets where the person wants them."""
 
     def __init__(self, file: EditedFile, kind: str) -> None:
-        self._dotenv_path = file.path.with_name(".env")
+        self._dotenv_path = file.dotenv
         self._dotenv = read_dotenv(self._dotenv_path, Sources(), [], ".env")
         self._keyring = _keyring(file) if kind == "keyring" else None
 
@@ -78,17 +90,23 @@ class Storage:
         stored = {name: self._keyring.get(name) or "" for name in self._keyring.names()}
         return SecretStorage(stored, {}, "${keyring:%s}")
 
-    def save(self, values: Mapping[str, str]) -> None:
+    @contextmanager
+    def storing(self, values: Mapping[str, str]) -> Iterator[Change | None]:
+        """Store the values, and remove them again if the body fails; gives the change of `.env`."""
         if self._keyring is None:
-            self._dotenv_path.parent.mkdir(parents=True, exist_ok=True)
-            add_variables(self._dotenv_path, values)
+            with added_variables(self._dotenv_path, values) as change:
+                yield change
             return
-        for name, value in values.items():
-            self._keyring.set(name, value)
+        with ExitStack() as undo:
+            for name, value in values.items():
+                undo.callback(self._keyring.remove, name)
+                self._keyring.set(name, value)
+            yield None
+            undo.pop_all()
 
 
 def save(file: EditedFile, made: Plan, storage: Storage) -> None:
-    """Write the plan: secrets first, since the configuration refers to them."""
+    """Write the plan with its secrets, or nothing of it."""
     file.text.add_servers({it.name: it.entry for it in made.additions})
     rules = [rule for addition in made.additions for rule in addition.rules]
     for pattern in overruled(rules, file.text.rules()):
@@ -98,15 +116,13 @@ def save(file: EditedFile, made: Plan, storage: Storage) -> None:
         )
     if rules:
         file.text.add_rules(rules)
-    storage.save(made.secrets)
-    file.save()
+    file.save(storage.storing(made.secrets))
 
 
 def print_to_set(made: Plan, file: EditedFile) -> None:
     if made.to_set:
-        place = file.path.with_name(".env")
         lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
-        show("\n".join(["", f"still to be set, in the environment or as NAME=value in {place}:", *lines]))
+        show("\n".join(["", f"still to be set, in the environment or as NAME=value in {file.dotenv}:", *lines]))
 
 
 def tested(file: EditedFile, names: Sequence[str], wait_seconds: float) -> int:

@@ -20,9 +20,9 @@ def run(parsed: argparse.Namespace) -> int:
 
 def switch(parsed: argparse.Namespace, *, is_enabled: bool) -> int:
     """Switch the named servers; all of them, or none if one can't be."""
-    file = edited_config.existing(parsed)
-    for name in parsed.names:
-        file.text.set_enabled(name, is_enabled=is_enabled)
-    file.save()
+    with edited_config.existing(parsed) as file:
+        for name in parsed.names:
+            file.text.set_enabled(name, is_enabled=is_enabled)
+        file.save()
     show(f"{'enabled' if is_enabled else 'disabled'}: {', '.join(parsed.names)}")
     return 0

@@ -40,14 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     file = edited_config.opened(parsed)
-    storage = edited_config.Storage(file, parsed.secrets)
     sources = _sources(parsed)
-
-    def planned(found: Sequence[FoundServer]) -> Plan:
-        return plan(found, file.text.servers(), storage.new(), storage.variables, file.path.parent)
-
     servers, equal = unite(server for it in sources.files for server in it.servers)
-    preview = planned(servers)
+    preview = _planned(servers, file, edited_config.Storage(file, parsed.secrets))
     _print_preview(preview, sources.files, [*equal, *preview.skipped])
     if not preview.additions:
         print(
@@ -55,14 +50,24 @@ def run(parsed: argparse.Namespace) -> int:
         )
         return 1 if sources.names else 0
     chosen = _chosen(parsed, sources, preview)
-    made = planned(chosen)
-    if parsed.dry_run or not made.additions:
+    if parsed.dry_run or not chosen:
         print("nothing was changed")
         return 0
-    edited_config.save(file, made, storage)
+    with edited_config.locked(file.place) as file:  # read anew: the question may have taken long
+        storage = edited_config.Storage(file, parsed.secrets)
+        made = _planned(chosen, file, storage)
+        if made.additions:
+            edited_config.save(file, made, storage)
+    if not made.additions:
+        print("nothing was changed")
+        return 0
     _print_result(made, storage, file)
     names = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
     return edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
+
+
+def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_config.Storage) -> Plan:
+    return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder)
 
 
 @dataclass(slots=True)

@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    file = edited_config.existing(parsed)
-    for name in parsed.names:
-        file.text.remove_server(name)
-    copy = file.save(keeps_copy=True)
+    with edited_config.existing(parsed) as file:
+        for name in parsed.names:
+            file.text.remove_server(name)
+        copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
     return 0

@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
+from codemode_server.config.places import Change, digest
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.private_files import check_file, replace_private
 
 _PLAIN = re.compile(r"[\w./:@+=,-]+", re.ASCII)
 
 
-def add_variables(path: Path, variables: Mapping[str, str]) -> None:
-    """Append the variables, none of which the file has yet.
+@contextmanager
+def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change | None]:
+    """Append variables, and take them out again if the body fails; gives what changed, if anything did.
 
     Raises:
-        CodemodeError: the file is a link or somebody else's, or a value can't be written so that it is read again.
+        CodemodeError: a name is there already, the file is a link or somebody else's, or a value can't be written so
+            that it is read again.
     """
     if not variables:
+        yield None
         return
+    lines = "".join(_line(name, value) for name, value in variables.items()).encode()
     try:
         check_file(path)
-        before = path.read_bytes() if path.exists() else b""
-        lines = "".join(_line(name, value) for name, value in variables.items())
+        is_new = not path.exists()
+        before = b"" if is_new else path.read_bytes()
+        _check_free(path, before, variables)
         gap = b"\n" if before and not before.endswith(b"\n") else b""
-        replace_private(path, before + gap + lines.encode())
+        replace_private(path, before + gap + lines)
     except OSError as error:
         raise CodemodeError(f"can't write {path}: {error.strerror}") from error
+    try:
+        yield Change("" if is_new else digest(before), digest(before + gap + lines))
+    except BaseException:
+        _take_out(path, lines, is_new=is_new)
+        raise
+
+
+def add_variables(path: Path, variables: Mapping[str, str]) -> None:
+    """Append variables; raises as `added_variables` does."""
+    with added_variables(path, variables):
+        pass
+
+
+def _check_free(path: Path, content: bytes, names: Iterable[str]) -> None:
+    """What is there is another server's: a second line would change its value."""
+    from dotenv.parser import parse_stream
+
+    there = {binding.key for binding in parse_stream(StringIO(content.decode("utf-8-sig", "replace")))}
+    if taken := [name for name in names if name in there]:
+        raise CodemodeError(f"{path} has {', '.join(taken)} already, so nothing was changed; try again")
+
+
+def _take_out(path: Path, lines: bytes, *, is_new: bool) -> None:
+    content = path.read_bytes().replace(lines, b"", 1)
+    if content or not is_new:
+        replace_private(path, content)
+    else:
+        path.unlink()
 
 
 def _line(name: str, value: str) -> str:

@@ -106,6 +106,19 @@ def stamp_of(*files: Path) -> Stamp:
     return tuple(one(file) for file in files)
 
 
+def digest(content: bytes) -> str:
+    """SHA-256, as trust records it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Digests of a file before and after it was written by us; empty where there was none."""
+
+    before: str
+    after: str
+
+
 @dataclass(slots=True)
 class Sources:
     """The files that were read, with their digests: each once, so that what is digested is what is used."""
@@ -129,5 +142,5 @@ class Sources:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         self._contents[name] = content
-        self.digests[name] = hashlib.sha256(content).hexdigest()
+        self.digests[name] = digest(content)
         return content

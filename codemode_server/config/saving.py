@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from codemode_server.config import trust
 from codemode_server.config.editing import ConfigText
 from codemode_server.config.loading import LoadedSettings, load_place
-from codemode_server.config.places import ConfigFile
+from codemode_server.config.places import Change, ConfigFile, digest
 from codemode_server.config.problems import printable
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.processes.file_lock import held
 
 FIRST_FILE = """\
 # The servers of codemode-server. `codemode-server config check` shows what it understood of this file.
@@ -41,6 +42,31 @@ servers:
 """
 
 
+_LOCK = ".codemode-server.lock"
+_LOCK_S = 60.0
+"""Each of several commands at once takes a second or so."""
+_MAX_COPIES = 1000
+
+
+@contextmanager
+def locked(place: ConfigFile) -> Iterator[EditedFile]:
+    """The file, read while no other command edits it or the `.env` beside it.
+
+    Raises:
+        CodemodeError: it can't be read or locked.
+    """
+    lock = place.path.with_name(_LOCK)
+    with ExitStack() as stack:
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(lock, timeout_s=_LOCK_S))
+        except TimeoutError:
+            raise CodemodeError(f"another command is editing {printable(str(place.path))}; try again") from None
+        except OSError as error:
+            raise CodemodeError(f"can't lock {printable(str(lock))}: {error.strerror}") from error
+        yield EditedFile(place)
+
+
 class EditedFile:
     """One configuration file while it is edited; one that does not exist begins as `FIRST_FILE`."""
 
@@ -49,7 +75,9 @@ class EditedFile:
         self.path = Path(os.path.realpath(place.path))
         """Without links, so that a link to the file stays one."""
         self._before = _content(self.path)
-        self._was_trusted = self._is_trusted()
+        self._trusted = self._trusted_digests()
+        self.needs_trust = False
+        """Whether the person has to trust the saved file before it is used."""
         is_json = self.path.suffix in (".json", ".jsonc") or (self._before or b"").lstrip()[:1] == b"{"
         try:
             text = FIRST_FILE if self._before is None else self._before.decode()
@@ -61,48 +89,102 @@ class EditedFile:
     def is_new(self) -> bool:
         return self._before is None
 
-    def save(self, *, keeps_copy: bool = False) -> Path | None:
+    @property
+    def folder(self) -> Path:
+        """Where the loader looks for `.env`, and what relative paths start from: beside a link, not its target."""
+        return self.place.path.parent
+
+    @property
+    def dotenv(self) -> Path:
+        return self.folder / ".env"
+
+    def save(
+        self, storing: AbstractContextManager[Change | None] | None = None, *, keeps_copy: bool = False
+    ) -> Path | None:
         """Write the edited text; gives the path of the copy of the old one, if one was kept.
+
+        `storing` stores what the new text refers to, and undoes that if the text is not written after all; it gives
+        the change of `.env`.
 
         Raises:
             CodemodeError: the result can't be used, or the file was changed meanwhile.
         """
         try:
-            return self._save(keeps_copy=keeps_copy)
+            return self._save(storing or nullcontext(), keeps_copy=keeps_copy)
         except OSError as error:
             raise CodemodeError(f"can't write {printable(str(self.path))}: {error.strerror}") from error
 
-    def _save(self, *, keeps_copy: bool) -> Path | None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        copy = None
-        if keeps_copy and self._before is not None:
-            copy = self.path.with_name(f"{self.path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
-            _replace(copy, self._before, self._mode())
-        _replace(self.path, self.text.text.encode(), self._mode(), self._check)
-        if self._was_trusted:
-            loaded = load_place(self.place, require_trust=False)
-            trust.record(self.place.path, loaded.digests)
+    def _save(self, storing: AbstractContextManager[Change | None], *, keeps_copy: bool) -> Path | None:
+        content = self.text.text.encode()
+        for folder in (self.folder, self.path.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        with _written_beside(self.place.path, content, 0o600) as trial:
+            self._check(trial)
+        with _written_beside(self.path, content, self._mode()) as written:
+            self._check_unchanged()
+            copy = self._copy(self._before) if keeps_copy and self._before is not None else None
+            with storing as change:
+                self._check_unchanged()
+                written.replace(self.path)
+        if self.place.is_in_current_folder:
+            self.needs_trust = not self._trust(content, change)
         return copy
 
-    def _check(self, written: Path) -> None:
-        """Check the new text under another name, and that the file is still the one that was read."""
-        place = ConfigFile(written)
+    def _check(self, trial: Path) -> None:
+        """Check the new text under another name."""
         try:
-            load_place(place)
+            load_place(ConfigFile(trial))
         except SettingsError as error:
-            message = str(error).replace(str(written), str(self.path)).replace(written.name, self.path.name)
+            message = str(error).replace(str(trial), str(self.place.path)).replace(trial.name, self.place.path.name)
             raise CodemodeError(f"nothing was changed, since the result could not be used:\n{message}") from error
+
+    def _check_unchanged(self) -> None:
         if _content(self.path) != self._before:
             raise CodemodeError(f"{printable(str(self.path))} was changed by another program meanwhile; try again")
 
-    def _is_trusted(self) -> bool:
-        """Whether the old content of a file in the current folder is trusted; the new one is then trusted too."""
-        if not self.place.is_in_current_folder or self._before is None:
-            return self.place.is_in_current_folder
+    def _trusted_digests(self) -> trust.Digests | None:
+        """What the person trusted, if that is the content of a file in the current folder."""
+        record = trust.find(self.place.path) if self.place.is_in_current_folder and self._before is not None else None
+        if record is None or self._before is None:
+            return None
         loaded: LoadedSettings | None = None
         with suppress(SettingsError):
             loaded = load_place(self.place, require_trust=False)
-        return loaded is not None and trust.is_trusted(self.place.path, loaded.digests)
+        is_read = loaded is not None and loaded.digests.get(str(self.place.path)) == digest(self._before)
+        return record.digests if is_read and loaded is not None and record.covers(loaded.digests) else None
+
+    def _trust(self, content: bytes, change: Change | None) -> bool:
+        """Trust the new content of a trusted file, unless a file has another content than was trusted or written."""
+        if self._trusted is None:
+            return False
+        expected = {**self._trusted, str(self.place.path): digest(content)}
+        dotenv = str(self.dotenv)
+        if change is not None:
+            if self._trusted.get(dotenv) != change.before:
+                return False
+            expected[dotenv] = change.after
+        loaded = load_place(self.place, require_trust=False)
+        if not trust.Record(self.place.path, expected).covers(loaded.digests):
+            return False
+        trust.record(self.place.path, loaded.digests)
+        return True
+
+    def _copy(self, content: bytes) -> Path:
+        """A copy beside the file, under a name that no other copy has."""
+        stem = f"{self.path.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+        for number in range(_MAX_COPIES):
+            copy = self.path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
+            try:
+                descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            except FileExistsError:
+                continue
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            copy.chmod(self._mode())
+            return copy
+        raise CodemodeError(f"there are too many copies beside {printable(str(self.path))}; remove some")
 
     def _mode(self) -> int:
         return 0o600 if self._before is None else self.path.stat().st_mode & 0o777
@@ -117,8 +199,9 @@ def _content(path: Path) -> bytes | None:
         raise CodemodeError(f"can't read {printable(str(path))}: {error.strerror}") from error
 
 
-def _replace(path: Path, content: bytes, mode: int, check: Callable[[Path], None] | None = None) -> None:
-    """Write beside the file, and put it in place in one step."""
+@contextmanager
+def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """The content under another name beside the file, which is gone afterwards."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     written = Path(name)
     try:
@@ -127,9 +210,6 @@ def _replace(path: Path, content: bytes, mode: int, check: Callable[[Path], None
             file.flush()
             os.fsync(file.fileno())
         written.chmod(mode)
-        if check is not None:
-            check(written)
-        written.replace(path)
-    except BaseException:
+        yield written
+    finally:
         written.unlink(missing_ok=True)
-        raise

@@ -5,23 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.cli import edited_config
+from codemode_server.cli.import_preview import show_preview
 from codemode_server.cli.terminal import show
 from codemode_server.config.host_places import HOSTS, System, all_places
-from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES, FoundServer, HostFile, read_place, read_text
+from codemode_server.config.host_reading import (
+    MAX_HOST_FILE_BYTES,
+    FoundServer,
+    HostFile,
+    read_place,
+    read_regular,
+    read_text,
+)
 from codemode_server.config.moving_in import Addition, Plan, plan, unite
 from codemode_server.config.new_server import entry_of, is_address, name_of
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.text import one_line
 
-_MAX_CHARACTERS = 160
+_FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
+"""What makes a word a file. A bare word never is one: the current folder may have a file of any name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +50,10 @@ def run(parsed: argparse.Namespace) -> int:
     sources = _sources(parsed)
     servers, equal = unite(server for it in sources.files for server in it.servers)
     preview = _planned(servers, file, edited_config.Storage(file, parsed.secrets))
-    _print_preview(preview, sources.files, [*equal, *preview.skipped])
+    show_preview(preview, sources.files, [*equal, *preview.skipped])
     if not preview.additions:
-        print(
-            "there is nothing to take over" + (f" called {', '.join(map(repr, sources.names))}" * bool(sources.names))
-        )
+        called = f" called {', '.join(map(repr, sources.names))}" if sources.names else ""
+        show(f"there is nothing to take over{called}{''.join(map(_hint, sources.names))}")
         return 1 if sources.names else 0
     chosen = _chosen(parsed, sources, preview)
     if parsed.dry_run or not chosen:
@@ -86,7 +92,7 @@ def _sources(parsed: argparse.Namespace) -> _Sources:
     for word in parsed.words:
         if is_address(word):
             found.files.append(_one([word]))
-        elif word == "-" or re.search(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$", word) or Path(word).is_file():
+        elif word == "-" or _FILE.search(word):
             found.files.append(_file(word))
             is_asked = sys.stdin.isatty()
         else:
@@ -95,6 +101,8 @@ def _sources(parsed: argparse.Namespace) -> _Sources:
     if not found.files:
         project = Path.cwd()
         places = all_places(System.current(), project if project != Path.home() else None)
+        # The user's own files come first: of servers of one name, that of a project gets the suffix.
+        places = sorted(places, key=lambda it: it.scope == "project")
         found.files = [
             read_place(place, os.environ, project)
             for place in places
@@ -113,47 +121,17 @@ def _file(word: str) -> HostFile:
         if word == "-":
             return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), "stdin", os.environ)
         path = Path(word).expanduser()
-        with path.open("rb") as opened:
-            content = opened.read(MAX_HOST_FILE_BYTES + 1)
-        return read_text(content, path.name, os.environ, path.absolute())
+        return read_text(read_regular(path), path.name, os.environ, path.absolute())
     except OSError as error:
         raise CodemodeError(f"{word}: can't be read: {error.strerror}") from error
     except SettingsError as error:
         raise CodemodeError(f"{word}: {error}") from error
 
 
-def _print_preview(preview: Plan, files: Sequence[HostFile], skipped: Iterable[str]) -> None:
-    lines: list[str] = []
-    numbers = {id(it.found): number for number, it in enumerate(preview.additions, start=1)}
-    width = max((len(it.name) for it in preview.additions), default=0)
-    for file in files:
-        of_file = [it for it in preview.additions if it.found.source.startswith(file.source)]
-        if of_file or file.skipped:
-            lines += ["", file.source]
-        for it in of_file:
-            lines.append(one_line(f"{numbers[id(it.found)]:>4}  {it.name:<{width}}  {_described(it)}", _MAX_CHARACTERS))
-        lines += [one_line(f"      left out or changed: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
-    if skipped := list(skipped):
-        lines += ["", "not taken:", *(one_line(f"      {it}", 2 * _MAX_CHARACTERS) for it in skipped)]
-    if lines:
-        show("\n".join([*lines[1:], ""]))
-
-
-def _described(addition: Addition) -> str:
-    entry, args = addition.entry, addition.entry.get("args")
-    words = [str(entry.get("command", "")), *(map(str, args) if isinstance(args, (list, tuple)) else [])]
-    notes = [] if addition.is_enabled else ["off"]
-    notes += [f"{key}: {', '.join(it)}" for key in ("env", "headers") if isinstance(it := entry.get(key), dict)]
-    notes += [f"headers from the command {it}" for it in [entry.get("headers_command")] if it]
-    notes += ["restricted"] if "tools" in entry or addition.rules else []
-    line = str(entry["url"]) if "url" in entry else shlex.join(words).replace("'${", "${").replace("}'", "}")
-    return line + (f"  ({'; '.join(notes)})" if notes else "")
-
-
 def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: Plan) -> list[FoundServer]:
     additions = preview.additions
     if sources.names:
-        return [it.found for name in sources.names for it in _named(name, additions)]
+        return [it.found for it in (_named(name, additions) for name in sources.names)]
     if parsed.all or sources.is_named or (parsed.hosts and not sys.stdin.isatty()):
         taken = [it for it in additions if it.found.scope == "user" or parsed.project]
         if len(taken) < len(additions):
@@ -166,7 +144,7 @@ def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: Plan) -> lis
             "stdin is not a terminal, so you can't be asked; name the servers, or give --all or --from HOST"
         )
     print("Which of them? Numbers (1 3-5), names, or `all`; nothing takes none: ", end="", flush=True)
-    return [it.found for word in _words(sys.stdin.readline()) for it in _named(word, additions)]
+    return [it.found for word in _words(sys.stdin.readline()) for it in _answered(word, additions)]
 
 
 def _words(answer: str) -> Iterable[str]:
@@ -177,14 +155,31 @@ def _words(answer: str) -> Iterable[str]:
             yield word
 
 
-def _named(word: str, additions: Sequence[Addition]) -> list[Addition]:
+def _answered(word: str, additions: Sequence[Addition]) -> list[Addition]:
+    """What a word of the answer chooses. A number is a row and never a name, which a file of others may have given."""
     if word.casefold() == "all":
         return list(additions)
-    found = [it for number, it in enumerate(additions, start=1) if word in (it.name, str(number))]
-    if not found:
+    if not word.isdigit():
+        return [_named(word, additions)]
+    rows = {str(number): it for number, it in enumerate(additions, start=1)}
+    if word not in rows:
+        raise CodemodeError(f"there is no row {word}; the last one is {len(rows)}")
+    return [rows[word]]
+
+
+def _named(name: str, additions: Sequence[Addition]) -> Addition:
+    found = next((it for it in additions if it.name == name), None)
+    if found is None:
         names = ", ".join(it.name for it in additions)
-        raise CodemodeError(f"there is no server {word!r} to take; there are {names}")
+        raise CodemodeError(f"there is no server {name!r} to take; there are {names}{_hint(name)}")
     return found
+
+
+def _hint(word: str) -> str:
+    """What else a word may have meant that is no server's name."""
+    if word == "all":
+        return "; `--all` takes all of yours"
+    return f"; write ./{word} for the file" if os.path.isfile(word) else ""  # noqa: PTH113 - any word is legal here
 
 
 def _print_result(made: Plan, storage: edited_config.Storage, file: EditedFile) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,10 +89,12 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     try:
         if not place.path.is_file():
             return found
-        with place.path.open("rb") as file:
-            content = file.read(MAX_HOST_FILE_BYTES + 1)
+        content = read_regular(place.path)
     except OSError as error:
         found.skipped.append(f"can't be read: {error.strerror}")
+        return found
+    except SettingsError as error:
+        found.skipped.append(str(error))
         return found
     try:
         folder = (project or Path.cwd()) if place.scope == "project" else None
@@ -102,6 +105,23 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     except SettingsError as error:
         found.skipped += str(error).split("\n")
     return found
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file, and at most one byte more than a host's file may have. A pipe is not waited for.
+
+    Raises:
+        OSError: it can't be read.
+        SettingsError: it is not a regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SettingsError("is not a regular file; `-` reads stdin")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_HOST_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> HostFile:
@@ -126,8 +146,9 @@ class _Reader:
     environ: Mapping[str, str]
 
     def read(self, content: bytes) -> None:
-        if len(content) > MAX_HOST_FILE_BYTES:
-            raise SettingsError(f"is larger than {MAX_HOST_FILE_BYTES // 2**20} MiB")
+        most = MAX_BYTES if self.scope == "project" else MAX_HOST_FILE_BYTES
+        if len(content) > most:
+            raise SettingsError(f"is larger than {most // 2**20} MiB")
         try:
             text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
         except UnicodeDecodeError:

@@ -210,8 +210,10 @@ class Translation:
 
 
 def server_name(name: str) -> str:
-    """A legal name from a host's name for a server: `My Notes` becomes `My-Notes`."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
+    """A legal name from a host's name for a server: `My Notes` becomes `My-Notes`. `1`, `1-3` and `all` get a prefix,
+    since these words choose rows when a person is asked which servers to take."""
+    legal = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
+    return f"server-{legal}"[:64] if re.fullmatch(r"[0-9-]+|all", legal, re.IGNORECASE) else legal
 
 
 def starts_this_server(members: Mapping[str, Node]) -> bool:

@@ -79,6 +79,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Machine(home, project, capsys)
 
 
+def answer(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """A terminal at which the person types this line."""
+    terminal = io.TextIOWrapper(io.BytesIO(line.encode()))
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdin", terminal)
+
+
 def cursor(**servers: Any) -> dict[str, Any]:
     return {"mcpServers": servers}
 
@@ -153,16 +160,14 @@ class TestImport:
         assert list(machine.servers()) == ["github"]
 
     @pytest.mark.parametrize(
-        ("answer", "taken"),
+        ("line", "taken"),
         [("1 3\n", ["a", "c"]), ("2-3\n", ["b", "c"]), ("b\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", [])],
     )
     def test_a_person_is_asked(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, answer: str, taken: list[str]
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, taken: list[str]
     ) -> None:
         machine.write(".cursor/mcp.json", cursor(a={"command": "a"}, b={"command": "b"}, c={"command": "c"}))
-        terminal = io.TextIOWrapper(io.BytesIO(answer.encode()))
-        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr("sys.stdin", terminal)
+        answer(monkeypatch, line)
 
         assert machine.run("import", "--no-test") == 0
 
@@ -327,6 +332,159 @@ class TestImport:
         assert machine.run("import", "-", "--no-test") == 0
 
         assert machine.servers()["time"].args == ("mcp-server-time",)
+
+
+class TestWhatARepositoryNames:
+    """A file in the current folder chooses names, but never what the person's words mean."""
+
+    @pytest.fixture(autouse=True)
+    def _mine(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(github={"command": "mine"}))
+
+    @staticmethod
+    def offer(machine: Machine, **servers: Any) -> None:
+        (machine.project / ".mcp.json").write_text(json.dumps(cursor(**servers)))
+
+    @pytest.mark.parametrize("name", ["1", "1-1", "all"])
+    def test_a_number_is_a_row_and_never_a_name(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        self.offer(machine, **{name: {"command": "evil"}})
+        answer(monkeypatch, "1\n")
+
+        machine.run("import", "--no-test")
+
+        assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
+
+    @pytest.mark.parametrize("name", ["1", "1-3", "ALL"])
+    def test_a_name_that_is_an_answer_gets_a_prefix(self, machine: Machine, name: str) -> None:
+        self.offer(machine, **{name: {"command": "evil"}, "7zip": {"command": "x"}})
+
+        assert machine.run("import", f"server-{name}", "7zip", "--no-test") == 0
+
+        assert list(machine.servers()) == [f"server-{name}", "7zip"]
+
+    def test_a_number_in_a_file_of_our_own_form_is_no_answer_either(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = machine.write("page.yaml", "servers:\n  a: {command: a}\n  '1': {command: b}\n")
+        answer(monkeypatch, "1\n")
+
+        machine.run("import", str(path), "--no-test")
+
+        assert list(machine.servers()) == ["a"]
+
+    def test_a_row_that_is_not_there_is_told(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+        answer(monkeypatch, "2\n")
+
+        assert machine.run("import", "--no-test") == 2
+        assert "there is no row 2; the last one is 1" in machine.errors
+
+    @pytest.mark.parametrize("word", ["2", "1-2", "all"])
+    def test_a_word_on_the_command_line_is_only_a_name(self, machine: Machine, word: str) -> None:
+        self.offer(machine, **{word: {"command": "evil"}})
+
+        assert machine.run("import", word, "--no-test") == 2
+        assert f"there is no server {word!r} to take" in machine.errors
+        assert machine.run("import", "github", "--no-test") == 0, "control"
+        assert list(machine.servers()) == ["github"]
+
+    def test_of_two_servers_of_one_name_the_person_s_own_has_it(self, machine: Machine) -> None:
+        self.offer(machine, github={"command": "evil"})
+
+        machine.run("import", "github", "--no-test")
+        assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
+        machine.run("import", "github-project", "--no-test")
+        assert machine.servers()["github-project"].command == "evil", "control"
+
+    def test_it_does_not_get_the_name_of_a_second_server_of_the_person(self, machine: Machine) -> None:
+        machine.write(".kiro/settings/mcp.json", cursor(github={"command": "mine too"}))
+        self.offer(machine, **{"github-kiro": {"command": "evil"}})
+
+        machine.run("import", "github-kiro", "--no-test")
+
+        assert [it.command for it in machine.servers().values()] == ["mine too"]
+
+    def test_a_bare_word_is_no_file(self, machine: Machine) -> None:
+        (machine.project / "github").write_text(json.dumps(cursor(github={"command": "evil"})))
+
+        machine.run("import", "github", "--no-test")
+        assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
+        machine.run("import", "./github", "--no-test")
+        assert sorted(it.command for it in machine.servers().values()) == ["evil", "mine"], "control"
+
+    def test_a_file_beside_an_unknown_name_is_told(self, machine: Machine) -> None:
+        (machine.project / "page").write_text(json.dumps(cursor(a={"command": "a"})))
+
+        assert machine.run("import", "page", "--no-test") == 2
+        assert "write ./page for the file" in machine.errors
+        assert machine.run("import", "other", "--no-test") == 2
+        assert "for the file" not in machine.errors, "control"
+        machine.run("import", "--all", "--no-test")
+        assert machine.run("import", "page", "--no-test") == 1
+        assert "write ./page for the file" in machine.output
+
+    def test_what_will_run_is_shown_whole(self, machine: Machine) -> None:
+        args = ["-c", "exec npx time" + " " * 200 + "; touch pwned", *(f"/folder/{n}" for n in range(40))]
+        env = {"LEVEL": "debug", "GITHUB_TOKEN": TOKEN, "MY_TOKEN": "${UNSET_ONE}-and-more"}
+        self.offer(machine, shell={"command": "sh", "args": args, "cwd": "/srv/theirs", "env": env})
+
+        machine.run("import", "--dry-run")
+
+        shown = " ".join(line.removeprefix("      | ") for line in machine.output.splitlines())
+        assert "from this folder" in shown
+        assert "sh -c 'exec npx time [200 blanks] ; touch pwned' /folder/0" in shown
+        assert "/folder/39 cwd: /srv/theirs" in shown
+        assert "env LEVEL=debug" in shown
+        assert "env GITHUB_TOKEN=${GITHUB_TOKEN}" in shown
+        assert "env MY_TOKEN=***" in shown
+        assert max(map(len, machine.output.splitlines())) < 120
+
+    def test_the_person_s_own_servers_are_a_line_each(self, machine: Machine) -> None:
+        machine.run("import", "--dry-run")
+
+        assert [line.split() for line in machine.output.splitlines() if "github" in line] == [["1", "github", "mine"]]
+        assert "from this folder" not in machine.output
+
+    def test_a_file_that_is_given_is_shown_whole(self, machine: Machine) -> None:
+        path = machine.write("page.json", cursor(a={"command": "x", "cwd": "/srv/theirs", "env": {"LEVEL": "debug"}}))
+
+        machine.run("import", str(path), "--dry-run")
+
+        assert "| cwd: /srv/theirs\n" in machine.output
+        assert "| env LEVEL=debug\n" in machine.output
+
+    @pytest.mark.parametrize(
+        "name", ["PATH", "Path", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH"]
+    )
+    def test_what_decides_which_code_is_loaded_is_shown_for_every_server(self, machine: Machine, name: str) -> None:
+        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "env": {name: "/theirs", "LEVEL": "debug"}}))
+
+        machine.run("import", "--dry-run")
+
+        assert f"| env {name}=/theirs\n" in machine.output
+        assert "debug" not in machine.output, "control"
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+    def test_a_pipe_is_not_waited_for(self, machine: Machine) -> None:
+        for name in ("pipe.json", ".mcp.json"):
+            os.mkfifo(machine.project / name)
+
+        assert machine.run("import", "./pipe.json", "--no-test") == 2
+        assert "pipe.json: is not a regular file" in machine.errors
+        assert machine.run("import", "github", "--no-test") == 0, "control"
+
+    def test_its_file_has_the_limit_of_ours(self, machine: Machine) -> None:
+        many = {f"s{n}": {"command": "x", "args": ["y" * 1000]} for n in range(1100)}
+        self.offer(machine, **many)
+
+        assert machine.run("import", "--all", "--project", "--no-test") == 0
+
+        assert "is larger than 1 MiB" in machine.output
+        assert list(machine.servers()) == ["github"]
+        self.offer(machine, **dict(list(many.items())[:10]))
+        machine.run("import", "--all", "--project", "--no-test")
+        assert len(machine.servers()) == 11, "control"
 
 
 class TestATrustedFolder:

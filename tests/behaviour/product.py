@@ -171,3 +171,13 @@ async def over_stdio(
         host = Host(client, path.parent)
         await host.settled()
         yield host
+
+
+def library(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
+
+
+def asked_of_library(folder: Path) -> list[str]:
+    """What `library` in this folder was asked for."""
+    log = folder / "library.log"
+    return log.read_text().splitlines() if log.exists() else []

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests import fork_server
 from tests.attacks.kit import recorded
-from tests.behaviour.product import UPSTREAMS, configuration, in_memory
-
-
-def library(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
-
-
-def asked(folder: Path) -> list[str]:
-    log = folder / "library.log"
-    return log.read_text().splitlines() if log.exists() else []
+from tests.behaviour.product import asked_of_library, configuration, in_memory, library
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -54,7 +43,7 @@ async def test_a_denied_prompt_is_neither_listed_nor_asked_for(tmp_path: Path) -
         assert [it.name for it in (await host.client.list_prompts()).prompts] == ["library/illustrated"]
         with pytest.raises(MCPError, match="too long"):
             await host.client.get_prompt("library/summarise", {"title": "Dune"})
-    assert asked(tmp_path) == []
+    assert asked_of_library(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +62,7 @@ async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(
         await host.settled()
         with pytest.raises(MCPError, match=problem):
             await host.client.get_prompt(name, arguments)
-    assert asked(tmp_path) == []
+    assert asked_of_library(tmp_path) == []
 
 
 async def test_prompts_of_the_last_run_are_listed_before_the_server_is_connected(tmp_path: Path) -> None:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests import fork_server
 from tests.attacks.kit import recorded
-from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+from tests.behaviour.product import asked_of_library, configuration, in_memory, library
 
 IMPORT = "from servers.library import resources\n"
-
-
-def library(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
-
-
-def asked(folder: Path) -> list[str]:
-    """What the upstream was asked for."""
-    log = folder / "library.log"
-    return log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -33,7 +21,7 @@ async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path
         ("library.read_resource", "succeeded")
     ] * 2
     assert recorded(tmp_path) == [("library", "resources/read", "allow", "succeeded")] * 2
-    assert asked(tmp_path) == ["readme", "catalog"]
+    assert asked_of_library(tmp_path) == ["readme", "catalog"]
 
 
 async def test_async_programs_await_resources_and_gather_them(tmp_path: Path) -> None:
@@ -66,7 +54,7 @@ async def test_a_denied_resource_is_not_asked_for_and_others_are(tmp_path: Path)
     async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
         answer = await host.run(code + "  except ToolError as e: r.append(e.kind)\nr")
     assert answer.value == ["refused", "refused", "# Library"]
-    assert asked(tmp_path) == ["readme"]
+    assert asked_of_library(tmp_path) == ["readme"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +69,7 @@ async def test_a_rule_for_a_template_holds_for_each_expansion(tmp_path: Path, pa
     async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
         answer = await host.run(code + "  try: r.append(read().text)\n  except ToolError as e: r.append(e.kind)\nr")
     assert answer.value == ["refused", "refused"]
-    assert asked(tmp_path) == []
+    assert asked_of_library(tmp_path) == []
 
 
 async def test_a_rule_may_allow_single_resources(tmp_path: Path) -> None:

@@ -75,12 +75,6 @@ class Tool:
         return self.definition.effect
 
     @property
-    def refusal(self) -> str:
-        """Why every call of it is refused whatever the permissions say, as a sentence; usually empty."""
-        refusal = self.definition.refusal
-        return refusal.message(f"{self.server}.{self.name}") if refusal else ""
-
-    @property
     def path(self) -> str:
         return f"/servers/{self.server}/{self.name}.py"
 
@@ -130,9 +124,7 @@ class Tool:
             schemas = json.dumps([it.input_schema, it.output_schema], default=str)
         except (RecursionError, ValueError, TypeError):
             schemas = "unreadable"  # nested too deeply; the stub has Any there
-        said = "\0".join(
-            (self.server, self.name, it.name, it.description, it.title or "", it.effect, it.needs, schemas)
-        )
+        said = "\0".join((self.server, self.name, it.name, it.description, it.title or "", it.effect, schemas))
         return hashlib.sha256(said.encode(errors="surrogatepass")).digest()
 
 
@@ -368,9 +360,8 @@ RefusalOf = Callable[[Server, Tool], Refusal | None]
 """Why every call of a tool is refused; None if programs may call it."""
 
 
-def refusal_by_definition(_server: Server, tool: Tool) -> Refusal | None:
+def no_refusal(_server: Server, _tool: Tool) -> None:
     """A `RefusalOf` without permissions."""
-    return tool.definition.refusal
 
 
 def shown(name: str) -> str:

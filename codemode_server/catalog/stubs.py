@@ -121,8 +121,7 @@ def _head(name: str, definition: ToolDefinition) -> str:
     """A comment with the raw name and the effect of the tool, if the rest of the source does not show them."""
     raw = "" if definition.name == name else one_line(definition.name, 200)
     effect = "" if definition.effect is Effect.UNKNOWN else str(definition.effect)
-    refusal = definition.refusal.predicate if definition.refusal else ""
-    said = " · ".join(part for part in (raw, effect, refusal) if part)
+    said = " · ".join(part for part in (raw, effect) if part)
     return f"{docstring(said)}\n" if said else ""
 
 

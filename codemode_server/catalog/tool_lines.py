@@ -33,12 +33,11 @@ def refusal_line(refusal: Refusal | None) -> str:
 def refused_tools(server: Server, refusal_of: RefusalOf) -> list[str]:
     """How many tools of a server are refused, for each reason."""
     refusals = Counter(refusal for tool in server.tools if (refusal := refusal_of(server, tool)))
-    needs = sorted({tool.definition.needs for tool in server.tools if tool.definition.refusal in refusals} - {""})
-    unsupported = sum(count for refusal, count in refusals.items() if not refusal.reason)
-    remarks = [f"{unsupported} not callable: codemode-server does not support {', '.join(needs)} yet"] if needs else []
-    by_permissions = [(refusal, count) for refusal, count in refusals.most_common() if refusal.reason]
-    for refusal, count in by_permissions[:_MAX_REASONS]:
-        remarks.append(f"{count} {refusal.summary}: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}")
-    if rest := sum(count for _, count in by_permissions[_MAX_REASONS:]):
+    by_number = refusals.most_common()
+    remarks = [
+        f"{count} {refusal.summary}: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}"
+        for refusal, count in by_number[:_MAX_REASONS]
+    ]
+    if rest := sum(count for _, count in by_number[_MAX_REASONS:]):
         remarks.append(f"{rest} refused by other rules")
     return remarks

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition, shown
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
@@ -116,7 +116,7 @@ def list_dir(
     catalog: Catalog,
     path: str = "/",
     *,
-    refusal_of: RefusalOf = refusal_by_definition,
+    refusal_of: RefusalOf = no_refusal,
     skills: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
@@ -161,7 +161,7 @@ def read_tool(
     catalog: Catalog,
     path: str,
     *,
-    refusal_of: RefusalOf = refusal_by_definition,
+    refusal_of: RefusalOf = no_refusal,
     skill: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
@@ -198,7 +198,7 @@ def prepare(catalog: Catalog) -> None:
     for server in catalog.servers:
         _topics(server)
         _server_entry(server)
-        _tool_entries(server, server.tools, refusal_by_definition)
+        _tool_entries(server, server.tools, no_refusal)
 
 
 def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
@@ -352,9 +352,7 @@ def _read(
     if tool is None:
         raise MetaToolError(_no_such(catalog, match["path"], parts))
     server = catalog.server(tool.server)
-    # The source itself says what the tool needs.
-    refusal = refusal_of(server, tool) if refusal_of(server, tool) != tool.definition.refusal else None
-    notes = (server.availability, refusal_line(refusal))
+    notes = (server.availability, refusal_line(refusal_of(server, tool)))
     return _file(tool.path, tool.stub.source, match, "".join(f" · {note}" for note in notes if note))
 
 

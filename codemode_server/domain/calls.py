@@ -18,7 +18,7 @@ class CallStatus(StrEnum):
     SUCCEEDED = "succeeded"  # answered
     FAILED = "failed"  # answered with an error of the upstream's own
     REFUSED = "refused"  # refused by the permissions; nothing was sent
-    INVALID = "invalid"  # stopped by its schema or a limit, not callable, or not recorded; nothing was sent
+    INVALID = "invalid"  # stopped by its schema or a limit, or not recorded; nothing was sent
     UNAVAILABLE = "unavailable"  # the upstream was not connected, or went away before it answered
     TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown

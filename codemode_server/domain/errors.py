@@ -19,7 +19,6 @@
     │   └── SandboxFailed      the sandbox died under it
     └── CallError              the program: one call to a tool did not succeed
         ├── UnknownTool        no such server or tool
-        ├── ToolNotCallable    it needs a feature of MCP that is not supported yet
         ├── InvalidArguments   refused before anything was sent
         ├── CallRefused        refused by the permissions
         ├── UpstreamUnavailable  the server is not connected
@@ -168,12 +167,6 @@ class UnknownTool(CallError):
     """Raised for a server or tool that the catalog doesn't have; names the nearest ones."""
 
     code = "unknown_tool"
-
-
-class ToolNotCallable(CallError):
-    """Raised for a tool that needs a feature of MCP which codemode-server does not support; nothing was sent."""
-
-    code = "not_callable"
 
 
 class InvalidArguments(CallError):

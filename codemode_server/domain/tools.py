@@ -27,8 +27,8 @@ class Refusal:
     """A few words for a list of tools: `not permitted`."""
     predicate: str
     """`is not permitted: rule 1 of permissions.rules (deny: github/delete_*)`, after the name of the tool."""
-    reason: str = ""
-    """The rule of the permissions that decides; empty if the tool itself is the reason."""
+    reason: str
+    """The rule of the permissions that decides."""
     advice: str = ""
 
     def message(self, title: str) -> str:
@@ -49,16 +49,6 @@ class ToolDefinition:
     effect: Effect = Effect.UNKNOWN
     is_task: bool = False
     """Whether it can only be called as a task (protocol 2025-11-25)."""
-    needs: str = ""
-    """What a client must support for it and codemode-server does not, for instance `elicitation`; calls are refused."""
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """None for nearly all tools."""
-        if not self.needs:
-            return None
-        predicate = f"can't be called: it needs {self.needs}, which codemode-server does not support yet"
-        return Refusal(f"not callable: needs {self.needs}", predicate)
 
 
 def definition_text(tool: ToolDefinition) -> str:

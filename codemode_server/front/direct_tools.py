@@ -95,9 +95,9 @@ def is_exposed(own: ServerSettings, server: Server, tool: Tool, alone: Collectio
 
 
 def is_callable(settings: Settings, server: Server, tool: Tool) -> bool:
-    """Whether the permissions allow it and nothing that it needs is missing."""
+    """Whether the permissions allow it."""
     decision = decide(settings.permissions, Spellings.of_server(server), Spellings.of_tool(tool))
-    return isinstance(decision, Allow) and not tool.refusal
+    return isinstance(decision, Allow)
 
 
 def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple[list[dict[str, Any]], list[str]]:

@@ -95,7 +95,7 @@ class _Offer:
         if server.state not in _LISTED_STATES:
             return None
         names = Spellings.of_server(server)
-        tools = [tool for tool in server.tools if not tool.refusal and _is_allowed(permissions, names, tool)]
+        tools = [tool for tool in server.tools if _is_allowed(permissions, names, tool)]
         if server.tools and not tools:
             return None
         now = time.time()

@@ -16,7 +16,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
-from codemode_server.domain.errors import InvalidArguments, ToolNotCallable
+from codemode_server.domain.errors import InvalidArguments
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -30,11 +30,8 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
     """Refuse arguments that the schema of `tool` refuses.
 
     Raises:
-        ToolNotCallable: the tool needs a feature that is not supported.
         InvalidArguments: the message says what is wrong and what the tool takes.
     """
-    if tool.refusal:
-        raise ToolNotCallable(tool.refusal)
     problems = _unknown_and_missing(tool, arguments)
     if not _is_longer(arguments, _MAX_CHECKED_BYTES):
         problems += _schema_problems(tool, arguments, beside_others=bool(problems))

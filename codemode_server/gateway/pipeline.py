@@ -26,7 +26,6 @@ from codemode_server.domain.errors import (
     ExecutionError,
     InvalidArguments,
     JournalUnavailable,
-    ToolNotCallable,
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import InputRequest
@@ -53,7 +52,6 @@ _MAX_LINKS = 10_000
 """Links that an execution may read."""
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
-    (ToolNotCallable, CallStatus.INVALID),
     (InvalidArguments, CallStatus.INVALID),
     (UpstreamUnavailable, CallStatus.UNAVAILABLE),
     (CallTimedOut, CallStatus.TIMED_OUT),

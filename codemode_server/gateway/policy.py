@@ -93,7 +93,7 @@ class Refusals:
         known = self._decided[1]
         if tool not in known:
             decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
-            known[tool] = refusal_of(decision) or tool.definition.refusal
+            known[tool] = refusal_of(decision)
         return known[tool]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, refusal_by_definition
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.tools import Effect
 from codemode_server.search.deduplication import ResultGroup, deduplicated
@@ -40,7 +40,7 @@ def search_tools(
     server: str | None = None,
     limit: int = 10,
     effect: str | None = None,
-    refusal_of: RefusalOf = refusal_by_definition,
+    refusal_of: RefusalOf = no_refusal,
 ) -> SearchResults:
     """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills.
 

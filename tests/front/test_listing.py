@@ -23,7 +23,7 @@ from codemode_server.front.instructions import instructions
 from codemode_server.front.listing import list_servers
 from codemode_server.front.meta_tools import definitions
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.settings import PermissionSettings, Settings
+from codemode_server.settings import PermissionRule, PermissionSettings, Settings
 from tests.behaviour.product import configuration, in_memory, office
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
 from tests.vocabulary import tokens_of
@@ -76,12 +76,6 @@ async def test_a_budget_of_0_lists_nothing_and_one_of_600_lists_the_servers(
     async with in_memory(path) as host:
         definitions = [tool.model_dump_json() for tool in (await host.client.list_tools()).tools]
     assert any("slack" in definition for definition in definitions) == is_listed
-
-
-def test_a_tool_that_can_not_be_called_is_not_listed() -> None:
-    found = catalog(hotel=(tool("list_rooms"), ToolDefinition("plan_stay", needs="tasks")))
-    assert "list_rooms(" in listed(found)
-    assert "plan_stay" not in listed(found)
 
 
 async def test_a_tool_that_the_permissions_refuse_is_not_listed(tmp_path: Path) -> None:
@@ -151,10 +145,9 @@ def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> No
 
 def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> None:
     """`list_dir` counts all of them, 3 here."""
-    stay = ToolDefinition("plan_stay", needs="tasks")
-    assert (
-        listed(catalog(hotel=(tool("list_rooms"), tool("list_guests"), stay)), 18) == "servers.hotel (2 callable tools)"
-    )
+    found = catalog(hotel=(tool("list_rooms"), tool("list_guests"), tool("plan_stay")))
+    permissions = PermissionSettings(rules=(PermissionRule(deny="hotel/plan_stay"),))
+    assert list_servers(found, permissions, {}, 18, str).tools == "servers.hotel (2 callable tools)"
 
 
 @pytest.mark.parametrize(

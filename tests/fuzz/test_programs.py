@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.catalog.catalog import Catalog, refusal_by_definition
+from codemode_server.catalog.catalog import Catalog, no_refusal
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.preflight import _document, _read, _syntax_findings
 from codemode_server.executions.preflight.reading import read
@@ -80,7 +80,7 @@ def test_any_program_is_read_without_a_fault(code: str, importable: frozenset[st
     if reading is None:
         _syntax_findings(code, CATALOG)
         return
-    own, found = _read(reading, CATALOG, refusal_by_definition, importable, "", lambda name: "")
+    own, found = _read(reading, CATALOG, no_refusal, importable, "", lambda name: "")
     assert all(finding.line >= 0 for finding in found)
     document = _document(own)
     assert document is None or document.text

@@ -341,9 +341,10 @@ class TestWeakResults:
         assert search("hots", [UpstreamListing("house", UpstreamState.READY, known)]).doubt == ""
 
     def test_where_nothing_fits_three_are_shown_and_one_that_can_not_be_called_is_never_first(self) -> None:
-        refused = ToolDefinition("delete_delete", "Delete.", needs="tasks")
+        refused = ToolDefinition("delete_delete", "Delete.")
         others = tuple(ToolDefinition(f"delete_thing_{n}", f"Delete a thing, {n}.") for n in range(6))
-        found = search("delete a tweet", [UpstreamListing("things", UpstreamState.READY, (refused, *others))])
+        things = UpstreamListing("things", UpstreamState.READY, (refused, *others))
+        found = search("delete a tweet", [things], refusal_of=refusing("delete_delete"))
         assert found.doubt.startswith("nothing fits")
         assert len(found.results) == 3
         assert names(found)[0] != "things.delete_delete"

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, refusal_by_definition
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.domain.tools import UpstreamState
@@ -63,7 +63,7 @@ class Findings:
         self,
         reading: Reading,
         catalog: Catalog,
-        refusal_of: RefusalOf = refusal_by_definition,
+        refusal_of: RefusalOf = no_refusal,
         importable: frozenset[str] | None = None,
         last_result: str = "",
         why_no_skill: Callable[[str], str] = lambda _name: "",

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.background_tasks import OwnsTasks
-from codemode_server.catalog.catalog import Catalog, RefusalOf, refusal_by_definition
+from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.off_loop import without_collector
@@ -72,7 +72,7 @@ class Preflight(OwnsTasks):
         catalog: Callable[[], Catalog],
         listed: Callable[[], Awaitable[None]],
         config: LiveConfig,
-        refusal_of: RefusalOf = refusal_by_definition,
+        refusal_of: RefusalOf = no_refusal,
         checker: TypeChecker | None = None,
         why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:

@@ -140,10 +140,15 @@ def _row(subquery: str) -> int | str | None:
     asked = [word for word in asked if word not in polite]
     for place, word in enumerate(asked[:_FIRST_WORDS]):
         kind = _kind(word)
-        if kind != _UNKNOWN:
+        if kind != _UNKNOWN and not _is_participle(word):
             is_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
             return "many" if is_many else kind
     return None
+
+
+def _is_participle(word: str) -> bool:
+    """Whether a verb describes a noun: `files changed in recent commits` asks for no change."""
+    return word.endswith("ed") and word not in _by_stem()
 
 
 def _names_many(following: list[str]) -> bool:

@@ -37,6 +37,16 @@ def test_a_request_to_read_is_not_answered_by_deleting() -> None:
     assert agreements("show the key")["key_delete"] < 0
 
 
+@pytest.mark.parametrize("want", ["keys changed this week", "deleted keys", "which were the keys created in May"])
+def test_a_verb_that_describes_what_is_asked_for_asks_for_no_change(want: str) -> None:
+    """`files changed in recent commits` was taken for a request to change files."""
+    found = agreements(want)
+    assert max(found["key_update"], found["key_delete"], found["key_create"]) <= found["key_list"]
+    assert agreements("change keys this week")["key_update"] > agreements("change keys this week")["key_list"], (
+        "control"
+    )
+
+
 @pytest.mark.parametrize("want", ["the key vault", "", "金庫", "12 34"])
 def test_without_a_verb_nothing_is_said(want: str) -> None:
     assert set(agreements(want).values()) == {0.0}

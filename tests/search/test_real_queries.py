@@ -39,6 +39,13 @@ def test_commit_history_is_answered_by_the_log_and_not_by_what_commits(
     assert both[:2] == [f"{server}.git_log", f"{server}.git_diff"]
 
 
+def test_files_changed_in_commits_are_answered_by_what_shows_them_and_not_by_a_commit(
+    real_tools: tuple[Catalog, RankerStack],
+) -> None:
+    assert ask(real_tools, "files changed in recent commits", "git")[1][0] == "git.git_diff"
+    assert ask(real_tools, "changed files in git history", "cyanheads_git")[1][0] == "cyanheads_git.git_log"
+
+
 def test_two_things_on_one_server_come_first_in_the_order_asked(real_tools: tuple[Catalog, RankerStack]) -> None:
     found = ask(real_tools, "read a file and list a directory")[1]
     assert found[:2] == ["filesystem.read_text_file", "filesystem.list_directory"]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,14 +139,19 @@ async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto", **ca
         yield host
 
 
+def in_memory_for_all(path: Path) -> AbstractAsyncContextManager[Host]:
+    """The same for a fixture that several tests share."""
+    return for_all(in_memory(path))
+
+
 @asynccontextmanager
-async def in_memory_for_all(path: Path) -> AsyncIterator[Host]:
-    """The same for a fixture that several tests share: a task of its own opens and closes it, as anyio wants it."""
+async def for_all(product: AbstractAsyncContextManager[Host]) -> AsyncIterator[Host]:
+    """A product for a fixture that several tests share: a task of its own opens and closes it, as anyio wants it."""
     opened: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 
     async def run() -> None:
-        async with in_memory(path) as host:
+        async with product as host:
             opened.set_result(host)
             await ended.wait()
 

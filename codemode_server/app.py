@@ -87,10 +87,10 @@ class App:
         self.stores = Stores(self.state_folder, self.database, last_run.thread, settings.state)
         self.learning = learned_types(self.config, self.database, self.stores.thread)
         self.learning.load()
-        self.habits = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
-        self.habits.load()
-        self.lone_habits = UsageStats(SqliteLoneUsageStore(self.database, self.stores.thread), self.config)
-        self.lone_habits.load()
+        self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
+        self.usage.load()
+        self.lone_usage = UsageStats(SqliteLoneUsageStore(self.database, self.stores.thread), self.config)
+        self.lone_usage.load()
         self._lone_tools = last_run.lone_tools
         self.tools = UpstreamCatalog(
             loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
@@ -101,7 +101,7 @@ class App:
         self._skills = Skills(loaded.base_dir / settings.state.skills)
         self.refusals = Refusals(self.config)
         self.search = LiveSearch(
-            self.config, self.tools, self.refusals.of, self._skills, self.habits, self.stores.vectors
+            self.config, self.tools, self.refusals.of, self._skills, self.usage, self.stores.vectors
         )
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
@@ -145,8 +145,8 @@ class App:
             host_api=self._host_api,
             gateway=self.gateway,
             artifacts=self.artifacts,
-            usage=self.habits,
-            lone_usage=self.lone_habits,
+            usage=self.usage,
+            lone_usage=self.lone_usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             journal=self.stores.journal,
             workspaces=self._workspaces,
@@ -233,8 +233,8 @@ class App:
             app.tracing.shutdown()
             with anyio.CancelScope(shield=True):
                 await app.learning.save()
-                await app.habits.save()
-                await app.lone_habits.save()
+                await app.usage.save()
+                await app.lone_usage.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
@@ -294,7 +294,7 @@ class App:
     async def _save_learned(self) -> None:
         while True:
             await anyio.sleep(_SAVE_SECONDS)
-            stored = [await one.save() for one in (self.learning, self.habits, self.lone_habits)]
+            stored = [await one.save() for one in (self.learning, self.usage, self.lone_usage)]
             if not all(stored):
                 await anyio.sleep(_RETRY_SAVE_SECONDS)
 
@@ -328,8 +328,8 @@ class App:
         self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
         self.config.replace(settings, self._redactor(), news.messages_for_model)
         self.learning.follow_config()
-        self.habits.follow_config()
-        self.lone_habits.follow_config()
+        self.usage.follow_config()
+        self.lone_usage.follow_config()
         self.stores.follow(settings.state)
         await self.pool.reconfigure(settings.servers, reasons(news))
         self.tools.listings_changed()

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.search.answers import answers
-from benchmarks.search.budgets import Budget, habit_budgets, quality_budgets, timing_budgets
+from benchmarks.search.budgets import Budget, quality_budgets, timing_budgets, usage_budgets
 from benchmarks.search.corpora import OWN, PUBLIC, Corpus, Missing, corpus
-from benchmarks.search.habit_figures import habit_figures
 from benchmarks.search.own import measure_own
 from benchmarks.search.pairs import pair_figures
 from benchmarks.search.peers import PEERS
@@ -27,7 +26,6 @@ from benchmarks.search.rankers import LEVELS, Level, Unavailable
 from benchmarks.search.report import (
     answer_section,
     budget_section,
-    habit_section,
     head,
     kept_times,
     left_out_section,
@@ -35,12 +33,14 @@ from benchmarks.search.report import (
     pair_section,
     quality_sections,
     timing_section,
+    usage_section,
 )
 from benchmarks.search.timing import SIZES, Timing, TimingFailed, peer_timing, timing_of
+from benchmarks.search.usage_figures import usage_figures
 from scripts.npm import Unavailable as NotInstalled
 
 REPORT = Path(__file__).parents[1] / "SEARCH.md"
-PARTS = ("wild", "peers", "own", "pairs", "answers", "habits", "timing")
+PARTS = ("wild", "peers", "own", "pairs", "answers", "usage", "timing")
 PAIR_SETS = (OWN, "azure", "livemcp_step")
 """Of the others the tools are on one server each, or share one."""
 
@@ -89,7 +89,7 @@ def main() -> int:
             ("own", _own),
             ("pairs", _pairs),
             ("answers", _answers),
-            ("habits", _habits),
+            ("usage", _usage),
             ("timing", _timing),
         ):
             if not getattr(run.asked, f"no_{part}"):
@@ -135,12 +135,12 @@ def _answers(run: Run) -> None:
         run.sections.append(answer_section(list(answers(corpora, run.default.name)), run.default.name))
 
 
-def _habits(run: Run) -> None:
+def _usage(run: Run) -> None:
     if run.default:
         corpora = [one for one in run.corpora([OWN, *run.asked.sets]) if one.name in (OWN, "azure", "livemcp_step")]
-        found = list(habit_figures(corpora, run.default.encoder))
-        run.sections.append(habit_section(found, run.default.name))
-        run.budgets += habit_budgets(found)
+        found = list(usage_figures(corpora, run.default.encoder))
+        run.sections.append(usage_section(found, run.default.name))
+        run.budgets += usage_budgets(found)
 
 
 def _timing(run: Run) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.search.habit_figures import Habit
 from benchmarks.search.quality import Quality
 from benchmarks.search.timing import SERVERS, SIZES, Timing
+from benchmarks.search.usage_figures import UsageGain
 
 DEFAULT_NDCG = {"azure": 0.912, "livemcp_task": 0.431, "livemcp_step": 0.681, "toolbench": 0.796, "sealtools": 0.938}
 """Of the best ranking without a model that was tried on these sets before: words and a static table of 19 MB."""
@@ -22,7 +22,7 @@ SEMANTIC_MS = 50.0
 BUILT_S = 1.0
 """At the middle size."""
 MAX_LOST = 0.01
-"""Of the right tools that were never used, those that habits push out of the first ten."""
+"""Of the right tools that were never used, those that usage pushes out of the first ten."""
 RENEWED_SHARE = 0.2
 """Of the time for the whole index, where one of its servers changed."""
 
@@ -95,14 +95,14 @@ def timing_budgets(timings: Sequence[Timing], default: str | None) -> Iterator[B
             yield _under(what, one.short[0] / peer.short[0], 1.0, "x")
 
 
-def habit_budgets(habits: Sequence[Habit]) -> Iterator[Budget]:
-    for one in habits:
+def usage_budgets(usage: Sequence[UsageGain]) -> Iterator[Budget]:
+    for one in usage:
         if one.kind == "everyday":
             gain = one.gain.mean
-            yield Budget(f"nDCG@10 gained by habits on {one.corpus}", f"{gain:+.3f}", "above 0", gain > 0)
-    if unused := sum(one.unused for one in habits):
-        share = sum(one.lost for one in habits) / unused
-        what = "right tools never used that habits push out of the first ten"
+            yield Budget(f"nDCG@10 gained by usage on {one.corpus}", f"{gain:+.3f}", "above 0", gain > 0)
+    if unused := sum(one.unused for one in usage):
+        share = sum(one.lost for one in usage) / unused
+        what = "right tools never used that usage pushes out of the first ten"
         yield Budget(what, f"{share:.2%}", f"at most {MAX_LOST:.0%}", share <= MAX_LOST)
 
 

@@ -41,7 +41,7 @@ class Replayed:
     """nDCG@10 of what was asked after a history."""
 
     without: float
-    with_habits: float
+    with_usage: float
     unused: int
     """Right tools that the history never called and that are among the first ten without it."""
     lost: int
@@ -73,34 +73,34 @@ class Replays:
         chance = random.Random(seed)
         history = _history(self._corpus, kind, chance)
         clock = 1_800_000_000.0
-        habits = UsageStats(kept, now=lambda: clock)
+        usage = UsageStats(kept, now=lambda: clock)
         used: set[ToolName] = set()
         for number in history.programs:
             clock += _SECONDS / len(history.programs)
             found = self._without(number)
-            habits.found(_SESSION, found)
+            usage.found(_SESSION, found)
             right = sorted(self._corpus.queries[number].relevant)
             called = [self._names[key] for key in right if key in self._names]
             if found and chance.random() < _WRONG * len(called):
                 wrong = chance.choice(found)
                 called += [ToolName(wrong.server, wrong.name)] if isinstance(wrong, Tool) else []
-            habits.used(_SESSION, called)
+            usage.used(_SESSION, called)
             used.update(called)
-        unused, lost = self._fallen_out(history, habits, used)
+        unused, lost = self._fallen_out(history, usage, used)
         without = sum(often * self._gain(number, self._without(number)) for number, often in history.asked.items())
         with_it = sum(
-            often * self._gain(number, self._ranked(number, habits)) for number, often in history.asked.items()
+            often * self._gain(number, self._ranked(number, usage)) for number, often in history.asked.items()
         )
         return Replayed(without, with_it, unused, lost)
 
-    def _fallen_out(self, history: _History, habits: UsageStats, used: set[ToolName]) -> tuple[int, int]:
+    def _fallen_out(self, history: _History, usage: UsageStats, used: set[ToolName]) -> tuple[int, int]:
         """Right tools that were not used: how many there were among the first ten, and how many were pushed out."""
         unused = lost = 0
         for number in history.asked:
             right = {self._names[key] for key in self._corpus.queries[number].relevant if key in self._names} - used
             before = right & _tools(self._without(number))
             unused += len(before)
-            lost += len(before - _tools(self._ranked(number, habits)))
+            lost += len(before - _tools(self._ranked(number, usage)))
         return unused, lost
 
     def _without(self, number: int) -> list[Findable]:
@@ -108,8 +108,8 @@ class Replays:
             self._found[number] = self._ranked(number, None)
         return self._found[number]
 
-    def _ranked(self, number: int, habits: UsageStats | None) -> list[Findable]:
-        boost = habits.usage_boost(self._index) if habits else None
+    def _ranked(self, number: int, usage: UsageStats | None) -> list[Findable]:
+        boost = usage.usage_boost(self._index) if usage else None
         text = self._corpus.queries[number].text
         return [one.thing for one in rank(self._index, self._vectors, text, None, DEPTH, boost)]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from benchmarks.search.answers import Answers
 from benchmarks.search.budgets import Budget
-from benchmarks.search.habit_figures import SEEDS, Habit
 from benchmarks.search.metrics import SAMPLES, figure
 from benchmarks.search.own import Kind, by_kind
 from benchmarks.search.pairs import PairFigures
 from benchmarks.search.peers import PEERS
 from benchmarks.search.quality import Quality
 from benchmarks.search.timing import SIZES, Timing
+from benchmarks.search.usage_figures import SEEDS, UsageGain
 from codemode_server import __version__
 
 _HEAD = """\
@@ -43,7 +43,7 @@ _HEAD = """\
 - How it was chosen: kinds of verbs and synonyms are general knowledge. The weights of the ranking were
   set by hand, looking at the mean of all five sets; around where they are they are flat (within 0.002 of the mean),
   but the sets are not unseen. The static table was chosen on toolbench and half of sealtools, between two at the end
-  on all five; what is cut as weak on every third query; the weight of habits on toolbench; the
+  on all five; what is cut as weak on every third query; the weight of usage on toolbench; the
   weight of words in the parts of a short query on the pairs below. Two weights were set last, by trying a few values
   each: words beside a model (0.35) and servers without vectors (0.25). Both have the best mean over the five sets; on
   our own queries the first is best as well, while 0.15 would be better for the second. The figures of `later` stood
@@ -53,7 +53,7 @@ _HEAD = """\
   less. *semantic* is with vectors from the cache for tools (random ones at {largest:,}), and the model for queries."""
 
 
-_HABITS = """\
+_USAGE = """\
 A history is replayed, then other queries are asked: two weeks of 200 programs of a team that has thirty everyday tools,
 some far more everyday than others (Zipf); every fifth program is about anything, every tenth call is of a wrong tool.
 *everyday*: the history is the team's own. *even*: every query of one half once. *misleading*: the history of a team
@@ -237,13 +237,13 @@ def answer_section(found: Sequence[Answers], level: str) -> str:
     )
 
 
-def habit_section(found: Sequence[Habit], level: str) -> str:
+def usage_section(found: Sequence[UsageGain], level: str) -> str:
     return (
-        f"## UsageStats, by {level}\n\n"
-        f"{_HABITS}\n\n{len(SEEDS)} histories each, with the interval over them. *pushed out*: right tools that the "
+        f"## Usage, by {level}\n\n"
+        f"{_USAGE}\n\n{len(SEEDS)} histories each, with the interval over them. *pushed out*: right tools that the "
         "history never called and that are no longer among the first ten, of all such tools.\n\n"
     ) + table(
-        ["set", "history", "nDCG@10 without", "gained by habits", "pushed out"],
+        ["set", "history", "nDCG@10 without", "gained by usage", "pushed out"],
         ([one.corpus, one.kind, f"{one.without:.3f}", one.gain.signed, f"{one.lost} of {one.unused}"] for one in found),
     )
 

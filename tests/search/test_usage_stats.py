@@ -48,10 +48,10 @@ def store_in(folder: Path) -> SqliteUsageStore:
     return SqliteUsageStore(Database(folder), DatabaseThread(folder))
 
 
-def habits_in(folder: Path, clock: Clock | None = None) -> UsageStats:
-    habits = UsageStats(store_in(folder), now=clock or Clock())
-    habits.load()
-    return habits
+def usage_in(folder: Path, clock: Clock | None = None) -> UsageStats:
+    usage = UsageStats(store_in(folder), now=clock or Clock())
+    usage.load()
+    return usage
 
 
 def index_of(**servers: Sequence[tuple[str, str]]) -> tuple[Catalog, LexicalIndex]:
@@ -66,13 +66,13 @@ ISSUES = [("list_issues", "List the issues of a repository."), ("close_issue", "
 CATALOG, INDEX = index_of(alpha=ISSUES, beta=ISSUES, weather=[("forecast", "Tomorrow's weather.")])
 
 
-def found(habits: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
-    ranked = rank(index, None, query, None, limit, habits.usage_boost(index))
+def found(usage: UsageStats, query: str, index: LexicalIndex = INDEX, limit: int = 10) -> list[str]:
+    ranked = rank(index, None, query, None, limit, usage.usage_boost(index))
     return [f"{one.thing.server}.{one.thing.name}" for one in ranked if isinstance(one.thing, Tool)]
 
 
-def strength(habits: UsageStats, server: str, tool: str) -> float:
-    boost = habits.usage_boost(INDEX)
+def strength(usage: UsageStats, server: str, tool: str) -> float:
+    boost = usage.usage_boost(INDEX)
     if boost is None:
         return 0.0
     return float(boost[[(thing.server, thing.name) for thing in tools_of(INDEX)].index((server, tool))])
@@ -82,43 +82,43 @@ def tools_of(index: LexicalIndex) -> list[Tool]:
     return [thing for thing in index.things if isinstance(thing, Tool)]
 
 
-def use(habits: UsageStats, *names: str, times: int = 1, session: Session = SESSION) -> None:
+def use(usage: UsageStats, *names: str, times: int = 1, session: Session = SESSION) -> None:
     for _ in range(times):
-        habits.used(session, [ToolName(*name.split(".")) for name in names])
+        usage.used(session, [ToolName(*name.split(".")) for name in names])
 
 
 class TestOrder:
     def test_of_equals_the_one_that_is_used_comes_first(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        assert found(habits, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"], "control"
-        use(habits, "beta.list_issues", times=5)
-        assert found(habits, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
+        usage = usage_in(tmp_path)
+        assert found(usage, "list issues")[:2] == ["alpha.list_issues", "beta.list_issues"], "control"
+        use(usage, "beta.list_issues", times=5)
+        assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
 
     def test_what_fits_clearly_better_stays_first(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        use(habits, "beta.close_issue", times=1_000)
-        assert strength(habits, "beta", "close_issue") == 1, "control"
-        assert found(habits, "list issues")[0] == "alpha.list_issues"
+        usage = usage_in(tmp_path)
+        use(usage, "beta.close_issue", times=1_000)
+        assert strength(usage, "beta", "close_issue") == 1, "control"
+        assert found(usage, "list issues")[0] == "alpha.list_issues"
 
     def test_what_has_nothing_to_do_with_the_query_is_not_found_for_being_used(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        use(habits, "weather.forecast", times=1_000)
-        assert strength(habits, "weather", "forecast") == 1, "control"
-        assert not any("weather" in name for name in found(habits, "list issues"))
+        usage = usage_in(tmp_path)
+        use(usage, "weather.forecast", times=1_000)
+        assert strength(usage, "weather", "forecast") == 1, "control"
+        assert not any("weather" in name for name in found(usage, "list issues"))
 
     def test_the_score_of_a_result_tells_how_well_it_fits_whatever_is_used(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
+        usage = usage_in(tmp_path)
         before = {one.thing: one.score for one in rank(INDEX, None, "list issues", None, 10)}
-        use(habits, "beta.list_issues", times=100)
-        after = rank(INDEX, None, "list issues", None, 10, habits.usage_boost(INDEX))
+        use(usage, "beta.list_issues", times=100)
+        after = rank(INDEX, None, "list issues", None, 10, usage.usage_boost(INDEX))
         assert {one.thing: one.score for one in after} == before
 
     def test_a_search_in_one_server_is_ranked_by_its_own_tools(self, tmp_path: Path) -> None:
         catalog, index = index_of(alpha=ISSUES, beta=[("list_issues", "x"), ("list_issue_labels", "x")])
-        habits = habits_in(tmp_path)
-        use(habits, "alpha.list_issues", "alpha.close_issue", times=100)
+        usage = usage_in(tmp_path)
+        use(usage, "alpha.list_issues", "alpha.close_issue", times=100)
         may_be = np.array([tool.server == "beta" for tool in catalog.tools()])
-        ranked = rank(index, None, "list issues", may_be, 10, habits.usage_boost(index))
+        ranked = rank(index, None, "list issues", may_be, 10, usage.usage_boost(index))
         assert [one.thing.name for one in ranked] == ["list_issues", "list_issue_labels"]
 
 
@@ -133,7 +133,7 @@ QUERIES = (
 class TestNothingIsHidden:
     @pytest.mark.parametrize("seed", range(20))
     def test_whatever_the_prior_nothing_falls_far_and_nothing_comes_or_goes(self, seed: int) -> None:
-        """What an attacker could do who may set every habit at will."""
+        """What an attacker could do who may set every count at will."""
         chance = random.Random(seed)
         tools = [
             ("_".join(chance.sample(WORDS, 3)) + str(number), " ".join(chance.choices(WORDS, k=8)))
@@ -162,135 +162,135 @@ class TestNothingIsHidden:
 
 class TestWhatCounts:
     def test_ten_thousand_calls_of_one_program_are_one_use(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        habits.used(SESSION, [ToolName("alpha", "list_issues")] * 10_000)
-        use(habits, "beta.list_issues")
-        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
+        usage = usage_in(tmp_path)
+        usage.used(SESSION, [ToolName("alpha", "list_issues")] * 10_000)
+        use(usage, "beta.list_issues")
+        assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
 
     def test_a_program_that_walks_through_hundreds_of_tools_raises_few(self, tmp_path: Path) -> None:
         tools = [(f"tool{n}", "x") for n in range(300)]
         _, index = index_of(many=tools)
-        habits = habits_in(tmp_path)
-        habits.used(SESSION, [ToolName("many", name) for name, _ in tools])
-        boost = habits.usage_boost(index)
+        usage = usage_in(tmp_path)
+        usage.used(SESSION, [ToolName("many", name) for name, _ in tools])
+        boost = usage.usage_boost(index)
         assert boost is not None
         assert np.count_nonzero(boost) == _MAX_AT_ONCE
 
-    def test_more_uses_are_a_stronger_habit_up_to_a_bound(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
+    def test_more_uses_are_a_stronger_boost_up_to_a_bound(self, tmp_path: Path) -> None:
+        usage = usage_in(tmp_path)
         seen = []
         for _ in range(7):
-            seen.append(strength(habits, "alpha", "list_issues"))
-            use(habits, "alpha.list_issues", times=7)
+            seen.append(strength(usage, "alpha", "list_issues"))
+            use(usage, "alpha.list_issues", times=7)
         assert seen[0] == 0
         assert all(one < other or one == other == 1 for one, other in pairwise(seen))
         assert seen[-1] == 1
 
     def test_what_a_search_of_the_session_had_given_counts_more(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        habits.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
-        use(habits, "alpha.list_issues", "beta.list_issues")
-        assert strength(habits, "alpha", "list_issues") > strength(habits, "beta", "list_issues") > 0
+        usage = usage_in(tmp_path)
+        usage.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
+        use(usage, "alpha.list_issues", "beta.list_issues")
+        assert strength(usage, "alpha", "list_issues") > strength(usage, "beta", "list_issues") > 0
 
     def test_what_another_session_or_a_passing_one_found_does_not(self, tmp_path: Path) -> None:
-        habits, passing = habits_in(tmp_path), Session("p", is_ephemeral=True)
-        habits.found(Session("s2"), [CATALOG.tool("alpha", "list_issues")])
-        habits.found(passing, [CATALOG.tool("alpha", "close_issue")])
-        use(habits, "alpha.list_issues", "beta.list_issues")
-        use(habits, "alpha.close_issue", session=passing)
-        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
-        assert strength(habits, "alpha", "close_issue") == strength(habits, "beta", "list_issues")
+        usage, passing = usage_in(tmp_path), Session("p", is_ephemeral=True)
+        usage.found(Session("s2"), [CATALOG.tool("alpha", "list_issues")])
+        usage.found(passing, [CATALOG.tool("alpha", "close_issue")])
+        use(usage, "alpha.list_issues", "beta.list_issues")
+        use(usage, "alpha.close_issue", session=passing)
+        assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
+        assert strength(usage, "alpha", "close_issue") == strength(usage, "beta", "list_issues")
 
     def test_what_was_found_long_ago_does_not(self, tmp_path: Path) -> None:
         clock = Clock()
-        habits = habits_in(tmp_path, clock)
-        habits.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
+        usage = usage_in(tmp_path, clock)
+        usage.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
         clock.seconds += DAY
-        use(habits, "alpha.list_issues", "beta.list_issues")
-        assert strength(habits, "alpha", "list_issues") == strength(habits, "beta", "list_issues") > 0
+        use(usage, "alpha.list_issues", "beta.list_issues")
+        assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
 
-    def test_a_habit_fades(self, tmp_path: Path) -> None:
+    def test_usage_fades(self, tmp_path: Path) -> None:
         clock = Clock()
-        habits = habits_in(tmp_path, clock)
-        use(habits, "alpha.list_issues", times=10)
-        before = strength(habits, "alpha", "list_issues")
+        usage = usage_in(tmp_path, clock)
+        use(usage, "alpha.list_issues", times=10)
+        before = strength(usage, "alpha", "list_issues")
         clock.seconds += HALF_LIFE_SECONDS
-        use(habits, "beta.list_issues", times=5)
-        assert strength(habits, "alpha", "list_issues") == pytest.approx(strength(habits, "beta", "list_issues"))
-        assert 0 < strength(habits, "alpha", "list_issues") < before
+        use(usage, "beta.list_issues", times=5)
+        assert strength(usage, "alpha", "list_issues") == pytest.approx(strength(usage, "beta", "list_issues"))
+        assert 0 < strength(usage, "alpha", "list_issues") < before
 
     def test_what_was_used_without_end_is_overtaken_within_weeks(self, tmp_path: Path) -> None:
         clock = Clock()
-        habits = habits_in(tmp_path, clock)
-        use(habits, "alpha.list_issues", times=5_000)
+        usage = usage_in(tmp_path, clock)
+        use(usage, "alpha.list_issues", times=5_000)
         clock.seconds += 5 * HALF_LIFE_SECONDS
-        use(habits, "beta.list_issues", times=round(MAX_USES / 8))
-        assert strength(habits, "beta", "list_issues") > strength(habits, "alpha", "list_issues")
+        use(usage, "beta.list_issues", times=round(MAX_USES / 8))
+        assert strength(usage, "beta", "list_issues") > strength(usage, "alpha", "list_issues")
 
-    async def test_a_clock_that_was_wrong_makes_no_habit_that_lasts(self, tmp_path: Path) -> None:
+    async def test_a_clock_that_was_wrong_makes_no_count_that_lasts(self, tmp_path: Path) -> None:
         clock = Clock()
         clock.seconds += 3_650 * DAY
-        ahead = habits_in(tmp_path, clock)
+        ahead = usage_in(tmp_path, clock)
         use(ahead, "alpha.list_issues", times=100)
         await ahead.save()
         clock.seconds -= 3_650 * DAY
-        habits = habits_in(tmp_path, clock)
-        use(habits, "alpha.list_issues")
-        await habits.save()
+        usage = usage_in(tmp_path, clock)
+        use(usage, "alpha.list_issues")
+        await usage.save()
         clock.seconds += 20 * HALF_LIFE_SECONDS
-        assert strength(habits_in(tmp_path, clock), "alpha", "list_issues") < 0.01
+        assert strength(usage_in(tmp_path, clock), "alpha", "list_issues") < 0.01
 
 
 class TestKeeping:
     async def test_the_next_run_knows_and_so_does_another_product_on_the_same_database(self, tmp_path: Path) -> None:
-        one, other = habits_in(tmp_path), habits_in(tmp_path)
+        one, other = usage_in(tmp_path), usage_in(tmp_path)
         use(one, "alpha.list_issues", times=4)
         await one.save()
         use(other, "alpha.list_issues", times=4)
         use(other, "beta.list_issues", times=8)
         await other.save()
-        later = habits_in(tmp_path)
+        later = usage_in(tmp_path)
         assert strength(later, "alpha", "list_issues") == strength(later, "beta", "list_issues") > 0
         assert strength(other, "alpha", "list_issues") == strength(later, "alpha", "list_issues")
 
     async def test_what_could_not_be_written_is_written_later(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
+        usage = usage_in(tmp_path)
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE habits RENAME TO elsewhere")
-        use(habits, "alpha.list_issues")
-        assert not await habits.save()
-        assert strength(habits, "alpha", "list_issues") > 0, "known meanwhile"
+        use(usage, "alpha.list_issues")
+        assert not await usage.save()
+        assert strength(usage, "alpha", "list_issues") > 0, "known meanwhile"
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             connection.execute("ALTER TABLE elsewhere RENAME TO habits")
-        use(habits, "alpha.list_issues")
-        assert await habits.save()
-        assert strength(habits_in(tmp_path), "alpha", "list_issues") == strength(habits, "alpha", "list_issues")
+        use(usage, "alpha.list_issues")
+        assert await usage.save()
+        assert strength(usage_in(tmp_path), "alpha", "list_issues") == strength(usage, "alpha", "list_issues")
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
             assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
 
     async def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
-        on = habits_in(tmp_path)
+        on = usage_in(tmp_path)
         use(on, "alpha.list_issues", times=10)
         await on.save()
-        assert strength(habits_in(tmp_path), "alpha", "list_issues") > 0, "control"
+        assert strength(usage_in(tmp_path), "alpha", "list_issues") > 0, "control"
         off = LiveConfig(Settings(search=SearchSettings(habits=False)))
         thread = DatabaseThread(tmp_path)
-        habits = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
-        habits.load()
-        habits.found(SESSION, tools_of(INDEX))
-        use(habits, "beta.list_issues", times=10)
-        await habits.save()
+        usage = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
+        usage.load()
+        usage.found(SESSION, tools_of(INDEX))
+        use(usage, "beta.list_issues", times=10)
+        await usage.save()
         thread.close()
-        assert habits.usage_boost(INDEX) is None
-        assert habits_in(tmp_path).usage_boost(INDEX) is None
+        assert usage.usage_boost(INDEX) is None
+        assert usage_in(tmp_path).usage_boost(INDEX) is None
 
     def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
-        habits = habits_in(tmp_path)
-        use(habits, "beta.list_issues", "beta.gone", times=3)
+        usage = usage_in(tmp_path)
+        use(usage, "beta.list_issues", "beta.gone", times=3)
         _, without = index_of(alpha=ISSUES)
-        assert habits.usage_boost(without) is None
-        assert found(habits, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
-        assert found(habits, "list issues")[0] == "beta.list_issues"
+        assert usage.usage_boost(without) is None
+        assert found(usage, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
+        assert found(usage, "list issues")[0] == "beta.list_issues"
 
 
 @pytest.mark.parametrize("name", ["livemcp_step", OWN])
@@ -302,7 +302,7 @@ def test_a_replayed_history_makes_what_is_asked_next_easier_to_find(name: str, t
         pytest.skip(str(missing))
     changes = {
         kind: [
-            after.with_habits - after.without
+            after.with_usage - after.without
             for seed in range(10)
             for after in [replays.replayed(kind, seed, store_in(tmp_path / f"{kind}{seed}"))]
         ]

@@ -1,4 +1,4 @@
-"""What habits are worth on each set: several histories of each kind, by the level that answers by default."""
+"""What usage is worth on each set: several histories of each kind, by the level that answers by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = range(10)
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
+class UsageGain:
     """What one kind of history is worth on one set."""
 
     corpus: str
@@ -34,7 +34,7 @@ class Habit:
     """Right tools that no history called, among the first ten without it; and those of them that it pushed out."""
 
 
-def habit_figures(corpora: Sequence[Corpus], encoder: Encoder | None) -> Iterator[Habit]:
+def usage_figures(corpora: Sequence[Corpus], encoder: Encoder | None) -> Iterator[UsageGain]:
     for corpus in corpora:
         replays = Replays(corpus, encoder)
         for kind in HISTORIES:
@@ -42,15 +42,15 @@ def habit_figures(corpora: Sequence[Corpus], encoder: Encoder | None) -> Iterato
                 folders = [Path(folder) / str(seed) for seed in SEEDS]
                 stores = [SqliteUsageStore(Database(one), DatabaseThread(one)) for one in folders]
                 replayed = [replays.replayed(kind, seed, store) for seed, store in zip(SEEDS, stores, strict=True)]
-            yield _habit(corpus.name, kind, replayed)
+            yield _gain_of(corpus.name, kind, replayed)
 
 
-def _habit(corpus: str, kind: str, replayed: Sequence[Replayed]) -> Habit:
-    return Habit(
+def _gain_of(corpus: str, kind: str, replayed: Sequence[Replayed]) -> UsageGain:
+    return UsageGain(
         corpus,
         kind,
         float(np.mean([one.without for one in replayed])),
-        figure(np.array([one.with_habits - one.without for one in replayed])),
+        figure(np.array([one.with_usage - one.without for one in replayed])),
         sum(one.unused for one in replayed),
         sum(one.lost for one in replayed),
     )

@@ -25,6 +25,8 @@ READ_RESOURCE = "read_resource"
 """The name of reading any resource in `permissions.rules` and in reports."""
 _READ_METHOD = "resources/read"
 """Its name in records: the protocol's method."""
+_MAX_DOUBTS = 20
+"""Messages of an execution, after which no more are added about its arguments."""
 _PROMPTS = "prompts"
 """Before the name of a prompt in `permissions.rules`, in reports and in records."""
 
@@ -86,7 +88,9 @@ class ToolTarget:
         return server.tools.selects(self.tool.raw_name)
 
     def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
-        check_arguments(self.tool, arguments)
+        for line in check_arguments(self.tool, arguments):
+            if len(calls.messages) < _MAX_DOUBTS and line not in calls.messages:
+                calls.messages.append(line)
 
     async def send(
         self,

@@ -163,7 +163,7 @@ async def test_a_call_that_the_guest_would_refuse_is_refused_in_its_words(
 )
 async def test_a_constant_that_the_gateway_would_refuse_is_refused(call: str, wrong: str) -> None:
     code = f"from servers.github import list_issues\ndef run(who):\n    return {call}\nrun('a')"
-    assert await errors(code) == [f"3: list_issues(): {wrong}. It takes repo, [state], [labels], [limit]."]
+    assert await errors(code) == [f"3: list_issues(): {wrong}."]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from codemode_server.executions.preflight.beside import (
     is_always_none,
     way_to_file,
 )
-from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, constant_of, usage
+from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, constant_of
 from codemode_server.executions.preflight.checker import Diagnostic
 from codemode_server.executions.preflight.document import Document
 from codemode_server.executions.preflight.findings import Finding, Findings
@@ -146,7 +146,7 @@ class Reader:
             return refused
         call, name = argument
         text = f"{call.tool.name}(): {name!r} takes {in_words(found['expected'])}, not {in_words(found['found'])}."
-        return self._doubt(original, f"{text} {usage(call.tool)}")
+        return self._doubt(original, text)
 
     def _refused_value(self, node: ast.AST, original: ast.AST, kind: str) -> Finding | None:
         """The gateway's error for a variable that has one constant value."""
@@ -162,7 +162,7 @@ class Reader:
         is_sure = isinstance(original, ast.Name) and len(self._findings.names.bound.get(original.id, ())) == 1
         return self._findings.finding(
             original,
-            f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}",
+            f"{call.tool.name}(): {'; '.join(problems)}.",
             "ToolError",
             is_sure=is_sure and self._is_plain_flow,
             is_awaited_elsewhere=self._findings.call_uses.is_async(original),

@@ -19,7 +19,7 @@ from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of, usage
+from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of
 from codemode_server.executions.preflight.exception_flow import Fates
 from codemode_server.executions.preflight.imports import failing_imports
 from codemode_server.executions.preflight.loops import misread_results
@@ -169,7 +169,7 @@ class Findings:
     def _refused_by_schema(self, call: Bound) -> Iterator[Finding]:
         is_all = call.is_whole and len(call.constants) == len(call.given)
         if problems := self._schema_problems(call, is_all=is_all):
-            message = f"{call.tool.name}(): {'; '.join(problems)}. {usage(call.tool)}"
+            message = f"{call.tool.name}(): {'; '.join(problems)}."
             yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
 
     def _schema_problems(self, call: Bound, *, is_all: bool) -> list[str]:

@@ -74,29 +74,19 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
 
 async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings, parsed: argparse.Namespace) -> str:
     from codemode_server.config.live import LiveConfig
-    from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
-    from codemode_server.upstreams.auth.person import sign_in
 
-    oauth, url = settings.oauth or OAuthSettings(), settings.url or ""
+    oauth = settings.oauth or OAuthSettings()
     _check_possible(server, settings, oauth)
-    if not is_safe_scheme(url):
-        raise CodemodeError(f"the url of server {server!r} is not https, so others could read the token on its way")
-    stored = sign_ins(loaded, LiveConfig()).stored(server)
-    before = await stored.read()
-    granted = (before.scope or "").split() if before is not None and before.is_for(url, oauth) else []
-    scopes = list(dict.fromkeys([*oauth.scopes, *(granted if parsed.scopes else ()), *parsed.scopes]))
     browser = _Browser(parsed.browser)
     try:
         with anyio.fail_after(parsed.wait):
-            found = await sign_in(url, settings.transport, oauth, scopes, browser.show)
+            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, browser.show, scopes=parsed.scopes)
     except TimeoutError:
         raise CodemodeError(f"nobody signed in within {parsed.wait:g} s (--wait); nothing was stored") from None
     except OSError as error:
         raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
     finally:
         browser.close()
-    async with stored.locked():
-        await stored.write(found)
     scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
     return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
 

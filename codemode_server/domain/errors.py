@@ -22,6 +22,7 @@
         ├── InvalidArguments   refused before anything was sent
         ├── CallRefused        refused by the permissions
         ├── UpstreamUnavailable  the server is not connected
+        │   └── SignInRequired   nothing was sent: the person has to sign in first
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
         ├── ResultTooLarge     the answer exceeds the size limit
@@ -185,6 +186,10 @@ class UpstreamUnavailable(CallError):
     """Raised when the tool's server is not connected."""
 
     code = "unavailable"
+
+
+class SignInRequired(UpstreamUnavailable):
+    """Raised when the person has to sign in to the tool's server first; nothing was sent."""
 
 
 class DecisionOutdated(CodemodeError):

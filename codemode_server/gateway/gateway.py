@@ -6,12 +6,13 @@ A call to a tool and the reading of a resource take the same path. Nothing in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.tools import UpstreamState
 from codemode_server.gateway.call_learning import CallLearning
 from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
@@ -20,6 +21,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
+from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import READ_RESOURCE, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
 
@@ -36,6 +38,7 @@ class Gateway:
         config: LiveConfig,
         learning: Learning | None = None,
         subscribers: Sequence[Subscriber] = (),
+        sign_in_offers: SignInOffers | None = None,
     ) -> None:
         """Without `learning`, observed result types are lost with the gateway.
 
@@ -47,7 +50,23 @@ class Gateway:
         self._events = CallEvents(
             [CallTracing(), CallReports(config)], after_answer=[CallLearning(learning, config), *subscribers]
         )
-        self._pipeline = CallPipeline(upstreams=upstreams, journal=journal, events=self._events, config=config)
+        self._sign_in_offers = sign_in_offers
+        self._pipeline = CallPipeline(
+            upstreams=upstreams, journal=journal, events=self._events, config=config, sign_in_offers=sign_in_offers
+        )
+
+    async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str]) -> bool:
+        """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it.
+
+        Returns whether one of them is signed in to now.
+        """
+        if self._sign_in_offers is None:
+            return False
+        named = dict.fromkeys(module.split(".")[1] for module in modules)
+        found = [server for name in named if (server := self._catalog().by_name.get(name)) is not None]
+        needed = [server.raw_name for server in found if server.state is UpstreamState.SIGNED_OUT]
+        outcomes = [await self._sign_in_offers.offer(calls, name) for name in needed]
+        return OfferOutcome.SIGNED_IN in outcomes
 
     async def call(
         self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False

@@ -26,6 +26,7 @@ from codemode_server.domain.errors import (
     ExecutionError,
     InvalidArguments,
     JournalUnavailable,
+    SignInRequired,
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import InputRequest
@@ -38,6 +39,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy import Spellings, decide, require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
+from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
@@ -91,11 +93,14 @@ class CallPipeline:
         journal: Journal,
         events: CallEvents,
         config: LiveConfig,
+        sign_in_offers: SignInOffers | None = None,
     ) -> None:
+        """Without `sign_in_offers`, calls to a server that needs a sign-in just fail."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
         self._config = config
+        self._sign_in_offers = sign_in_offers
 
     async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
         """Make one call for an execution and return what the program receives.
@@ -170,6 +175,7 @@ class CallPipeline:
         calls, call = attempt.calls, attempt.call
         progress = CallProgress(input_provider=CallInput(calls, call, self._config, partial(self._asked, attempt)))
         self._events.publish(CallSent(calls, call, attempt.target, progress))
+        is_offered = False
         while True:
             try:
                 return await attempt.target.send(
@@ -177,6 +183,19 @@ class CallPipeline:
                 )
             except DecisionOutdated:  # the configuration was edited while the call waited for its server
                 self._decide_again(attempt)
+            except SignInRequired as error:
+                if self._sign_in_offers is None or is_offered:
+                    raise
+                is_offered = True
+                outcome = await self._sign_in_offers.offer(calls, call.server)
+                self._publish_offer(attempt, outcome)
+                if outcome is not OfferOutcome.SIGNED_IN:
+                    raise SignInRequired(f"{error}{outcome.remark}") from error
+
+    def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
+        if outcome is not OfferOutcome.NONE:
+            event = CallInputRequested(attempt.calls, attempt.call, "sign-in", outcome.value, None)
+            self._events.publish(event)
 
     def _asked(self, attempt: CallAttempt, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
         feature = str(request.feature or "unknown")

@@ -71,6 +71,10 @@ class CallsInFlight:
     def __init__(self) -> None:
         self._calls: list[CallInFlight] = []
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._calls
+
     @contextmanager
     def one_more(self, call: CallInFlight) -> Iterator[None]:
         """The call is in flight until this is left."""

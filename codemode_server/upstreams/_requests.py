@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
+from codemode_server.domain.errors import CallTimedOut, SignInRequired, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._connection_deps import ConnectionDeps
@@ -62,6 +62,7 @@ class Requests:
 
         Raises:
             DecisionOutdated: the configuration has another revision now; nothing was sent.
+            SignInRequired: the person has to sign in first; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
             CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
                 not counted.
@@ -132,10 +133,12 @@ class Requests:
             if is_end(error):
                 link.lost.set()
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
-                link.lost.set()
+                if self.in_flight.is_empty:  # the others get their answers, or their own 401
+                    link.lost.set()
                 said = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
                 problem = error_text(said, self._deps.redactor())
-                raise UpstreamUnavailable(f"server {self._name!r} {problem}; nothing was called") from error
+                kind = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
+                raise kind(f"server {self._name!r} {problem}; nothing was called") from error
             raise call_error(error, self._name, what, refused, self._deps.redactor()) from error
         finally:
             refusals.reset(token)

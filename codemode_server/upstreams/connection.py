@@ -10,13 +10,14 @@ import logging
 import math
 import random
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio.abc import TaskStatus
 
-from codemode_server.domain.errors import DecisionOutdated, UpstreamUnavailable
+from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
@@ -34,6 +35,7 @@ from codemode_server.upstreams._offers import OffersFound
 from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.answered_features import answered_features
+from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
 
@@ -152,6 +154,20 @@ class Connection:
     def _needs_sign_in(self) -> bool:
         return self._deps.tokens is not None and self._deps.tokens.needs_person
 
+    async def sign_in(self, show: Show) -> None:
+        """Let the person sign in, unless that is done by now; then wait a bounded time for the connection.
+
+        Raises:
+            CodemodeError, OSError: as `SignIns.sign_in` says.
+        """
+        tokens, sign_ins = self._deps.tokens, self._deps.sign_ins
+        if tokens is not None and sign_ins is not None and tokens.needs_person:
+            await sign_ins.sign_in(self.name, self._settings, show)
+            await tokens.read_again()
+        self._nudged_at = -math.inf
+        with suppress(UpstreamUnavailable):
+            await self._ready_link(None)
+
     async def _wait_for_sign_in(self) -> None:
         """Wait until the person has signed in, or a call asks again."""
         tokens = self._deps.tokens
@@ -182,7 +198,8 @@ class Connection:
                     raise UpstreamUnavailable(f"server {self.name!r} is disabled in upstream.yaml")
                 if self._state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT):
                     if anyio.current_time() - self._nudged_at < self._timings.nudge_every_s:
-                        raise UpstreamUnavailable(f"server {self.name!r} is not connected: {self._error}")
+                        kind = SignInRequired if self._state is UpstreamState.SIGNED_OUT else UpstreamUnavailable
+                        raise kind(f"server {self.name!r} is not connected: {self._error}")
                     self._nudged_at = anyio.current_time()
                     self._nudge.set()
                 await self._changed.wait()

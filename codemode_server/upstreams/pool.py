@@ -17,7 +17,7 @@ from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams.auth.sign_ins import SignIns
+from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.orphan_reaper import Reaper
@@ -141,6 +141,15 @@ class UpstreamPool(OwnsTasks):
     ) -> dict[str, Any]:
         """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
         return await self._connection(server).requests.get_prompt(name, arguments, checked, progress, revision)
+
+    async def sign_in(self, server: str, show: Show) -> None:
+        """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
+
+        Raises:
+            UnknownTool, UpstreamUnavailable: there is no such server, or it is off.
+            CodemodeError, OSError: as `SignIns.sign_in` says.
+        """
+        await self._connection(server).sign_in(show)
 
     def _connection(self, server: str) -> Connection:
         connection = self._connections.get(server)

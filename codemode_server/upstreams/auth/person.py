@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
@@ -14,10 +14,8 @@ from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener, listening
 from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.auth.tokens import SignInRefused
-
-Show = Callable[[str, RedirectListener], Awaitable[None]]
-"""Shows the person an address to open; the listener takes one that is pasted."""
 
 
 async def sign_in(url: str, transport: str, settings: OAuthSettings, scopes: Sequence[str], show: Show) -> SignIn:

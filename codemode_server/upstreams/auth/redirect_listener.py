@@ -49,6 +49,10 @@ class RedirectListener:
         """From now on, take the redirect with this state."""
         self._state = state
 
+    @property
+    def has_redirect(self) -> bool:
+        return self._found is not None
+
     async def wait(self) -> Redirect:
         """The redirect, once it has come."""
         while self._found is None:
@@ -91,8 +95,8 @@ class RedirectListener:
         if wrong := self.take(target):
             return _response("400 Bad Request", "Not signed in", f"Refused: {wrong}.")
         if self._found is not None and self._found.error:
-            return _response("200 OK", "Not signed in", "The sign-in was refused. The terminal says more.")
-        return _response("200 OK", "Almost done", "You can close this page. The terminal says when you are signed in.")
+            return _response("200 OK", "Not signed in", "The sign-in was refused.")
+        return _response("200 OK", "Almost done", "You can close this page, and go on where you began.")
 
 
 @asynccontextmanager

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.secrets.store import SecretStore
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
@@ -13,6 +15,11 @@ from codemode_server.upstreams.auth.sign_in import SignIn
 from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
 from codemode_server.upstreams.auth.tokens import Renew, ServerTokens
 
+if TYPE_CHECKING:
+    from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+
+Show = Callable[[str, "RedirectListener"], Awaitable[None]]
+"""Shows the person an address to open; the listener takes the redirect."""
 _MASKED = 3
 """Tokens that were replaced stay masked for so many renewals: a server may still answer with them."""
 
@@ -52,6 +59,29 @@ class SignIns:
             mask=partial(self.mask_also, server),
             login=f"codemode-server login {server}{self._login_options}",
         )
+
+    async def sign_in(self, server: str, settings: ServerSettings, show: Show, *, scopes: Sequence[str] = ()) -> SignIn:
+        """Let the person sign in to a server with a `url`, and store that; `scopes` are asked for too.
+
+        Raises:
+            SignInRefused, AuthorizationUnavailable: as `flow.run` says.
+            CodemodeError: the address of the server is not https, or the sign-in can't be stored.
+            OSError: the port of the redirect is in use.
+        """
+        from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
+        from codemode_server.upstreams.auth.person import sign_in
+
+        oauth, url, stored = settings.oauth or OAuthSettings(), settings.url or "", self.stored(server)
+        if not is_safe_scheme(url):
+            raise CodemodeError(f"the url of server {server!r} is not https, so others could read the token on its way")
+        before = await stored.read()
+        granted = (before.scope or "").split() if before is not None and before.is_for(url, oauth) else []
+        asked = list(dict.fromkeys([*oauth.scopes, *(granted if scopes else ()), *scopes]))
+        found = await sign_in(url, settings.transport, oauth, asked, show)
+        self.mask_also(server, found.secrets)
+        async with stored.locked():
+            await stored.write(found)
+        return found
 
     def mask_also(self, server: str, secrets: frozenset[str]) -> None:
         """Mask these secrets of a server, beside the last few that it had before."""

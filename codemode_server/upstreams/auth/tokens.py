@@ -107,6 +107,11 @@ class ServerTokens:
             return f"it needs the scopes {' '.join(scopes)}; add them to `oauth.scopes` of the server in upstream.yaml"
         return f"it needs more scopes; the user runs: {self.login} {' '.join(f'--scope {scope}' for scope in scopes)}"
 
+    async def read_again(self) -> None:
+        """Take what is stored by now."""
+        async with self._lock:
+            await self._read()
+
     async def wait_signed_in(self) -> None:
         """Wait until the person has signed in again."""
         while True:

@@ -97,7 +97,7 @@ BOUNDS = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class SoakPlan:
     """How much is done; the time goes on after that."""
 
     calls: int
@@ -375,7 +375,7 @@ class Soak:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._web_port = free.getsockname()[1]
 
-    def run(self, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Found:
+    def run(self, plan: SoakPlan, tell: Callable[[str], None] = lambda _: None) -> Found:
         started = time.monotonic()
         try:
             self._start()
@@ -506,7 +506,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=0.0, help="go on for so long")
     parsed = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        plan = Plan(parsed.calls, parsed.programs, parsed.hours * 3_600)
+        plan = SoakPlan(parsed.calls, parsed.programs, parsed.hours * 3_600)
         found = Soak(Path(folder)).run(plan, lambda text: print(text, flush=True))
     print(
         f"{found.programs:,} programs with {found.calls:,} calls in {found.seconds / 60:.1f} minutes; MiB and numbers:"

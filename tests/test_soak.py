@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.soak import BOUNDS, Found, Plan, Sample, Soak, excess, left_behind, sample, table
+from benchmarks.soak import BOUNDS, Found, Sample, Soak, SoakPlan, excess, left_behind, sample, table
 from benchmarks.soak import began as began_at
 
 LEAKING = Path(__file__).parent / "example_servers" / "leaking.py"
@@ -45,7 +45,7 @@ def tell(process: subprocess.Popen[str], what: str) -> None:
 
 
 def test_a_short_soak_finds_the_product_well(tmp_path: Path) -> None:
-    found = Soak(tmp_path).run(Plan(calls=200, programs=30, rounds=2))
+    found = Soak(tmp_path).run(SoakPlan(calls=200, programs=30, rounds=2))
     assert found.faults == []
     assert found.exceeded_bounds == []
     assert found.calls >= 200

@@ -41,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
     with edited_config.locked(locate(config_file(parsed))) as file:
         if parsed.name in file.text.servers():
             raise CodemodeError(f"there is a server {parsed.name!r} already; remove it first, or choose another name")
-        storage = edited_config.Storage(file, parsed.secrets)
+        storage = edited_config.SecretDestination(file, parsed.secrets)
         made = plan([found], file.text.servers(), storage.new(), storage.variables, file.folder)
         if not made.additions:
             raise CodemodeError("; ".join(made.skipped))

@@ -9,7 +9,7 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
 from codemode_server.config.host_files import connecting
 from codemode_server.config.host_files.launch import launch
-from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_places import HOSTS, HostPlace, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
@@ -56,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
             is_command_given=config_file(parsed) is not None,
             take_out=ours,
         )
-    except NotEditable as error:
+    except HostFileNotEditable as error:
         raise refused(place, error) from None
     if plan.is_empty:
         show(page(plan))
@@ -89,7 +89,7 @@ def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
     return place, folder if parsed.project else system.home
 
 
-def agreed(parsed: argparse.Namespace, plan: connecting.Plan) -> bool:
+def agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
     """Show the change, and ask unless told not to."""
     show(page(plan))
     if parsed.dry_run:
@@ -101,7 +101,7 @@ def agreed(parsed: argparse.Namespace, plan: connecting.Plan) -> bool:
     return False
 
 
-def page(plan: connecting.Plan) -> str:
+def page(plan: connecting.HostFileChange) -> str:
     """What the person reviews."""
     what = "" if plan.file.content is not None else "  (a new file)"
     lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{what}"]
@@ -111,7 +111,7 @@ def page(plan: connecting.Plan) -> str:
     return "\n".join([*lines, *plan.difference()])
 
 
-def made(plan: connecting.Plan) -> Path | None:
+def made(plan: connecting.HostFileChange) -> Path | None:
     """Make the change.
 
     Raises:
@@ -119,12 +119,12 @@ def made(plan: connecting.Plan) -> Path | None:
     """
     try:
         return connecting.apply(plan)
-    except NotEditable as error:
+    except HostFileNotEditable as error:
         raise refused(plan.place, error) from None
     except OSError as error:
         raise CodemodeError(f"the record of this change can't be written: {error}") from None
 
 
-def refused(place: HostPlace, error: NotEditable) -> CodemodeError:
+def refused(place: HostPlace, error: HostFileNotEditable) -> CodemodeError:
     """Why the file can't be edited."""
     return CodemodeError(f"{escaped(str(place.path))}: {error}")

@@ -7,7 +7,7 @@ import argparse
 from codemode_server.cli.connect import add_place, agreed, located, made, refused
 from codemode_server.cli.terminal import show
 from codemode_server.config.host_files import connecting
-from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_files.spans import HostFileNotEditable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def run(parsed: argparse.Namespace) -> int:
     place, within = located(parsed)
     try:
         plan = connecting.plan_disconnect(place, within)
-    except NotEditable as error:
+    except HostFileNotEditable as error:
         raise refused(place, error) from None
     if not agreed(parsed, plan):
         return 0 if parsed.dry_run else 1

@@ -15,9 +15,9 @@ from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving
 from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.literal_secrets import SecretStorage
+from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place
-from codemode_server.config.moving_in import Plan, overruled
+from codemode_server.config.moving_in import ImportPlan, overruled
 from codemode_server.config.places import Change, ConfigFile, Sources
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -65,7 +65,7 @@ def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
         yield file
 
 
-class Storage:
+class SecretDestination:
     """Stores secrets where the person wants them."""
 
     def __init__(self, file: EditedFile, kind: str) -> None:
@@ -83,12 +83,12 @@ class Storage:
         """What an entry may refer to."""
         return {**self._dotenv, **os.environ}
 
-    def new(self) -> SecretStorage:
+    def new(self) -> SecretNames:
         """Names for secrets, beside those that are stored already."""
         if self._keyring is None:
-            return SecretStorage(self._dotenv, os.environ)
+            return SecretNames(self._dotenv, os.environ)
         stored = {name: self._keyring.get(name) or "" for name in self._keyring.names()}
-        return SecretStorage(stored, {}, "${keyring:%s}")
+        return SecretNames(stored, {}, "${keyring:%s}")
 
     @contextmanager
     def storing(self, values: Mapping[str, str]) -> Iterator[Change | None]:
@@ -105,7 +105,7 @@ class Storage:
             undo.pop_all()
 
 
-def save(file: EditedFile, made: Plan, storage: Storage) -> None:
+def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
     """Write the plan with its secrets, or nothing of it."""
     file.text.add_servers({it.name: it.entry for it in made.additions})
     rules = [rule for addition in made.additions for rule in addition.rules]
@@ -119,7 +119,7 @@ def save(file: EditedFile, made: Plan, storage: Storage) -> None:
     file.save(storage.storing(made.secrets))
 
 
-def print_to_set(made: Plan, file: EditedFile) -> None:
+def print_to_set(made: ImportPlan, file: EditedFile) -> None:
     if made.to_set:
         lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
         show("\n".join(["", f"still to be set, in the environment or as NAME=value in {file.dotenv}:", *lines]))

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codemode_server.cli.terminal import show
-from codemode_server.config.host_reading import HostFile
-from codemode_server.config.moving_in import Addition, Plan
+from codemode_server.config.host_reading import SourceServers
+from codemode_server.config.moving_in import Addition, ImportPlan
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.text import escaped, one_line
 
@@ -23,7 +23,7 @@ _BLANKS = re.compile("[ \\u2800]{3,}")
 """Could push the rest of a command out of sight; U+2800 is printable, and blank."""
 
 
-def show_preview(preview: Plan, files: Sequence[HostFile], skipped: Iterable[str]) -> None:
+def show_preview(preview: ImportPlan, files: Sequence[SourceServers], skipped: Iterable[str]) -> None:
     lines: list[str] = []
     numbers = {id(it.found): number for number, it in enumerate(preview.additions, start=1)}
     width = max((len(it.name) for it in preview.additions), default=0)

@@ -17,12 +17,12 @@ from codemode_server.config.host_places import HOSTS, System, all_places
 from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
     FoundServer,
-    HostFile,
+    SourceServers,
     read_place,
     read_regular,
     read_text,
 )
-from codemode_server.config.moving_in import Addition, Plan, plan, unite
+from codemode_server.config.moving_in import Addition, ImportPlan, plan, unite
 from codemode_server.config.new_server import entry_of, is_address, name_of
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -49,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
     file = edited_config.opened(parsed)
     sources = _sources(parsed)
     servers, equal = unite(server for it in sources.files for server in it.servers)
-    preview = _planned(servers, file, edited_config.Storage(file, parsed.secrets))
+    preview = _planned(servers, file, edited_config.SecretDestination(file, parsed.secrets))
     show_preview(preview, sources.files, [*equal, *preview.skipped])
     if not preview.additions:
         called = f" called {', '.join(map(repr, sources.names))}" if sources.names else ""
@@ -60,7 +60,7 @@ def run(parsed: argparse.Namespace) -> int:
         print("nothing was changed")
         return 0
     with edited_config.locked(file.place) as file:  # read anew: the question may have taken long
-        storage = edited_config.Storage(file, parsed.secrets)
+        storage = edited_config.SecretDestination(file, parsed.secrets)
         made = _planned(chosen, file, storage)
         if made.additions:
             edited_config.save(file, made, storage)
@@ -72,13 +72,13 @@ def run(parsed: argparse.Namespace) -> int:
     return edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
 
 
-def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_config.Storage) -> Plan:
+def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_config.SecretDestination) -> ImportPlan:
     return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder)
 
 
 @dataclass(slots=True)
 class _Sources:
-    files: list[HostFile] = field(default_factory=list)
+    files: list[SourceServers] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """Servers that the person named."""
     is_named: bool = False
@@ -111,12 +111,12 @@ def _sources(parsed: argparse.Namespace) -> _Sources:
     return found
 
 
-def _one(words: Sequence[str]) -> HostFile:
+def _one(words: Sequence[str]) -> SourceServers:
     entry = entry_of(words)
-    return HostFile("the command line", [FoundServer(name_of(words), entry, "the command line", "", "user")])
+    return SourceServers("the command line", [FoundServer(name_of(words), entry, "the command line", "", "user")])
 
 
-def _file(word: str) -> HostFile:
+def _file(word: str) -> SourceServers:
     try:
         if word == "-":
             return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), "stdin", os.environ)
@@ -128,7 +128,7 @@ def _file(word: str) -> HostFile:
         raise CodemodeError(f"{word}: {error}") from error
 
 
-def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: Plan) -> list[FoundServer]:
+def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: ImportPlan) -> list[FoundServer]:
     additions = preview.additions
     if sources.names:
         return [it.found for it in (_named(name, additions) for name in sources.names)]
@@ -182,7 +182,7 @@ def _hint(word: str) -> str:
     return f"; write ./{word} for the file" if os.path.isfile(word) else ""  # noqa: PTH113 - any word is legal here
 
 
-def _print_result(made: Plan, storage: edited_config.Storage, file: EditedFile) -> None:
+def _print_result(made: ImportPlan, storage: edited_config.SecretDestination, file: EditedFile) -> None:
     count = len(made.additions)
     show(
         f"added {count} server{'s' * (count != 1)} to {file.place.path}: {', '.join(it.name for it in made.additions)}"

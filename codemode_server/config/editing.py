@@ -19,7 +19,7 @@ from codemode_server.domain.errors import CodemodeError
 SECTIONS = ("servers", "mcpServers")
 
 
-class NotEditable(CodemodeError):
+class ConfigNotEditable(CodemodeError):
     """Raised when the text has a form that is not edited; the message says what to do by hand."""
 
     code = "not_editable"
@@ -85,7 +85,7 @@ class ConfigText:
         servers = self._layout().member(section)
         written = servers.member(name) if servers is not None else None
         if written is None or written.is_alias or written.members is None:
-            raise NotEditable(f"{printable(name)} is not written out as `key: value` lines; edit it by hand")
+            raise ConfigNotEditable(f"{printable(name)} is not written out as `key: value` lines; edit it by hand")
         disabled, enabled = written.member("disabled"), written.member("enabled")
         text = self._text
         for key, piece, value in (("disabled", disabled, not is_enabled), ("enabled", enabled, is_enabled)):
@@ -118,7 +118,7 @@ class ConfigText:
         except CodemodeError:
             found = None
         if found is None or _without_empty(found) != _without_empty(dict(expected)):
-            raise NotEditable(
+            raise ConfigNotEditable(
                 f"can't {printable(what)} without changing something else, for instance since other entries refer to "
                 "it; edit the file by hand"
             )
@@ -136,7 +136,7 @@ class ConfigText:
     def _layout(self) -> Piece:
         text = plain_json(self._text) if self._is_json else self._text
         if len(text) != len(self._text):
-            raise NotEditable("the file has characters that are written as pairs of escapes; edit it by hand")
+            raise ConfigNotEditable("the file has characters that are written as pairs of escapes; edit it by hand")
         return layout(text) or Piece(len(self._text), len(self._text), 0)
 
     def _with_members(self, path: tuple[str, ...], members: Mapping[str, Plain]) -> str:
@@ -161,7 +161,9 @@ class ConfigText:
             here = here.member(name) if here is not None else None
         if here is None or not here.items:
             if here is not None:
-                raise NotEditable("`permissions.rules` is there and empty; remove the key, or add the rules by hand")
+                raise ConfigNotEditable(
+                    "`permissions.rules` is there and empty; remove the key, or add the rules by hand"
+                )
             *parents, last = path
             return self._with_members(tuple(parents), {last: list(items)})
         if here.is_flow:

@@ -74,8 +74,8 @@ class FoundServer:
 
 
 @dataclass(slots=True)
-class HostFile:
-    """What was found in one file."""
+class SourceServers:
+    """What was found in one source: a file, an address or a command line."""
 
     source: str
     servers: list[FoundServer] = field(default_factory=list)
@@ -83,9 +83,9 @@ class HostFile:
     """What was left out and why, a line each."""
 
 
-def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> HostFile:
+def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> SourceServers:
     """The servers in a host's file, if it exists. `project` is the folder that project files belong to."""
-    found = HostFile(f"{place.host.name}, {_shown(place.path)}")
+    found = SourceServers(f"{place.host.name}, {_shown(place.path)}")
     try:
         if not place.path.is_file():
             return found
@@ -124,20 +124,20 @@ def read_regular(path: Path) -> bytes:
         os.close(descriptor)
 
 
-def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> HostFile:
+def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:
     """The servers in a text of any host's form.
 
     Raises:
         SettingsError: it has none of the forms.
     """
-    found = HostFile(source)
+    found = SourceServers(source)
     _Reader(found, "", "user", None, path or Path.cwd() / source, environ).read(content)
     return found
 
 
 @dataclass(slots=True)
 class _Reader:
-    found: HostFile
+    found: SourceServers
     host: str
     scope: Scope
     project: Path | None
@@ -181,7 +181,7 @@ class _Reader:
             servers = project.entries.get("mcpServers")
             if servers is None or not servers.entries:
                 continue
-            part = HostFile(f"{self.found.source}, project {printable(folder)}")
+            part = SourceServers(f"{self.found.source}, project {printable(folder)}")
             inner = _Reader(part, self.host, self.scope, Path(folder), self.path, self.environ)
             try:
                 inner._take(tree.with_value({"mcpServers": servers}), Problems(self._name), is_host_file=True)
@@ -356,7 +356,7 @@ def _names(node: Node | None) -> set[str]:
     return {it.text for it in node.value} if node is not None and isinstance(node.value, list) else set()
 
 
-def _switch_off(found: HostFile, names: set[str]) -> None:
+def _switch_off(found: SourceServers, names: set[str]) -> None:
     for server in found.servers:
         if server.name in names:
             server.entry["enabled"] = False

@@ -28,7 +28,7 @@ _REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
 
 
 @dataclass(slots=True)
-class SecretStorage:
+class SecretNames:
     """Names for the secrets that are taken out."""
 
     stored: Mapping[str, str]
@@ -59,7 +59,7 @@ class SecretStorage:
 
 
 def without_literal_secrets(
-    server: str, entry: Mapping[str, Plain], storage: SecretStorage, from_env_file: frozenset[str] = frozenset()
+    server: str, entry: Mapping[str, Plain], storage: SecretNames, from_env_file: frozenset[str] = frozenset()
 ) -> dict[str, Plain]:
     """The entry with references in place of secrets. All variables in `from_env_file` count as secrets: the person has
     put them into a file of their own."""
@@ -68,7 +68,7 @@ def without_literal_secrets(
 
 class _Extraction:
     def __init__(
-        self, server: str, entry: Mapping[str, Plain], storage: SecretStorage, from_env_file: frozenset[str]
+        self, server: str, entry: Mapping[str, Plain], storage: SecretNames, from_env_file: frozenset[str]
     ) -> None:
         self._server, self._entry, self._storage, self._from_env_file = server, dict(entry), storage, from_env_file
         fields: dict[str, Any] = {

@@ -250,7 +250,7 @@ def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) 
             yield f"{shown}: other users of this machine can read the secrets in it; run: {command}"
 
 
-def _check_unchanged(path: Path, sources: Sources, record: trust.Record | None) -> None:
+def _check_unchanged(path: Path, sources: Sources, record: trust.TrustRecord | None) -> None:
     """Raises `Untrusted` if trust is required and the content read so far is not trusted."""
     if record is not None and not record.covers(sources.digests):
         raise Untrusted(path, is_changed=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
-from codemode_server.config.literal_secrets import SecretStorage, without_literal_secrets
+from codemode_server.config.literal_secrets import SecretNames, without_literal_secrets
 from codemode_server.config.problems import Problems
 from codemode_server.config.reading import Reading
 from codemode_server.config.yaml_writing import Plain, block
@@ -37,7 +37,7 @@ class Addition:
 
 
 @dataclass(slots=True)
-class Plan:
+class ImportPlan:
     """What an import does."""
 
     additions: list[Addition] = field(default_factory=list)
@@ -73,12 +73,12 @@ def unite(found: Iterable[FoundServer]) -> tuple[list[FoundServer], list[str]]:
 def plan(
     found: Sequence[FoundServer],
     existing: Mapping[str, Any],
-    storage: SecretStorage,
+    storage: SecretNames,
     variables: Mapping[str, str],
     base_dir: Path,
-) -> Plan:
+) -> ImportPlan:
     """What is added for these servers to a configuration that has the `existing` ones."""
-    made = Plan()
+    made = ImportPlan()
     names = _Names(existing)
     for server in found:
         added_before = dict(storage.added)

@@ -164,7 +164,7 @@ class EditedFile:
                 return False
             expected[dotenv] = change.after
         loaded = load_place(self.place, require_trust=False)
-        if not trust.Record(self.place.path, expected).covers(loaded.digests):
+        if not trust.TrustRecord(self.place.path, expected).covers(loaded.digests):
             return False
         trust.record(self.place.path, loaded.digests)
         return True

@@ -28,7 +28,7 @@ Digests: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TrustRecord:
     """One trusted file."""
 
     path: Path
@@ -62,7 +62,7 @@ def record(path: Path, digests: Digests) -> None:
         raise
 
 
-def find(path: Path) -> Record | None:
+def find(path: Path) -> TrustRecord | None:
     """The record of a file; None if there is none, or if somebody else could have written it."""
     found = _read(record_file(path))
     return found if found is not None and found.path == path else None
@@ -87,7 +87,7 @@ def forget(path: Path) -> bool:
     return True
 
 
-def records() -> list[Record]:
+def records() -> list[TrustRecord]:
     """All of them, by path."""
     folder = _folder()
     files = folder.glob("*.json") if folder.is_dir() else ()
@@ -101,12 +101,12 @@ def _folder() -> Path:
     return user_data_path("codemode-server", appauthor=False) / "trusted"
 
 
-def _read(file: Path) -> Record | None:
+def _read(file: Path) -> TrustRecord | None:
     with suppress(OSError, NotPrivate, ValueError, TypeError, KeyError, AttributeError):
         folder = file.parent.lstat()
         if not stat.S_ISDIR(folder.st_mode) or not is_own(folder) or not is_own(file.lstat()):
             return None
         with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
             data = json.load(opened)
-        return Record(Path(data["path"]), {str(name): str(digest) for name, digest in data["digests"].items()})
+        return TrustRecord(Path(data["path"]), {str(name): str(digest) for name, digest in data["digests"].items()})
     return None

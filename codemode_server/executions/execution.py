@@ -15,7 +15,7 @@ from codemode_server.domain.principals import Owner, Session
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.host_questions import HostQuestions
+from codemode_server.executions.pending_input import PendingInput
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
@@ -75,7 +75,7 @@ class Execution:
     artifacts: dict[str, Item | str] = field(default_factory=dict)
     """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the host repeats the call that was answered with questions."""
+    """Set when the host repeats the call that was answered with input requests."""
     milliseconds: float = 0.0
     """From its request to its settlement, the wait for its turn included."""
     started_at: float = field(default_factory=time.time)
@@ -84,9 +84,9 @@ class Execution:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     @property
-    def questions(self) -> HostQuestions | None:
+    def pending_input(self) -> PendingInput | None:
         """What its upstreams ask of the host, if that is asked by answers to the host's call."""
-        return self.calls.host if isinstance(self.calls.host, HostQuestions) else None
+        return self.calls.host if isinstance(self.calls.host, PendingInput) else None
 
     @property
     def session(self) -> Session:

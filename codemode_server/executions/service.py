@@ -43,8 +43,8 @@ from codemode_server.executions.events import (
 )
 from codemode_server.executions.execution import DirectCall, Execution, Phase, limits_of
 from codemode_server.executions.host_api import ProgramHostApi
-from codemode_server.executions.host_questions import HostQuestions
 from codemode_server.executions.outcome_artifacts import store_outcome
+from codemode_server.executions.pending_input import PendingInput
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
@@ -169,22 +169,22 @@ class ExecutionService(OwnsTasks):
         await execution.done.wait()
         return execution
 
-    async def wait_for_end_or_question(self, execution: Execution) -> bool:
-        """Wait until a live execution is settled, or has a question for its host. Returns whether it is settled."""
+    async def wait_for_end_or_input_request(self, execution: Execution) -> bool:
+        """Wait until a live execution is settled, or has a request for its host. Returns whether it is settled."""
         async with anyio.create_task_group() as tasks:
-            if execution.questions is not None:
+            if execution.pending_input is not None:
 
-                async def wait_for_question(questions: HostQuestions) -> None:
-                    await questions.wait_for_request()
+                async def wait_for_request(pending: PendingInput) -> None:
+                    await pending.wait_for_request()
                     tasks.cancel_scope.cancel()
 
-                tasks.start_soon(wait_for_question, execution.questions)
+                tasks.start_soon(wait_for_request, execution.pending_input)
             await execution.done.wait()
             tasks.cancel_scope.cancel()
         return execution.done.is_set()
 
     def park(self, execution: Execution) -> None:
-        """The host was given the questions of an execution. If it does not come back in time, the execution ends."""
+        """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
         execution.resumed = anyio.Event()
         if self._tasks is not None:
             self._tasks.start_soon(self._cancel_unless_resumed, execution)

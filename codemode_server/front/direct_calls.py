@@ -28,8 +28,8 @@ async def call_direct_tool(
     execution = resumed(context) or executions.start_call(
         server, tool, arguments, context.request, host_input(context.host)
     )
-    if (questions := await wait_for(execution, context)) is not None:
-        return questions
+    if (asked := await wait_for(execution, context)) is not None:
+        return asked
     result = execution.direct_call.result if execution.direct_call else {}
     return await run_sized(is_large(result), direct_answer, execution, config.settings.limits, config.redactor)
 

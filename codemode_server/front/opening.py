@@ -166,9 +166,9 @@ class Opening:
         self._send(message, result)
         return True
 
-    def streams(self) -> tuple[HostInput, HostOutput]:
+    def streams(self) -> tuple[HostStdin, HostStdout]:
         """The streams that the server uses in place of standard input and output."""
-        return HostInput(self._streams, self._lines), HostOutput(self._streams.sent, self._answered_keys)
+        return HostStdin(self._streams, self._lines), HostStdout(self._streams.sent, self._answered_keys)
 
     def _send(self, request: dict[str, Any], result: dict[str, Any]) -> None:
         if request["method"] == _LISTEN:  # its result comes when it ends; the server sends that
@@ -238,7 +238,7 @@ class Opening:
         return {**result, "resultType": "complete", "cacheScope": "private", "ttlMs": 0, "_meta": stamp}
 
 
-class HostInput(io.TextIOBase):
+class HostStdin(io.TextIOBase):
     """All lines of the host from the first one, including those that were answered already."""
 
     def __init__(self, streams: HostStreams, lines: list[bytes]) -> None:
@@ -250,7 +250,7 @@ class HostInput(io.TextIOBase):
         return without_half_characters((line or b"").decode("utf-8", "replace"))
 
 
-class HostOutput(io.TextIOBase):
+class HostStdout(io.TextIOBase):
     """Writes the server's messages to the host, except for answers to requests that were answered already."""
 
     def __init__(self, sent: BinaryIO, answered_keys: list[tuple[str, Any] | None]) -> None:

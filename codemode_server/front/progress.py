@@ -13,7 +13,7 @@ import anyio
 from codemode_server.executions.events import Subscription
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.front.tools.registry import Progress
-from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
+from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
 from codemode_server.text import clean_line
 
 HEARTBEAT_SECONDS = 2.0
@@ -100,7 +100,7 @@ def _running_line(calls: ExecutionCalls) -> str:
     return f"waiting for {call.title}{_report(call)}{others}" + (f"; {done}" if reports else "")
 
 
-def _report(call: CallInFlight) -> str:
+def _report(call: RunningCall) -> str:
     """What its upstream says, which the connection has cleaned and masked."""
     progress = call.progress
     percent = "" if progress.fraction is None else f"{progress.fraction:.0%}"

@@ -9,7 +9,7 @@ import anyio
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.host_questions import HostQuestions
+from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
@@ -17,7 +17,7 @@ from codemode_server.gateway.host_input import HostInput
 
 def host_input(host: Host) -> HostInput:
     """What a new execution asks for input."""
-    return HostQuestions(host.features) if host.is_modern else host
+    return PendingInput(host.features) if host.is_modern else host
 
 
 def resumed(context: ToolContext) -> Execution | None:
@@ -31,8 +31,8 @@ def resumed(context: ToolContext) -> Execution | None:
         return None
     execution = context.services.executions.resume(ExecutionId(state), context.request.principal)
     for key, answer in context.host.responses.items():
-        if execution.questions is not None:
-            execution.questions.settle(key, answer)
+        if execution.pending_input is not None:
+            execution.pending_input.settle(key, answer)
     return execution
 
 
@@ -45,12 +45,12 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
-            is_asking = not await executions.wait_for_end_or_question(execution)
+            is_asking = not await executions.wait_for_end_or_input_request(execution)
             tasks.cancel_scope.cancel()
     finally:
         if not is_asking:
             await executions.cancel(execution.execution_id)
-    if not is_asking or execution.questions is None:
+    if not is_asking or execution.pending_input is None:
         return None
     executions.park(execution)
-    return Answer("", {}, input_requests=execution.questions.waiting, state=execution.execution_id)
+    return Answer("", {}, input_requests=execution.pending_input.waiting, state=execution.execution_id)

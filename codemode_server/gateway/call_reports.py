@@ -6,7 +6,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallEnded, CallEvent, CallSent, CallUnresolved
-from codemode_server.gateway.execution_calls import CallInFlight, CallReport
+from codemode_server.gateway.execution_calls import CallReport, RunningCall
 from codemode_server.gateway.targets import ToolTarget, title_of
 from codemode_server.gateway.workspace_paths import message_on_path
 
@@ -22,7 +22,7 @@ class CallReports:
             case CallUnresolved(calls, seq, server, tool, error):
                 calls.reports.append(CallReport(seq, server, tool, CallStatus.INVALID, 0.0, error=error))
             case CallSent(calls, call, target, progress):
-                calls.in_flight[call.seq] = CallInFlight(title_of(target), progress)
+                calls.in_flight[call.seq] = RunningCall(title_of(target), progress)
             case CallEnded():
                 self._report(event)
                 _report_restart(event)

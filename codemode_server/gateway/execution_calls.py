@@ -40,7 +40,7 @@ class CallReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CallInFlight:
+class RunningCall:
     """A call that was sent and is not answered yet."""
 
     title: str
@@ -76,7 +76,7 @@ class ExecutionCalls:
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 
-    in_flight: dict[int, CallInFlight] = field(default_factory=dict)
+    in_flight: dict[int, RunningCall] = field(default_factory=dict)
     """By their number (`seq`), the oldest first."""
     reports: list[CallReport] = field(default_factory=list)
     """The calls that ended, in the order in which they ended."""

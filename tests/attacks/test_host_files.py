@@ -15,13 +15,13 @@ import pytest
 
 from codemode_server.cli import run
 from codemode_server.config.host_files import connecting, entries
-from codemode_server.config.host_files.forms import Launch
-from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_files.forms import ProductCommand
+from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_places import HOSTS, HostPlace, System
 from tests.work import lines_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
-LAUNCH = Launch("/opt/bin/codemode-server")
+LAUNCH = ProductCommand("/opt/bin/codemode-server")
 SECRET = "s3cret-Value-of-another-server"
 PAINT = "red\x1b[31m\x1b]0;title\x07\x9b2J\u202egit\u2066\r"
 
@@ -43,7 +43,7 @@ def place(home: Path, host: str = "cursor", project: Path | None = None) -> Host
     return found
 
 
-def connect(home: Path, host: str = "cursor", project: Path | None = None) -> connecting.Plan:
+def connect(home: Path, host: str = "cursor", project: Path | None = None) -> connecting.HostFileChange:
     plan = connecting.plan_connect(place(home, host, project), project or home, LAUNCH)
     connecting.apply(plan)
     return plan
@@ -53,7 +53,7 @@ def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> N
     outside = tmp_path / "etc.json"
     outside.write_text("{}")
     place(home).path.symlink_to(outside)
-    with pytest.raises(NotEditable, match=r"leads to .*etc\.json, which is outside of"):
+    with pytest.raises(HostFileNotEditable, match=r"leads to .*etc\.json, which is outside of"):
         connect(home)
     assert outside.read_text() == "{}"
 
@@ -61,7 +61,7 @@ def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> N
 def test_a_linked_folder_out_of_the_home_is_not_followed(home: Path, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (home / ".cursor").symlink_to(tmp_path / "etc")
-    with pytest.raises(NotEditable, match="outside of"):
+    with pytest.raises(HostFileNotEditable, match="outside of"):
         connect(home)
     assert list((tmp_path / "etc").iterdir()) == []
 
@@ -72,7 +72,7 @@ def test_a_link_of_a_repository_to_a_file_of_the_person_is_not_followed(home: Pa
     mine = home / ".claude.json"
     mine.write_text("{}")
     (project / ".mcp.json").symlink_to(mine)
-    with pytest.raises(NotEditable, match="outside of"):
+    with pytest.raises(HostFileNotEditable, match="outside of"):
         connect(home, "claude-code", project)
     assert mine.read_text() == "{}"
 
@@ -90,15 +90,15 @@ def test_a_link_within_the_home_is_followed_and_stays(home: Path) -> None:
 def test_a_link_to_nothing_and_a_pipe_and_a_folder_are_refused(home: Path) -> None:
     path = place(home).path
     path.symlink_to(home / "gone.json")
-    with pytest.raises(NotEditable, match="does not exist"):
+    with pytest.raises(HostFileNotEditable, match="does not exist"):
         connect(home)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(NotEditable, match="not a regular file"):
+    with pytest.raises(HostFileNotEditable, match="not a regular file"):
         connect(home)
     path.unlink()
     path.mkdir()
-    with pytest.raises(NotEditable):
+    with pytest.raises(HostFileNotEditable):
         connect(home)
 
 
@@ -107,7 +107,7 @@ def test_the_file_of_another_user_is_refused(home: Path) -> None:
     path = place(home).path
     path.write_text("{}")
     os.chown(path, 12345, -1)
-    with pytest.raises(NotEditable, match="belongs to another user"):
+    with pytest.raises(HostFileNotEditable, match="belongs to another user"):
         connect(home)
     os.chown(path, os.geteuid(), -1)
     connect(home)
@@ -119,7 +119,7 @@ def test_a_file_that_changes_between_preview_and_write_is_left_alone(home: Path)
     path.write_text("{}")
     plan = connecting.plan_connect(place(home), home, LAUNCH)
     path.write_text('{"mcpServers": {"new": {"command": "x"}}}')
-    with pytest.raises(NotEditable, match="has changed meanwhile"):
+    with pytest.raises(HostFileNotEditable, match="has changed meanwhile"):
         connecting.apply(plan)
     assert path.read_text() == '{"mcpServers": {"new": {"command": "x"}}}'
     assert [it.name for it in path.parent.iterdir()] == ["mcp.json"], "neither backup nor temporary file is left"
@@ -135,7 +135,7 @@ def test_a_file_that_becomes_a_link_between_preview_and_write_is_not_followed(ho
     plan = connecting.plan_connect(place(home), home, LAUNCH)
     path.unlink()
     path.symlink_to(outside)
-    with pytest.raises(NotEditable):
+    with pytest.raises(HostFileNotEditable):
         connecting.apply(plan)
     assert outside.read_text() == "{}"
 
@@ -154,7 +154,7 @@ def test_a_file_of_50_mb_is_refused_before_it_is_parsed(home: Path, host: str) -
     path = place(home, host).path
     with path.open("wb") as file:
         file.truncate(50 * 2**20)
-    with pytest.raises(NotEditable, match="larger than"):
+    with pytest.raises(HostFileNotEditable, match="larger than"):
         connect(home, host)
 
 
@@ -186,7 +186,7 @@ def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: st
     path.write_text(content)
     try:
         connect(home, host)
-    except NotEditable:
+    except HostFileNotEditable:
         assert path.read_text() == content
 
 

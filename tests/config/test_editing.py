@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codemode_server.config import load
 from codemode_server.config.document import parse
-from codemode_server.config.editing import ConfigText, NotEditable
+from codemode_server.config.editing import ConfigNotEditable, ConfigText
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.problems import Problems
 from codemode_server.config.saving import EditedFile
@@ -153,7 +153,7 @@ def test_rules_are_added_behind_the_others(before: str) -> None:
 def test_what_others_refer_to_is_not_removed() -> None:
     file = ConfigText(FILES["anchors"])
 
-    with pytest.raises(NotEditable, match="edit the file by hand"):
+    with pytest.raises(ConfigNotEditable, match="edit the file by hand"):
         file.remove_server("a")
     assert file.text == FILES["anchors"]
 
@@ -161,7 +161,7 @@ def test_what_others_refer_to_is_not_removed() -> None:
 def test_disabling_one_server_disables_no_other_one_with_it() -> None:
     file = ConfigText(FILES["anchors"])
 
-    with pytest.raises(NotEditable):
+    with pytest.raises(ConfigNotEditable):
         file.set_enabled("a", is_enabled=False)
     file.set_enabled("b", is_enabled=False)
     assert file.servers()["b"]["enabled"] is False

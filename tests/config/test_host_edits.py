@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codemode_server.config.host_files import entries
-from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_places import Syntax
 
 ENTRY = {"command": "/opt/bin/codemode-server", "args": ["-v", "a b"], "env": {"CODEMODE_CONFIG": "/home/ü/x.yaml"}}
@@ -211,7 +211,7 @@ def test_what_was_made_for_the_entry_goes_with_it(syntax: Syntax, text: str, is_
     ],
 )
 def test_a_file_that_is_not_understood_is_refused_with_line_and_reason(syntax: Syntax, text: str, reason: str) -> None:
-    with pytest.raises(NotEditable, match=reason):
+    with pytest.raises(HostFileNotEditable, match=reason):
         entries.with_entry(text, syntax, ("servers", "codemode"), ENTRY)
 
 

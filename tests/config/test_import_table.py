@@ -17,7 +17,7 @@ from codemode_server.config.dotenv_writing import add_variables
 from codemode_server.config.editing import ConfigText
 from codemode_server.config.host_places import HOSTS
 from codemode_server.config.host_reading import read_text
-from codemode_server.config.literal_secrets import SecretStorage
+from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.moving_in import plan, unite
 from codemode_server.domain.errors import SettingsError
 
@@ -36,7 +36,7 @@ def imported(path: Path, folder: Path) -> tuple[str, str, str]:
     except SettingsError as error:
         return "", "", str(error)
     servers, equal = unite(found.servers)
-    storage = SecretStorage({}, ENVIRON)
+    storage = SecretNames({}, ENVIRON)
     made = plan(servers, {}, storage, ENVIRON, folder)
     text = ConfigText("")
     for addition in made.additions:

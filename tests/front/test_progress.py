@@ -17,7 +17,7 @@ from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.front import progress
 from codemode_server.front.progress import Meter, progress_line, report_progress
-from codemode_server.gateway.execution_calls import CallInFlight, ExecutionCalls
+from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Limits
 from codemode_server.upstreams.progress import CallProgress
@@ -68,7 +68,7 @@ async def test_an_event_of_the_execution_makes_a_line_that_comes_before_the_next
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, running, events, send, str)
             await is_first_sent.wait()
-            running.calls.in_flight[1] = CallInFlight("ci.build", CallProgress())
+            running.calls.in_flight[1] = RunningCall("ci.build", CallProgress())
             events.take(ExecutionCallBegan(running.execution_id, 1, "ci", "build"))
             await is_next_sent.wait()
             tasks.cancel_scope.cancel()
@@ -77,7 +77,7 @@ async def test_an_event_of_the_execution_makes_a_line_that_comes_before_the_next
 
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:
     calls, progress, meter = execution(Phase.RUNNING).calls, CallProgress(), Meter()
-    calls.in_flight[1] = CallInFlight("ci.build", progress)
+    calls.in_flight[1] = RunningCall("ci.build", progress)
     readings = [meter.read(calls)]
     reports: list[tuple[float, float | None]] = [(3, 4), (1, 4), (9, 4), (float("nan"), 4), (1, 0), (-5, 10), (1, None)]
     for done, total in reports:

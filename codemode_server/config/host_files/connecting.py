@@ -14,10 +14,10 @@ from typing import Any
 from codemode_server.config.host_files import entries, file, forms, records
 from codemode_server.config.host_files.difference import difference, strings
 from codemode_server.config.host_files.file import HostFile
-from codemode_server.config.host_files.forms import Launch
+from codemode_server.config.host_files.forms import ProductCommand
 from codemode_server.config.host_files.imported import Imported, imported
-from codemode_server.config.host_files.records import Record, Removed
-from codemode_server.config.host_files.spans import NotEditable
+from codemode_server.config.host_files.records import ConnectRecord, Removed
+from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_files.spans import Path as KeyPath
 from codemode_server.config.host_places import HostPlace, KnownHost
 from codemode_server.config.loading import LoadedSettings
@@ -25,14 +25,14 @@ from codemode_server.text import escaped
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HostFileChange:
     """One change of one file, not yet made."""
 
     place: HostPlace
     file: HostFile
     content: bytes | None = field(repr=False)
     """What the file shall have; None to remove it."""
-    record: Record | None
+    record: ConnectRecord | None
     """What is recorded then; None to forget."""
     notes: Sequence[str] = ()
     """What the person must know, a line each."""
@@ -54,7 +54,7 @@ class Plan:
         return difference(before, after, syntax, self.own)
 
 
-def snippet(host: KnownHost, launch: Launch) -> str:
+def snippet(host: KnownHost, launch: ProductCommand) -> str:
     """Our entry as a file of this host that has nothing else."""
     path = (*host.servers, forms.NAME)
     return entries.with_entry("", host.syntax, path, forms.entry(host, launch, None), is_list=_is_list(host))
@@ -63,17 +63,17 @@ def snippet(host: KnownHost, launch: Launch) -> str:
 def plan_connect(
     place: HostPlace,
     within: Path,
-    launch: Launch,
+    launch: ProductCommand,
     *,
     is_command_given: bool = False,
     take_out: LoadedSettings | None = None,
-) -> Plan:
+) -> HostFileChange:
     """The change that puts our entry into the file, and takes out the servers that our configuration `take_out` has.
 
     `is_command_given`: an entry of ours that is there gets this command although its own would work.
 
     Raises:
-        NotEditable: the file can't be edited.
+        HostFileNotEditable: the file can't be edited.
     """
     found = file.read_file(place.path, within, place.host.syntax)
     syntax = place.host.syntax
@@ -93,37 +93,39 @@ def plan_connect(
         text = entries.with_entry(text, syntax, (*path, name), entry, is_list=_is_list(place.host))
     content = entries.encoded(text, found.content or b"")
     earlier = records.find(found.path) if any(True for _ in forms.our_entries(servers)) else None
-    record = Record(str(found.path), (*path, name), found.digest, file.digest_of(content), "", _made(data, path))
+    record = ConnectRecord(str(found.path), (*path, name), found.digest, file.digest_of(content), "", _made(data, path))
     if earlier is not None:
         is_mixed = earlier.is_mixed or earlier.after != found.digest
         record = replace(earlier, entry=record.entry, after=record.after, is_mixed=is_mixed)
     record = replace(record, removed=[*record.removed, *(Removed(it, "") for it in removed)])
     own = frozenset(strings(forms.entry(place.host, launch, servers))) | {name}
-    return Plan(place, found, content, record, notes, is_first=earlier is None, own=own)
+    return HostFileChange(place, found, content, record, notes, is_first=earlier is None, own=own)
 
 
-def plan_disconnect(place: HostPlace, within: Path) -> Plan:
+def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
     """The change that restores the file, or edits it if somebody else has changed it since.
 
     Raises:
-        NotEditable: the file can't be edited, or our entry is not there.
+        HostFileNotEditable: the file can't be edited, or our entry is not there.
     """
     found = file.read_file(place.path, within, place.host.syntax)
     record = records.find(found.path)
     if record is not None and record.after == found.digest and not record.is_mixed:
         if not record.before:
-            return Plan(place, found, None, None, ["the file did not exist before; it is removed"])
+            return HostFileChange(place, found, None, None, ["the file did not exist before; it is removed"])
         content = file.read_plain(Path(record.backup), entries.MAX_BYTES[place.host.syntax])
         if content is not None and file.digest_of(content) == record.before:
-            return Plan(place, found, content, None, ["nobody has changed the file since; its old bytes are restored"])
+            return HostFileChange(
+                place, found, content, None, ["nobody has changed the file since; its old bytes are restored"]
+            )
     return _plan_edit(place, found, record)
 
 
-def apply(plan: Plan) -> Path | None:
+def apply(plan: HostFileChange) -> Path | None:
     """Make the change; gives the new backup, if there is one.
 
     Raises:
-        NotEditable: the file has changed since the plan was made, or can't be written.
+        HostFileNotEditable: the file has changed since the plan was made, or can't be written.
         OSError, NotPrivate: the record can't be written; the file has not been changed then.
     """
     before = records.find(plan.file.path)
@@ -147,7 +149,7 @@ def apply(plan: Plan) -> Path | None:
     return backup
 
 
-def _undo_record(plan: Plan, before: Record | None, backup: Path | None) -> None:
+def _undo_record(plan: HostFileChange, before: ConnectRecord | None, backup: Path | None) -> None:
     if before is None:
         records.forget(plan.file.path)
     else:
@@ -156,7 +158,7 @@ def _undo_record(plan: Plan, before: Record | None, backup: Path | None) -> None
         backup.unlink(missing_ok=True)
 
 
-def _restore(plan: Plan, record: Record | None) -> None:
+def _restore(plan: HostFileChange, record: ConnectRecord | None) -> None:
     if plan.content is None:
         file.remove_file(plan.file, [Path(folder) for folder in record.folders] if record else [])
     else:
@@ -168,7 +170,7 @@ def _restore(plan: Plan, record: Record | None) -> None:
 
 
 def _our_entry(
-    place: HostPlace, launch: Launch, servers: Any, *, is_command_given: bool
+    place: HostPlace, launch: ProductCommand, servers: Any, *, is_command_given: bool
 ) -> tuple[str, dict[str, Any], list[str]]:
     """The name and the value that our entry shall have, and notes about it."""
     wanted = forms.entry(place.host, launch, servers)
@@ -181,7 +183,7 @@ def _our_entry(
     names = {name for name, _ in forms.named(servers)}
     name = forms.NAME if forms.NAME not in names else f"{forms.NAME}-server"
     if name in names:
-        raise NotEditable(f"it has other servers called {forms.NAME} and {name}; rename one")
+        raise HostFileNotEditable(f"it has other servers called {forms.NAME} and {name}; rename one")
     return name, wanted, []
 
 
@@ -214,7 +216,7 @@ def _about_taken_out(same: Sequence[Imported], others: Sequence[str]) -> list[st
     return notes
 
 
-def _plan_edit(place: HostPlace, found: HostFile, record: Record | None) -> Plan:
+def _plan_edit(place: HostPlace, found: HostFile, record: ConnectRecord | None) -> HostFileChange:
     syntax = place.host.syntax
     text = entries.decoded(found.content or b"", syntax)
     data = entries.read(text, syntax)
@@ -228,14 +230,16 @@ def _plan_edit(place: HostPlace, found: HostFile, record: Record | None) -> Plan
         notes.append(note)
     if not ours and text == entries.decoded(found.content or b"", syntax):
         if record is not None:
-            return Plan(place, found, found.content, None, ["our entry is not there any more; nothing is to be done"])
-        raise NotEditable("there is no entry of codemode-server in it, so there is nothing to disconnect")
+            return HostFileChange(
+                place, found, found.content, None, ["our entry is not there any more; nothing is to be done"]
+            )
+        raise HostFileNotEditable("there is no entry of codemode-server in it, so there is nothing to disconnect")
     content: bytes | None = entries.encoded(text, found.content or b"")
     if record is not None and not record.before and not entries.read(text, syntax):
         content, notes = None, [*notes, "nothing else is in the file, which did not exist before; it is removed"]
     if record is not None and record.backup:
         notes.append(f"the file as it was before is in {escaped(record.backup)}")
-    return Plan(place, found, content, None, notes, own=frozenset(ours))
+    return HostFileChange(place, found, content, None, notes, own=frozenset(ours))
 
 
 def _put_back(text: str, place: HostPlace, removed: Removed) -> tuple[str, str]:

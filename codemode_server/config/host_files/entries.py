@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.config.host_files import json_edits, toml_edits, yaml_edits
-from codemode_server.config.host_files.spans import NotEditable, Path
+from codemode_server.config.host_files.spans import HostFileNotEditable, Path
 from codemode_server.config.host_places import Syntax
 
 BOM = b"\xef\xbb\xbf"
@@ -19,13 +19,13 @@ MAX_BYTES = {"json": 16 * 2**20, "toml": 2**20, "yaml": 2**20}
 
 
 def decoded(content: bytes, syntax: Syntax) -> str:
-    """The text without its byte order mark. Raises `NotEditable`."""
+    """The text without its byte order mark. Raises `HostFileNotEditable`."""
     if len(content) > MAX_BYTES[syntax]:
-        raise NotEditable(f"it is larger than {MAX_BYTES[syntax] // 2**20} MiB")
+        raise HostFileNotEditable(f"it is larger than {MAX_BYTES[syntax] // 2**20} MiB")
     try:
         return content.removeprefix(BOM).decode()
     except UnicodeDecodeError as error:
-        raise NotEditable("it is not UTF-8 here", content.count(b"\n", 0, error.start) + 1) from None
+        raise HostFileNotEditable("it is not UTF-8 here", content.count(b"\n", 0, error.start) + 1) from None
 
 
 def encoded(text: str, before: bytes) -> bytes:
@@ -34,10 +34,10 @@ def encoded(text: str, before: bytes) -> bytes:
 
 
 def read(text: str, syntax: Syntax) -> Any:
-    """The data; an empty mapping for an empty file. Raises `NotEditable` if it can't be parsed."""
+    """The data; an empty mapping for an empty file. Raises `HostFileNotEditable` if it can't be parsed."""
     data = _module(syntax).read(text)
     if not isinstance(data, dict):
-        raise NotEditable("it is not a mapping of keys to values")
+        raise HostFileNotEditable("it is not a mapping of keys to values")
     return data
 
 
@@ -52,7 +52,7 @@ def find(data: Any, path: Path) -> Any:
 
 
 def with_entry(text: str, syntax: Syntax, path: Path, value: Mapping[str, Any], *, is_list: bool = False) -> str:
-    """The text with this entry. Raises `NotEditable`."""
+    """The text with this entry. Raises `HostFileNotEditable`."""
     expected = copy.deepcopy(read(text, syntax))
     if syntax == "yaml":
         changed = yaml_edits.with_member(text, path, value, is_list=is_list)
@@ -67,7 +67,7 @@ def without_entry(text: str, syntax: Syntax, path: Path, made: Path | None = Non
     """The text without the entry, which must be there, and without the mapping `made` for it if it is empty then.
 
     Raises:
-        NotEditable: it can't be removed safely.
+        HostFileNotEditable: it can't be removed safely.
     """
     expected = copy.deepcopy(read(text, syntax))
     if made is not None and syntax != "toml" and _is_alone(find(expected, made), path[len(made) :]):
@@ -112,16 +112,16 @@ def _delete(data: Any, path: Path) -> None:
 
 
 def _check(text: str, syntax: Syntax, expected: Any) -> None:
-    """Raises `NotEditable` unless the text holds these data.
+    """Raises `HostFileNotEditable` unless the text holds these data.
 
     Empty mappings and nothing at all are the same here: removing the last table of TOML leaves neither header nor key.
     """
     try:
         found = read(text, syntax)
-    except NotEditable:
+    except HostFileNotEditable:
         found = None
     if _without_empty(found) != _without_empty(expected):
-        raise NotEditable("its layout is one that can't be edited safely; edit it by hand")
+        raise HostFileNotEditable("its layout is one that can't be edited safely; edit it by hand")
 
 
 def _without_empty(data: Any) -> Any:

@@ -22,7 +22,7 @@ _ENTRY_KEYS = frozenset({"command", "url", "type"})
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProductCommand:
     """How a host starts this product."""
 
     command: str
@@ -39,7 +39,7 @@ def servers_path(host: KnownHost, data: Any) -> Path:
     return host.servers
 
 
-def entry(host: KnownHost, launch: Launch, servers: Any) -> dict[str, Any]:
+def entry(host: KnownHost, launch: ProductCommand, servers: Any) -> dict[str, Any]:
     """Our entry, beside those that are there."""
     plain: dict[str, Any] = {"command": launch.command, "args": list(launch.args)}
     env = {"env": dict(launch.env)} if launch.env else {}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.config.host_files.spans import NotEditable, Path, Splice, applied, line_of, nested
+from codemode_server.config.host_files.spans import HostFileNotEditable, Path, Splice, applied, line_of, nested
 
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"'
 _STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*+|/\*.*?\*/", re.DOTALL)
@@ -57,18 +57,18 @@ class _Source:
         try:
             return json.loads(self.strict)
         except json.JSONDecodeError as error:
-            raise NotEditable("this is not valid JSON", line_of(self.text, error.pos)) from None
+            raise HostFileNotEditable("this is not valid JSON", line_of(self.text, error.pos)) from None
         except RecursionError:
-            raise NotEditable("it is nested too deeply") from None
+            raise HostFileNotEditable("it is nested too deeply") from None
         except ValueError:
-            raise NotEditable("it has a number with too many digits") from None
+            raise HostFileNotEditable("it has a number with too many digits") from None
 
     def root(self) -> _Object:
         return self.object_at(self.skip_space(0))
 
     def object_at(self, start: int) -> _Object:
         if self.strict[start : start + 1] != "{":
-            raise NotEditable("an object is expected here", line_of(self.text, start))
+            raise HostFileNotEditable("an object is expected here", line_of(self.text, start))
         members: list[_Member] = []
         at = self.skip_space(start + 1)
         while self.strict[at] != "}":
@@ -107,7 +107,7 @@ class _Source:
 
 
 def read(text: str) -> Any:
-    """The data. Raises `NotEditable` if it is not JSON."""
+    """The data. Raises `HostFileNotEditable` if it is not JSON."""
     return _Source(text).data()
 
 
@@ -124,7 +124,7 @@ def with_member(text: str, path: Path, value: Any) -> str:
         if depth == len(path) - 1:
             return applied(text, [Splice(member.value, member.end, _replacement(source, member, value))])
         here = source.object_at(member.value)
-    raise NotEditable("the path is empty")
+    raise HostFileNotEditable("the path is empty")
 
 
 def without_member(text: str, path: Path) -> str:
@@ -134,11 +134,11 @@ def without_member(text: str, path: Path) -> str:
     for key in path[:-1]:
         member = here.find(key)
         if member is None:
-            raise NotEditable(f"there is no {key!r}")
+            raise HostFileNotEditable(f"there is no {key!r}")
         here = source.object_at(member.value)
     member = here.find(path[-1])
     if member is None:
-        raise NotEditable(f"there is no {path[-1]!r}")
+        raise HostFileNotEditable(f"there is no {path[-1]!r}")
     return applied(text, _removal(source, here, here.members.index(member)))
 
 

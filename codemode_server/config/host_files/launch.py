@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codemode_server.config import places
-from codemode_server.config.host_files.forms import Launch
+from codemode_server.config.host_files.forms import ProductCommand
 
 _COMMAND = "codemode-server"
 _XDG = "XDG_CONFIG_HOME"
 
 
-def launch(config: Path | None, environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Launch:
+def launch(config: Path | None, environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> ProductCommand:
     """The command that runs now, as absolute paths, and `CODEMODE_CONFIG` unless the user's own file is used.
 
     Not `--config`: some hosts have an option of that name and take ours for theirs.
@@ -23,7 +23,7 @@ def launch(config: Path | None, environ: Mapping[str, str] | None = None, cwd: P
     environ = os.environ if environ is None else environ
     command, *args = command_words(sys.argv[0], Path(sys.executable), sys.prefix)
     named = config_to_name(config, environ, Path.cwd() if cwd is None else cwd)
-    return Launch(command, tuple(args), {places.VARIABLE: str(named)} if named else {})
+    return ProductCommand(command, tuple(args), {places.VARIABLE: str(named)} if named else {})
 
 
 def command_words(started_as: str, python: Path, prefix: str) -> list[str]:

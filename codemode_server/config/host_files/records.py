@@ -29,7 +29,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ConnectRecord:
     """What was done to one file."""
 
     file: str
@@ -50,7 +50,7 @@ class Record:
     """Whether somebody else has changed the file between two changes of ours, so that `backup` lacks that."""
 
 
-def write(record: Record) -> None:
+def write(record: ConnectRecord) -> None:
     """Raises `OSError`, `NotPrivate`."""
     folder = private_folder(_folder(), "$XDG_DATA_HOME")
     handle, temporary = tempfile.mkstemp(dir=folder)
@@ -63,7 +63,7 @@ def write(record: Record) -> None:
         raise
 
 
-def find(file: Path) -> Record | None:
+def find(file: Path) -> ConnectRecord | None:
     """The record of a host's file; None if there is none, or if it is not this user's own."""
     with suppress(OSError, NotPrivate, ValueError, TypeError, KeyError, AttributeError):
         with os.fdopen(open_private(_record_file(file), os.O_RDONLY), "rb") as opened:
@@ -72,7 +72,7 @@ def find(file: Path) -> Record | None:
             return None
         made = data["made"]
         removed = [Removed(tuple(it["path"]), it["backup"]) for it in data["removed"]]
-        return Record(
+        return ConnectRecord(
             file=data["file"],
             entry=tuple(data["entry"]),
             before=data["before"],

@@ -13,7 +13,7 @@ Path: TypeAlias = tuple[str, ...]
 """Keys from the root of a file; in a list, the `name` of an item."""
 
 
-class NotEditable(CodemodeError):
+class HostFileNotEditable(CodemodeError):
     """Raised when a host's file can't be edited; nothing has been changed then."""
 
     code = "not_editable"
@@ -22,7 +22,7 @@ class NotEditable(CodemodeError):
         super().__init__(f"line {line}: {reason}" if line else reason)
 
     @classmethod
-    def of(cls, error: SettingsError) -> NotEditable:
+    def of(cls, error: SettingsError) -> HostFileNotEditable:
         """What our own parsers found in a text without a name."""
         first = str(error).splitlines()[0].lstrip(":- ")
         return cls(re.sub(r"^(\d+):", r"line \1:", first))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.config.host_files.spans import NotEditable, Path, Splice, applied
+from codemode_server.config.host_files.spans import HostFileNotEditable, Path, Splice, applied
 from codemode_server.config.problems import Problems
 from codemode_server.config.toml import parse_toml
 from codemode_server.domain.errors import SettingsError
@@ -39,11 +39,11 @@ class _Statement:
 
 
 def read(text: str) -> Any:
-    """The data. Raises `NotEditable` if it is not TOML."""
+    """The data. Raises `HostFileNotEditable` if it is not TOML."""
     try:
         parse_toml(text, Problems(""))  # which has bounds
     except SettingsError as error:
-        raise NotEditable.of(error) from None
+        raise HostFileNotEditable.of(error) from None
     return tomllib.loads(text)
 
 
@@ -75,7 +75,7 @@ def without_member(text: str, path: Path) -> str:
         else:
             previous = None
     if not splices:
-        raise NotEditable(f"{'.'.join(path)} is part of an inline table; edit it by hand")
+        raise HostFileNotEditable(f"{'.'.join(path)} is part of an inline table; edit it by hand")
     return applied(text, splices)
 
 
@@ -90,14 +90,14 @@ def _statements(text: str) -> Iterator[_Statement]:
         if text[at] == "[":
             header = _HEADER.match(text, at)
             if header is None:
-                raise NotEditable("a header in it is not understood", text.count("\n", 0, at) + 1)
+                raise HostFileNotEditable("a header in it is not understood", text.count("\n", 0, at) + 1)
             table = _parts(header[1])
             end = min(header.end() + 1, len(text))
             yield _Statement(table, _line_start(text, at), end, is_header=True)
         else:
             key = _KEY.match(text, at)
             if key is None:
-                raise NotEditable("a key in it is not understood", text.count("\n", 0, at) + 1)
+                raise HostFileNotEditable("a key in it is not understood", text.count("\n", 0, at) + 1)
             end = _end_of_value(text, key.end())
             yield _Statement((*table, *_parts(key[0])), _line_start(text, at), end, is_header=False)
         at = end
@@ -108,7 +108,7 @@ def _end_of_value(text: str, at: int) -> int:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            raise NotEditable("a value in it is not understood", text.count("\n", 0, at) + 1)
+            raise HostFileNotEditable("a value in it is not understood", text.count("\n", 0, at) + 1)
         at = token.end()
         if token[0] in ("[", "{"):
             depth += 1

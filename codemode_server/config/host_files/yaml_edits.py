@@ -15,7 +15,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YAMLNode
 
 from codemode_server.config.document import Node, parse
-from codemode_server.config.host_files.spans import NotEditable, Path, Splice, applied
+from codemode_server.config.host_files.spans import HostFileNotEditable, Path, Splice, applied
 from codemode_server.config.problems import Problems
 from codemode_server.domain.errors import SettingsError
 
@@ -25,14 +25,14 @@ _STEP = "  "
 
 
 def read(text: str) -> Any:
-    """The data. Raises `NotEditable` if it is not YAML without tags."""
+    """The data. Raises `HostFileNotEditable` if it is not YAML without tags."""
     problems = Problems("")
     try:
         tree = parse(text, problems, is_json=False)
     except SettingsError as error:
-        raise NotEditable.of(error) from None
+        raise HostFileNotEditable.of(error) from None
     if problems.found:
-        raise NotEditable.of(problems.error())
+        raise HostFileNotEditable.of(problems.error())
     return _data(tree)
 
 
@@ -49,9 +49,9 @@ def with_member(text: str, path: Path, value: Mapping[str, Any], *, is_list: boo
     if container is None:
         root = _root(text)
         if len(path) != 2 or (root is not None and (not isinstance(root, MappingNode) or root.start_mark.column)):
-            raise NotEditable("the place for the entry is not there; add it by hand")
+            raise HostFileNotEditable("the place for the entry is not there; add it by hand")
         if root is not None and root.flow_style:
-            raise NotEditable("it is written in braces on one line; add the entry by hand")
+            raise HostFileNotEditable("it is written in braces on one line; add the entry by hand")
         lines = [f"{path[0]}:", *_entry(path[-1], value, is_list=is_list, indent=_STEP)]
         return _with_lines(text, len(text), lines, newline)
     if isinstance(container, ScalarNode) and container.value in ("", "~", "null"):
@@ -61,7 +61,7 @@ def with_member(text: str, path: Path, value: Mapping[str, Any], *, is_list: boo
             return _with_lines(applied(text, [spot]), _line_end(text, spot.end) - len(container.value), lines, newline)
         return _with_lines(text, _line_end(text, container.start_mark.index), lines, newline)
     if not isinstance(container, MappingNode | SequenceNode):
-        raise NotEditable("a mapping or a list is expected here", container.start_mark.line + 1)
+        raise HostFileNotEditable("a mapping or a list is expected here", container.start_mark.line + 1)
     is_list = isinstance(container, SequenceNode)
     if not container.value:
         lines = _entry(path[-1], value, is_list=is_list, indent=_STEP)
@@ -83,7 +83,7 @@ def without_member(text: str, path: Path) -> str:
     container = _find(text, path[:-1])
     child = None if container is None else _child(container, path[-1])
     if child is None or not isinstance(container, MappingNode | SequenceNode):
-        raise NotEditable(f"there is no {'.'.join(path)}")
+        raise HostFileNotEditable(f"there is no {'.'.join(path)}")
     if len(container.value) == 1 and len(path) > 1:
         empty = "{}" if isinstance(container, MappingNode) else "[]"
         if container.flow_style:
@@ -94,11 +94,15 @@ def without_member(text: str, path: Path) -> str:
             end = _content_end(text, container)
             return applied(text, [Splice(before, before, f" {empty}"), Splice(start, end, "")])
     if container.flow_style:
-        raise NotEditable("the entry is within braces or brackets; remove it by hand", child[0].start_mark.line + 1)
+        raise HostFileNotEditable(
+            "the entry is within braces or brackets; remove it by hand", child[0].start_mark.line + 1
+        )
     start = _line_start(text, child[0].start_mark.index)
     lead = text[start : child[0].start_mark.index].strip(" ")
     if lead not in ("", "-") or (lead == "-") != isinstance(container, SequenceNode):
-        raise NotEditable("the entry shares its line with others; remove it by hand", child[0].start_mark.line + 1)
+        raise HostFileNotEditable(
+            "the entry shares its line with others; remove it by hand", child[0].start_mark.line + 1
+        )
     return applied(text, [Splice(start, _content_end(text, child[1]), "")])
 
 

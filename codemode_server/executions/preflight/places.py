@@ -10,7 +10,7 @@ _LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TypedDictClass:
     """One TypedDict of a stub."""
 
     name: str
@@ -20,7 +20,7 @@ class Record:
     """Keys that a dict may lack."""
 
 
-def records_in(node: ast.stmt) -> Iterator[Record]:
+def typed_dicts_in(node: ast.stmt) -> Iterator[TypedDictClass]:
     """The TypedDict that a statement of a stub defines, if it does."""
     types: dict[str, ast.expr] = {}
     match node:
@@ -34,10 +34,10 @@ def records_in(node: ast.stmt) -> Iterator[Record]:
             return
     is_partial = any(word.arg == "total" for word in keywords)
     optional = (key for key, kind in types.items() if is_partial or _outer(kind) == "NotRequired")
-    yield Record(name, types, frozenset(optional))
+    yield TypedDictClass(name, types, frozenset(optional))
 
 
-def places_of(records: Mapping[str, Record], call: str, returned: list[ast.expr]) -> dict[str, str]:
+def places_of(records: Mapping[str, TypedDictClass], call: str, returned: list[ast.expr]) -> dict[str, str]:
     """By class: `what f() gives`, `f()['owner']`, `an item of f()['rows']`; `call` is `f()`."""
     found: dict[str, set[str]] = {}
     waiting = [(kind, call, "") for kind in returned]

@@ -17,7 +17,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader, properties_of
 from codemode_server.catalog.returns import ReturnType, declared_result
 from codemode_server.catalog.stubs import Stub
-from codemode_server.executions.preflight.places import Record, places_of, records_in
+from codemode_server.executions.preflight.places import TypedDictClass, places_of, typed_dicts_in
 
 HEADER = """\
 from builtins import bool as _CmBool, dict as _CmDict, float as _CmFloat, int as _CmInt, list as _CmList, str as _CmStr
@@ -112,18 +112,18 @@ def types_of(tool: Tool) -> ToolTypes:
 
 
 @lru_cache(maxsize=512)
-def _written(server: str, name: str, stub: Stub) -> tuple[str, str, dict[str, tuple[Record, str]]]:
+def _written(server: str, name: str, stub: Stub) -> tuple[str, str, dict[str, tuple[TypedDictClass, str]]]:
     mark = hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:10]
     tree = ast.parse(stub.source)
     function = next(node for node in reversed(tree.body) if isinstance(node, ast.FunctionDef))
-    records = {found.name: found for node in tree.body for found in records_in(node)}
+    records = {found.name: found for node in tree.body for found in typed_dicts_in(node)}
     returned = [ast.parse(str(case.type), mode="eval").body for case in stub.returned.by_argument]
     places = places_of(records, f"{name}()", [*([function.returns] if function.returns else []), *returned])
     classes = {
         f"_Cm{mark}_{plain}": (found, places.get(plain, f"what {name}() gives")) for plain, found in records.items()
     }
     renaming = _Renaming({plain: f"_Cm{mark}_{plain}" for plain in records})
-    parts = [ast.unparse(renaming.visit(node)) for node in tree.body if list(records_in(node))]
+    parts = [ast.unparse(renaming.visit(node)) for node in tree.body if list(typed_dicts_in(node))]
     parts.append(_tool_class(mark, function, stub.returned, renaming))
     parts.append(f"_cm{mark} = _Cm{mark}()")
     return f"_cm{mark}", "\n".join(parts), classes

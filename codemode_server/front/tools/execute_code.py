@@ -86,8 +86,8 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     execution = resumed(context) or executions.start(
         arguments.code, context.request, timeout_s=timeout_s, host=host_input(context.host)
     )
-    if (questions := await wait_for(execution, context)) is not None:
-        return questions
+    if (asked := await wait_for(execution, context)) is not None:
+        return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
     return await run_sized(is_long, program_answer, execution, limits, config.redactor)

@@ -17,35 +17,35 @@ from codemode_server.domain.input_requests import Feature, InputRequest
 
 
 @dataclass(slots=True)
-class _Question:
+class _Pending:
     request: InputRequest
     is_settled: anyio.Event = field(default_factory=anyio.Event)
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-class HostQuestions:
+class PendingInput:
     """Implements `HostInput` for one execution."""
 
     def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
         self.features = features
-        self._waiting: dict[str, _Question] = {}
+        self._waiting: dict[str, _Pending] = {}
         self._changed = anyio.Event()
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
-        key, question = secrets.token_hex(8), _Question(request)
-        self._waiting[key] = question
+        key, pending = secrets.token_hex(8), _Pending(request)
+        self._waiting[key] = pending
         self._wake()
         try:
-            await question.is_settled.wait()
+            await pending.is_settled.wait()
         finally:
             self._waiting.pop(key, None)
             self._wake()
-        return question.answer
+        return pending.answer
 
     @property
     def waiting(self) -> Mapping[str, InputRequest]:
         """The requests without an answer, by their keys."""
-        return {key: question.request for key, question in self._waiting.items() if not question.is_settled.is_set()}
+        return {key: pending.request for key, pending in self._waiting.items() if not pending.is_settled.is_set()}
 
     async def wait_for_request(self) -> None:
         """Wait until there is a request without an answer."""
@@ -58,9 +58,9 @@ class HostQuestions:
 
     def settle(self, key: str, answer: dict[str, Any]) -> None:
         """Pass on the host's answer; one to a request that is gone is dropped."""
-        if (question := self._waiting.get(key)) is not None:
-            question.answer = answer
-            question.is_settled.set()
+        if (pending := self._waiting.get(key)) is not None:
+            pending.answer = answer
+            pending.is_settled.set()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

@@ -15,9 +15,9 @@ from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving
 from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.import_plan import ImportPlan, overruled
 from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place
-from codemode_server.config.moving_in import ImportPlan, overruled
 from codemode_server.config.places import Change, ConfigFile, Sources
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codemode_server.cli.terminal import show
 from codemode_server.config.host_reading import SourceServers
-from codemode_server.config.moving_in import Addition, ImportPlan
+from codemode_server.config.import_plan import Addition, ImportPlan
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.text import escaped, one_line
 

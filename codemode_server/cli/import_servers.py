@@ -22,7 +22,7 @@ from codemode_server.config.host_reading import (
     read_regular,
     read_text,
 )
-from codemode_server.config.moving_in import Addition, ImportPlan, plan, unite
+from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
 from codemode_server.config.new_server import entry_of, is_address, name_of
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codemode_server.config.document import EMPTY, Node
-from codemode_server.config.hosts import Host, Translation, server_name
+from codemode_server.config.host_entries import Host, Translation, server_name
 from codemode_server.config.problems import joined, nearest, printable
 from codemode_server.config.restrictions import glob_covering, strip_server_prefix
 from codemode_server.settings import Settings

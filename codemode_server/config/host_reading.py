@@ -17,8 +17,8 @@ from typing import Any
 
 from codemode_server.config.document import MAX_BYTES, Node, parse, plain_json
 from codemode_server.config.formats import in_our_form
+from codemode_server.config.host_entries import Translation, server_name
 from codemode_server.config.host_places import HostPlace, Scope
-from codemode_server.config.hosts import Translation, server_name
 from codemode_server.config.places import Sources
 from codemode_server.config.problems import Problems, printable
 from codemode_server.config.toml import looks_like_toml, parse_toml

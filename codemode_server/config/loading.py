@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 
 from codemode_server.config import places, trust
+from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.formats import in_our_form
-from codemode_server.config.hosts import Translation
+from codemode_server.config.host_entries import Translation
 from codemode_server.config.places import NAMES, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
 from codemode_server.config.problems import Problems, printable
-from codemode_server.config.reading import Reading
 from codemode_server.config.toml import looks_like_toml, parse_toml
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read

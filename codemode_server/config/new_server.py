@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from codemode_server.config.hosts import server_name
+from codemode_server.config.host_entries import server_name
 from codemode_server.config.yaml_writing import Plain
 from codemode_server.domain.errors import CodemodeError
 

@@ -17,8 +17,8 @@ from codemode_server.config.dotenv_writing import add_variables
 from codemode_server.config.editing import ConfigText
 from codemode_server.config.host_places import HOSTS
 from codemode_server.config.host_reading import read_text
+from codemode_server.config.import_plan import plan, unite
 from codemode_server.config.literal_secrets import SecretNames
-from codemode_server.config.moving_in import plan, unite
 from codemode_server.domain.errors import SettingsError
 
 DATA = Path(__file__).parent / "host_data"

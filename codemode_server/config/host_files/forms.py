@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from codemode_server.config.host_entries import names_this_server
 from codemode_server.config.host_files.entries import find
 from codemode_server.config.host_files.spans import Path
 from codemode_server.config.host_places import KnownHost
-from codemode_server.config.hosts import names_this_server
 from codemode_server.config.places import with_home
 
 NAME = "codemode"

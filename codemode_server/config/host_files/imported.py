@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codemode_server.config.conversion import Reading
 from codemode_server.config.document import parse
 from codemode_server.config.formats import in_our_form
+from codemode_server.config.host_entries import Translation
 from codemode_server.config.host_files.forms import is_off, is_ours, named
-from codemode_server.config.hosts import Translation
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import Sources
 from codemode_server.config.problems import Problems
-from codemode_server.config.reading import Reading
 from codemode_server.domain.errors import SettingsError
 from codemode_server.settings import ServerSettings, Settings, ToolFilter
 

@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from codemode_server.config.conversion import Reading
 from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.literal_secrets import SecretNames, without_literal_secrets
 from codemode_server.config.problems import Problems
-from codemode_server.config.reading import Reading
 from codemode_server.config.yaml_writing import Plain, block
 from codemode_server.domain.errors import SettingsError
 

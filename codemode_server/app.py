@@ -351,7 +351,7 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
     """A product without a host, whose upstreams are ready or have failed."""
     async with App.open(loaded) as app:
         logs.start(None, app.config)
-        for line in loaded.all_messages:
+        for line in loaded.other_messages:  # the catalog has the errors of single servers
             logger.warning("%s", line)
         app.pool.connect()
         await app.pool.wait_settled(wait_seconds)

@@ -34,7 +34,7 @@ def show_preview(preview: ImportPlan, files: Sequence[SourceServers], skipped: I
         for it in of_file:
             lines.append(one_line(f"{numbers[id(it.found)]:>4}  {it.name:<{width}}  {_described(it)}", _MAX_CHARACTERS))
             lines += _wrapped(_details(it))
-        lines += [one_line(f"      left out or changed: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
+        lines += [one_line(f"      note: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
     if skipped := list(skipped):
         lines += ["", "not taken:", *(one_line(f"      {it}", 2 * _MAX_CHARACTERS) for it in skipped)]
     if lines:

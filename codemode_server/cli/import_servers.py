@@ -117,15 +117,16 @@ def _one(words: Sequence[str]) -> SourceServers:
 
 
 def _file(word: str) -> SourceServers:
+    path = Path("stdin" if word == "-" else word).expanduser()
     try:
         if word == "-":
-            return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), "stdin", os.environ)
-        path = Path(word).expanduser()
+            return read_text(sys.stdin.buffer.read(MAX_HOST_FILE_BYTES + 1), path.name, os.environ)
         return read_text(read_regular(path), path.name, os.environ, path.absolute())
     except OSError as error:
         raise CodemodeError(f"{word}: can't be read: {error.strerror}") from error
     except SettingsError as error:
-        raise CodemodeError(f"{word}: {error}") from error
+        lines = (f": {it}".removeprefix(f": {path.name}") for it in str(error).split("\n"))
+        raise CodemodeError("\n".join(word + line for line in lines)) from error
 
 
 def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: ImportPlan) -> list[FoundServer]:

@@ -22,7 +22,7 @@ def run(parsed: argparse.Namespace) -> int:
     for name, server in loaded.settings.servers.items():
         kind = "stdio" if server.command is not None else server.transport
         rows.append((one_line(name, _MAX_CHARACTERS), kind, "enabled" if server.enabled else "disabled"))
-    rows += [(one_line(name, _MAX_CHARACTERS), "-", "its entry can't be used") for name in loaded.invalid_servers]
+    rows += [(one_line(name, _MAX_CHARACTERS), "-", "invalid") for name in loaded.invalid_servers]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     show("\n".join(lines) if len(rows) > 1 else f"there are no servers in {loaded.path or 'any file'}")

@@ -6,6 +6,7 @@ import argparse
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
+from codemode_server.cli.left_behind import left_behind
 from codemode_server.cli.terminal import show
 
 
@@ -16,8 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     with edited_config.existing(parsed) as file:
+        before = file.text.servers()
         for name in parsed.names:
             file.text.remove_server(name)
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
+    for line in left_behind({name: before[name] for name in parsed.names}, file):
+        show(line)
     return 0

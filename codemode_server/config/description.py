@@ -41,7 +41,7 @@ def describe(loaded: LoadedSettings) -> str:
     lines += ["", f"servers: {len(settings.servers) + len(loaded.invalid_servers) or 'none'}"]
     for name, server in settings.servers.items():
         lines += _server(name, server, loaded)
-    lines += [f"  {name} (off: its entry can't be used)" for name in loaded.invalid_servers]
+    lines += [f"  {name} (invalid)" for name in loaded.invalid_servers]
     lines += ["", f"permissions: what no rule matches is {_PAST[settings.permissions.default]}"]
     for number, rule in enumerate(settings.permissions.rules, start=1):
         lines.append(f"  {number}. {rule.answer} {rule.pattern}" + (f" ({rule.reason})" if rule.reason else ""))
@@ -155,11 +155,11 @@ def _fields(name: str, value: object, loaded: LoadedSettings) -> Iterator[str]:
 
 def _tracing(loaded: LoadedSettings) -> str:
     tracing = loaded.settings.tracing
-    to = [f"OTLP at {_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
+    to = [f"by OTLP to {_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
     if tracing.langfuse.public_key and tracing.langfuse.secret_key:
         base_url = tracing.langfuse.base_url
-        to.append("Langfuse" + (f" at {_address(base_url, loaded)}" if base_url else ""))
-    return f"{' and '.join(to) or 'kept here only'}, as {tracing.service_name}"
+        to.append("to Langfuse" + (f" at {_address(base_url, loaded)}" if base_url else ""))
+    return f"exported {' and '.join(to)}, as service {tracing.service_name}" if to else "not exported"
 
 
 def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:

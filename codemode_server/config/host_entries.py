@@ -178,8 +178,12 @@ class Translation:
         if key == "bearer_token_env_var" and isinstance(node.value, str):
             given = {"Authorization": f"Bearer ${{{node.value}}}"}
         elif isinstance(node.value, list):
-            names = [item.entries.get("name", item) for item in node.value]
-            given = {it.text: f"${{{it.text}}}" for it in names if key == "env_keys" or it.text in self.variables}
+            names = [item.entries.get("name", item).text for item in node.value]
+            unset = [] if key == "env_keys" else [it for it in names if it not in self.variables]
+            if unset:
+                shown = ", ".join(map(printable, unset))
+                self.warn(node, f"not taken over, since they are not set here: {shown}; add them to `env` if needed")
+            given = {it: f"${{{it}}}" for it in names if it not in unset}
         elif isinstance(node.value, dict):
             given = {name: f"${{{variable.text}}}" for name, variable in node.entries.items()}
         else:

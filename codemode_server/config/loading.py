@@ -77,7 +77,12 @@ class LoadedSettings:
     @property
     def all_messages(self) -> tuple[str, ...]:
         """Every message for the person, a line each: errors of single servers, the file that is not used, warnings."""
-        return tuple(line for line in (*self.server_errors, self.unused_file, *self.warnings) if line)
+        return (*self.server_errors, *self.other_messages)
+
+    @property
+    def other_messages(self) -> tuple[str, ...]:
+        """The messages that are not about the entry of one server."""
+        return tuple(line for line in (self.unused_file, *self.warnings) if line)
 
     @property
     def messages_for_model(self) -> tuple[str, ...]:

@@ -233,14 +233,14 @@ class Secrets:
         if not text or text.casefold() in _NO_SECRETS:
             return
         if len(text) < MIN_LENGTH:
-            why = f"has fewer than {MIN_LENGTH} characters, so it is not masked"
+            why = f"this secret has fewer than {MIN_LENGTH} characters, so it is not masked in logs and results"
         elif text.casefold() in _COMMON_PASSWORDS:
-            why = "is a common word, so it is not masked"
+            why = "this secret is a common word, so it is not masked in logs and results"
         elif len(text) < _SAFE_LENGTH or (text.isdigit() and len(text) < _SAFE_DIGITS):
-            why = "can be guessed: a program can test guesses, since a right one comes back masked"
+            why = "this secret is short enough to be guessed: a program that prints the right guess sees it masked"
         else:
             return
-        self.weak[name[:_MAX_NAME_CHARACTERS]] = f"its value {why}; use a longer one"
+        self.weak[name[:_MAX_NAME_CHARACTERS]] = f"{why}; replace it by a long random one"
 
     def _add(self, value: str, *, is_guarded: bool = True) -> None:
         text = value.strip()

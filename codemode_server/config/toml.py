@@ -37,8 +37,11 @@ def parse_toml(text: str, problems: Problems) -> Node:
         found = tomllib.loads(text)
         return _node(found, _lines(text), (), "", 1, problems)
     except tomllib.TOMLDecodeError as error:
-        at = re.search(r"at line (\d+), column (\d+)", str(error))
-        problems.add(int(at[1]) if at else 0, f"column {at[2]}" if at else "", "this is not valid TOML")
+        if at := re.search(r"at line (\d+), column (\d+)", str(error)):
+            problems.add(int(at[1]), f"column {at[2]}", "this is not valid TOML")
+        else:
+            what = "this is not valid TOML: it ends within a key, a text, a list or a table"
+            problems.add(len(text.splitlines()), "", what)
     except RecursionError:
         problems.add(0, "", f"nested more than {MAX_DEPTH} levels deep")
     except MemoryError:

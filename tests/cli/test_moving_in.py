@@ -14,6 +14,9 @@ import pytest
 
 from codemode_server import cli
 from codemode_server.config import load
+from codemode_server.first_listing import state_folder
+from codemode_server.secrets.keyring_store import open_store
+from codemode_server.settings import Settings
 from tests.behaviour.product import PLAIN
 
 NOTES = """
@@ -84,6 +87,12 @@ def answer(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     terminal = io.TextIOWrapper(io.BytesIO(line.encode()))
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdin", terminal)
+
+
+def _store(values: dict[str, str]) -> None:
+    store = open_store(state_folder(Settings()))
+    for name, value in values.items():
+        store.set(name, value)
 
 
 def cursor(**servers: Any) -> dict[str, Any]:
@@ -405,6 +414,11 @@ class TestWhatARepositoryNames:
 
         assert [it.command for it in machine.servers().values()] == ["mine too"]
 
+    def test_a_file_that_cannot_be_read_is_named_once(self, machine: Machine) -> None:
+        (machine.project / "bad.json").write_text('{"mcpServers": {\n')
+        assert machine.run("import", "./bad.json") == 2
+        assert machine.errors.startswith("codemode-server: ./bad.json:2: column 1: ")
+
     def test_a_bare_word_is_no_file(self, machine: Machine) -> None:
         (machine.project / "github").write_text(json.dumps(cursor(github={"command": "evil"})))
 
@@ -580,6 +594,13 @@ class TestTheRest:
             "    args: [-c, \"import sys; print('no licence', file=sys.stderr); sys.exit(3)\"]\n    enabled: false\n",
         )
 
+    def test_an_entry_that_cannot_be_used_is_invalid_everywhere_and_told_once(self, machine: Machine) -> None:
+        machine.file.write_text("servers: {broken: {command: x, args: [1, {}]}}\n")
+        for command in ("list", "config", "status", "test broken"):
+            assert machine.run(*command.split()) != 0
+            assert "invalid" in machine.output, command
+            assert (machine.output + machine.errors).count("servers.broken.args[1]") == 1, command
+
     def test_list_names_them_without_connecting(self, machine: Machine) -> None:
         assert machine.run("list") == 0
         assert [line.split() for line in machine.output.splitlines()[1:]] == [
@@ -596,6 +617,28 @@ class TestTheRest:
         assert machine.file.read_text().startswith("# mine\n")
         (copy,) = machine.file.parent.glob("upstream.yaml.*.bak")
         assert copy.read_text() == before
+
+    def test_remove_tells_what_is_left_of_the_server_and_what_deletes_it(self, machine: Machine) -> None:
+        _store({"linear": "x" * 20, "shared": "y" * 20, "oauth/local/linear": "z", "oauth/local/dead": "z"})
+        machine.write(".config/codemode-server/.env", f"LINEAR_TOKEN={TOKEN}\nSHARED=2\nOTHER=1\n")
+        entries = ("${LINEAR_TOKEN} ${keyring:linear}", "${SHARED} ${keyring:shared}")
+        with machine.file.open("a") as file:
+            file.write("  # write ${LINEAR_TOKEN} here\n")
+            for name, env in zip(("linear", "other"), entries, strict=True):
+                file.write(f"  {name}: {{command: x, enabled: false, env: {{A: '{env}', B: '{entries[1]}'}}}}\n")
+
+        assert machine.run("remove", "linear") == 0
+
+        dotenv = machine.file.with_name(".env")
+        assert machine.output.splitlines()[1:] == [
+            "no server uses these variables now: LINEAR_TOKEN; unless something else reads them, delete their lines in "
+            f"{dotenv}",
+            "no server uses the secret linear now; to delete it: codemode-server secrets remove linear",
+            "the sign-in to linear is still stored; to revoke and delete it: codemode-server logout linear",
+        ]
+        assert machine.run("remove", "dead") == 0
+        assert "secrets remove" not in machine.output
+        assert "codemode-server logout dead" in machine.output
 
     def test_disable_and_enable(self, machine: Machine) -> None:
         before = machine.file.read_text()

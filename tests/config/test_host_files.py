@@ -185,11 +185,24 @@ def test_a_variable_that_is_not_set_turns_off_only_the_server_that_needs_it(fold
         ('{"projects": {"/a": {"mcpServers": {}}}}', "holds no servers; they are looked for under"),
         ('model = "gpt"\n', "holds no servers; they are looked for under"),
         ('[mcp_servers.a]\ncommand = "x\n', ":2: column 13: this is not valid TOML"),
+        (
+            '[mcp_servers.a]\nargs = [\n  "x",\n',
+            ":3: this is not valid TOML: it ends within a key, a text, a list or a table",
+        ),
         ("[mcp_servers]\n" + "a." * 40 + "b = 1\n", "nested more than 30 levels deep"),
         ("[mcp_servers]\na = " + "[" * 5_000 + "\n", "nested more than 30 levels deep"),
         ('{"mcp": ["a"]}', "mcp: must be a mapping of names to servers"),
     ],
-    ids=["settings", "projects only", "codex without servers", "toml", "deep keys", "deep lists", "list"],
+    ids=[
+        "settings",
+        "projects only",
+        "codex without servers",
+        "toml",
+        "unfinished toml",
+        "deep keys",
+        "deep lists",
+        "list",
+    ],
 )
 def test_what_can_not_be_read_is_refused_with_a_reason(folder: Folder, text: str, reason: str) -> None:
     assert reason in "\n".join(folder.refusal(text, name="theirs"))

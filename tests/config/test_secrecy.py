@@ -173,14 +173,14 @@ class TestTheWarningOfAWeakSecret:
             ("ab1", "has fewer than 6 characters, so it is not masked"),
             ("admin", "has fewer than 6 characters, so it is not masked"),
             ("changeme", "is a common word, so it is not masked"),
-            ("hunter2", "can be guessed"),
-            ("48151623", "can be guessed"),
+            ("hunter2", "is short enough to be guessed"),
+            ("48151623", "is short enough to be guessed"),
         ],
     )
     def test_names_the_variable_and_never_the_value(self, folder: Folder, value: str, why: str) -> None:
         loaded = folder.load('servers: {a: {command: x, env: {T: "${DB_PASSWORD}"}}}\n', env={"DB_PASSWORD": value})
         (warning,) = loaded.warnings
-        assert "DB_PASSWORD: its value " + why in warning
+        assert "DB_PASSWORD: this secret " + why in warning
         assert value not in warning
         assert warning in loaded.all_messages
 

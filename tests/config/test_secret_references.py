@@ -258,7 +258,7 @@ def test_a_damaged_secret_turns_off_its_server(folder: Folder, store: EncryptedF
 def test_a_weak_secret_is_warned_of_by_its_reference(folder: Folder, store: EncryptedFileStore) -> None:
     store.set("pin", "1234")
     loaded = folder.load(HEADERS % "${keyring:pin}", env=ENV)
-    assert any(line.startswith("upstream.yaml: keyring:pin: its value has fewer than 6") for line in loaded.warnings)
+    assert any(line.startswith("upstream.yaml: keyring:pin: this secret has fewer than 6") for line in loaded.warnings)
 
 
 def test_the_state_of_a_link_is_not_followed_for_secrets(folder: Folder, store: EncryptedFileStore) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codemode_server.catalog.naming import server_names, tool_names
-from codemode_server.catalog.nearest_names import nearest_servers, nearest_tools
+from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.observed import (
     DiscriminatorParameter,
     Observed,
@@ -35,6 +35,7 @@ from codemode_server.catalog.summaries import (
     summary_from_names,
     tool_summary,
 )
+from codemode_server.catalog.unknown_members import meant_instead
 from codemode_server.catalog.untrusted import first_sentence, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import (
@@ -263,12 +264,10 @@ class Server:
         """
         found = self.by_name.get(name)
         if found is None:
-            if not self.tools and not self.listing.resources:
+            if not self.tools and not self.listing.resources and not self.listing.prompts:
                 raise UnknownTool(f"servers.{self.name} {_why_no_tools(self)}")
-            if name == MODULE:
-                raise UnknownTool(f"servers.{self.name} lists no resources")
-            near = nearest_tools(name, self.members)
-            raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {near}")
+            meant = meant_instead(name, self.resources, self.listing.prompts, self.members)
+            raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {meant}")
         return found
 
 

@@ -96,6 +96,11 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def same_words(one: str, other: str) -> bool:
+    """Whether two names differ only in case and in what is between their words: `args-prompt`, `args_prompt`."""
+    return [word.lower() for word in words(one)] == [word.lower() for word in words(other)]
+
+
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
 

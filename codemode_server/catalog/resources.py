@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Any
 
-from codemode_server.catalog.naming import hashed
+from codemode_server.catalog.naming import hashed, same_words
 from codemode_server.catalog.nearest_names import nearest_resources
 from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
 from codemode_server.catalog.uri_forms import forms_of, normal_form
@@ -187,13 +187,35 @@ class ServerResources:
             *([f"    {example.read_line}.text  # by name or URI"] if example else []),
             *([f"    {template.read_line}"] if template else []),
             f"    {self.module}.list()  # dicts with name, uri, description, mime_type …",
+            *([f"    {self.module}.templates()  # the same of templates, with their arguments"] if template else []),
             "",
-            "Each reading is a call. It gives a File, or a list of several; in async code awaitable.",
+            "Each reading is a call. It gives a File (.text, .json(), .data), or a list of several; in async code",
+            "awaitable.",
         ]
         return (
             f"{docstring(chr(10).join(lines))}\n\nfrom servers import Resources\n\n"
             f'{self.module} = Resources("{self.server}", "{self.module}")\n'
         )
+
+    def of_words(self, name: str) -> Resource | None:
+        """The one whose file name has these words: `features_md` for `features.md`."""
+        short = name[:_NAME_CHARACTERS]
+        return next((it for it in self.all if it.name == name or same_words(it.name, short)), None) if short else None
+
+    def usage(self, resource: Resource | None = None) -> str:
+        """The import, and how to read this resource or, without one, any."""
+        if resource is None:
+            return f'{self.import_line}; {self.ways}; list_dir("/servers/{self.server}/{self.module}") shows them'
+        return f"it is a resource: {self.import_line}; {resource.read_line}"
+
+    @property
+    def import_line(self) -> str:
+        return f"from servers.{self.server} import {self.module}"
+
+    @property
+    def ways(self) -> str:
+        """What programs can do with the module."""
+        return f"{self.module}.read(name_or_uri, **template_arguments), {self.module}.list(), {self.module}.templates()"
 
     def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
         """The resource of this name or URI, with these arguments of a template."""

@@ -84,6 +84,9 @@ class File:
 
     @property
     def size(self) -> int: ...
+    def __len__(self) -> int:
+        """Characters of a text, bytes of anything else; `size` is always in bytes."""
+
     def image(self) -> Any:
         """The picture as a Pillow image, where Pillow is installed."""
 

@@ -22,7 +22,7 @@ from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import READ_RESOURCE, PromptTarget, ResourceTarget, ToolTarget, Upstreams
+from codemode_server.gateway.targets import READING, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
 
 
@@ -106,7 +106,7 @@ class Gateway:
         try:
             target = ResourceTarget.of(calls, self._catalog().server(server), named, arguments or {})
         except UnknownTool as error:
-            self._publish_unresolved(calls, server, READ_RESOURCE, error)
+            self._publish_unresolved(calls, server, READING, error)
             raise
         # The program's own spelling of a link: the upstream's may hold a secret.
         recorded = {"uri": named if target.is_linked else target.found.uri}

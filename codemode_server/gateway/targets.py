@@ -22,7 +22,9 @@ from codemode_server.upstreams.results import failure_of
 from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 READ_RESOURCE = "read_resource"
-"""The name of reading any resource in `permissions.rules` and in reports."""
+"""The name of reading any resource in `permissions.rules`."""
+READING = f"{MODULE}.read"
+"""Its name in reports, as programs call it."""
 _READ_METHOD = "resources/read"
 """Its name in records: the protocol's method."""
 _MAX_DOUBTS = 20
@@ -123,7 +125,7 @@ class ResourceTarget:
     found: Found
     is_linked: bool
     raw_name = _READ_METHOD
-    name = READ_RESOURCE
+    name = READING
     effect = Effect.READS
 
     @classmethod

@@ -18,7 +18,7 @@ async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path
         answer = await host.run(IMPORT + "[resources.read('readme').text, resources.read('catalog.json').json()]")
     assert answer.value == ["# Library", {"books": 3}]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
-        ("library.read_resource", "succeeded")
+        ("library.resources.read", "succeeded")
     ] * 2
     assert recorded(tmp_path) == [("library", "resources/read", "allow", "succeeded")] * 2
     assert asked_of_library(tmp_path) == ["readme", "catalog"]
@@ -101,12 +101,32 @@ async def test_a_search_finds_resources_after_the_tools(tmp_path: Path) -> None:
     assert "resources.read('book', number=…)" in answer.text
 
 
-async def test_a_program_lists_resources_and_templates(tmp_path: Path) -> None:
-    code = IMPORT + "[(each['name'], each['uri'], each.get('arguments')) for each in resources.list()]"
+async def test_a_program_lists_resources_and_templates_apart(tmp_path: Path) -> None:
+    code = IMPORT + (
+        "listed = [(each['name'], each['uri'], each.get('arguments')) for each in resources.list()]\n"
+        "[listed, [(each['name'], each['uri'], each['arguments']) for each in resources.templates()]]"
+    )
     async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         assert (await host.run(code)).value == [
-            ["catalog.json", "library://catalog.json", None],
-            ["private", "library://private", None],
-            ["readme", "library://readme", None],
-            ["book", "library://books/{number}", ["number"]],
+            [
+                ["catalog.json", "library://catalog.json", None],
+                ["private", "library://private", None],
+                ["readme", "library://readme", None],
+            ],
+            [["book", "library://books/{number}", ["number"]]],
         ]
+
+
+async def test_what_resources_can_do_is_imported_in_each_way_and_another_name_is_told(tmp_path: Path) -> None:
+    imports = (
+        "from servers.library.resources import list as listed, read\n"
+        "import servers.library.resources as same\nimport importlib\n"
+        "module = importlib.import_module('servers.library.resources')\n"
+    )
+    code = imports + "[len(listed()), read('readme').text, same.read('readme').text, module.read('readme').text]"
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
+        assert (await host.run(code)).value == [3, "# Library", "# Library", "# Library"]
+        unknown = await host.run("from servers.library.resources import catalog_json")
+        late = await host.run(IMPORT + "getattr(resources, 'contents')")
+    assert "from servers.library import resources; resources.read('catalog.json')" in unknown.error["message"]
+    assert "it has read(name_or_uri, **template_arguments), list() and templates()" in late.error["message"]

@@ -35,7 +35,7 @@ text = first.fetch().text
     assert answer.value == ["3 letters", "letter-1.txt", "Letter 1: all is well.", [True, True]]
     assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
         ("archive.find_letters", "succeeded"),
-        ("archive.read_resource", "succeeded"),
+        ("archive.resources.read", "succeeded"),
     ]
     assert read(tmp_path) == ["letters/1"]
     assert recorded(tmp_path)[1] == ("archive", "resources/read", "allow", "succeeded")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.catalog.tree import list_dir, read_tool
-from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
+from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
 README = ResourceDefinition(
@@ -212,6 +213,41 @@ class TestFiles:
     def test_can_not_be_left_by_a_path(self) -> None:
         with pytest.raises(MetaToolError):
             read_tool(catalog(README), "/servers/docs/resources/../../../etc/passwd")
+
+
+class TestNamesThatAreNoTools:
+    """A model that has read about MCP elsewhere imports what that names; the error says what there is instead."""
+
+    ARGUMENTS = (PromptArgument("city", is_required=True), PromptArgument("state"))
+
+    @pytest.mark.parametrize("name", ["prompts", "get_prompt", "list_prompts", "prompts/get", "review_code"])
+    def test_of_prompts_are_answered_with_the_prompts_that_the_user_has(self, name: str) -> None:
+        some = catalog(prompts=(PromptDefinition("review-code", arguments=self.ARGUMENTS),))
+        expected = "prompts are for the user, who chooses them in the host: docs/review-code(city, state?)"
+        with pytest.raises(UnknownTool, match=re.escape(expected)):
+            some.tool("docs", name)
+
+    def test_of_prompts_are_answered_once_if_there_are_none(self) -> None:
+        with pytest.raises(UnknownTool, match="lists no prompts"):
+            catalog().tool("docs", "prompts")
+
+    @pytest.mark.parametrize("name", ["read_resource", "list_resources", "resources/read", "resource_templates"])
+    def test_of_the_protocol_are_answered_with_the_import(self, name: str) -> None:
+        expected = r"from servers\.docs import resources; resources\.read\(name_or_uri, "
+        with pytest.raises(UnknownTool, match=expected):
+            catalog(README).tool("docs", name)
+        with pytest.raises(UnknownTool, match="it lists no resources"):
+            catalog().tool("docs", name)
+
+    def test_of_a_resource_are_answered_with_its_reading(self) -> None:
+        script = ResourceDefinition("docs://s.py", "set-up.py")
+        expected = r"it is a resource: from servers\.docs import resources; resources\.read\('set-up\.py'\)"
+        with pytest.raises(UnknownTool, match=expected):
+            catalog(script).tool("docs", "set_up_py")
+
+    def test_that_only_mention_a_resource_are_misspelt_tools(self) -> None:
+        with pytest.raises(UnknownTool, match="nearest: get_resource_links"):
+            catalog(README, tools=("get_resource_links", "count")).tool("docs", "get_resource_link")
 
 
 class TestAToolCalledResources:

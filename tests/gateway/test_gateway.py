@@ -302,7 +302,12 @@ class TestALinkedResource:
         assert it.upstreams.reached[-1] == ("github", "resources/read", {"uri": "doc://a"})
         assert (await it.recorded())[1] == (2, "resources/read", "allow", "succeeded", None)
         report = it.calls.reports[-1]
-        assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (2, "github", "read_resource", True)
+        assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (
+            2,
+            "github",
+            "resources.read",
+            True,
+        )
 
     async def test_beside_an_object_may_be_read_as_well(self, tmp_path: Path) -> None:
         beside = {"files": [{"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"}]}
@@ -343,7 +348,7 @@ class TestALinkedResource:
         rules = [{"allow": "github/create*"}, {"deny": rule}]
         it = host_api(tmp_path, answer=LINKED, rules=rules)
         await it.call("create_issue", {"title": "Bug"})
-        with pytest.raises(CallRefused, match=r"github\.read_resource is not permitted"):
+        with pytest.raises(CallRefused, match=r"github\.resources\.read is not permitted"):
             await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
         assert (await it.recorded())[1][1:4] == ("resources/read", "deny", "refused")

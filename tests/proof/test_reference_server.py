@@ -125,7 +125,7 @@ listed = [each for each in resources.list() if each["uri"].startswith("demo://re
     assert answer.value == [[name, True, "text/markdown"] for name in RESOURCES]
     rows = recorded(host.folder)[before:]
     assert [row[1:] for row in rows] == [("resources/read", "allow", "succeeded")] * 14
-    assert {call["tool"] for call in answer.content["calls"]} == {"everything.read_resource"}
+    assert {call["tool"] for call in answer.content["calls"]} == {"everything.resources.read"}
 
 
 async def test_both_templates_are_read_by_name_and_by_uri(host: Host) -> None:
@@ -134,7 +134,7 @@ from servers.everything import resources
 text = resources.read("Dynamic_Text_Resource", resourceId=7)
 blob = await resources.read("demo://resource/dynamic/blob/{resourceId}", resourceId="3")
 same = resources.read("demo://resource/dynamic/text/7")
-names = [each["name"] for each in resources.list() if "arguments" in each]
+names = [each["name"] for each in resources.templates()]
 [names, text.uri, "resource 7" in text.text.lower(), same.uri == text.uri, blob.uri, blob.is_text, len(blob.data) > 10]
 """
     assert (await host.run(code)).value == [
@@ -143,7 +143,7 @@ names = [each["name"] for each in resources.list() if "arguments" in each]
         True,
         True,
         "demo://resource/dynamic/blob/3",
-        False,
+        True,
         True,
     ]
 

@@ -160,3 +160,15 @@ same = [json.loads(value) == value for value in whole]
 [*(json.loads(value) for value in given), json.loads(given[1], parse_int=str), same]
 """
     assert await lab.value(code) == [{"open": [1]}, [1], ["1"], [True] * 7]
+
+
+@pytest.mark.portable
+async def test_bytes_of_a_text_type_in_utf_8_are_text_like_any_other(lab: Lab) -> None:
+    """`len` counts characters of a text and bytes of anything else; a result shows the text."""
+    code = (
+        "from codemode import File\nnote, odd, image = [File(*each) for each in "
+        "(('größe'.encode(), 'text/plain; charset=utf-8'), (b'\\xff\\xfe', 'text/plain'), ('ö'.encode(), 'image/png'))]\n"
+        "[[len(each), each.size, each.is_text] for each in (note, odd, image)] + [note]"
+    )
+    described = {"mime_type": "text/plain; charset=utf-8", "size": 7, "name": None, "text": "größe"}
+    assert await lab.value(code, Shop()) == [[5, 7, True], [2, 2, False], [2, 2, False], described]

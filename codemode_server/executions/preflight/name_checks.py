@@ -15,7 +15,7 @@ from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.reading import Reading
-from codemode_server.executions.preflight.resource_checks import METHODS, no_method
+from codemode_server.executions.preflight.resource_checks import METHODS, no_method, not_importable
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
@@ -228,6 +228,9 @@ class Names:
         owner: Target | None = Package(None)
         for name in path:
             owner = self._member(owner, name)
+        if isinstance(owner, ServerResources) and alias.name not in (*METHODS, owner.module, "Resources"):
+            message = not_importable(owner, alias.name)
+            self.unknown.append(Unknown(alias, alias.name, message, "ImportError", is_sure=True))
         is_package = isinstance(owner, Package) and (path or alias.name not in _OF_THE_ROOT)
         if is_package and self._note_unknown(alias, [*path, alias.name], "ImportError"):
             return None

@@ -10,7 +10,7 @@ import ast
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, constant_of
 
-METHODS = ("list", "read")
+METHODS = ("list", "read", "templates")
 _ANY = "any"
 """Stands for a value that the text does not show."""
 
@@ -31,5 +31,10 @@ def read_problem(resources: ServerResources, call: ast.Call) -> str:
 
 def no_method(resources: ServerResources, name: str) -> str:
     """The error for another attribute of `resources`."""
-    module = resources.module
-    return f"{module} has no {name!r}; it has {module}.read(name_or_uri, **template_arguments) and {module}.list()"
+    return f"{resources.module} has no {name!r}; it has {resources.ways}"
+
+
+def not_importable(resources: ServerResources, name: str) -> str:
+    """The error for a name imported from the module of `resources`."""
+    usage = resources.usage(resources.of_words(name))
+    return f"servers.{resources.server}.{resources.module} has no {name!r} to import; {usage}"

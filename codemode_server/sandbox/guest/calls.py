@@ -21,6 +21,8 @@ from .link import OVER_LIMIT, Link, Refused, holds_more_values, to_json
 from .result_samples import remember_sample
 from .values import NotJson, to_argument
 
+READING = "resources.read"
+"""The reading of a resource, as errors name it."""
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
 _MAX_WARNINGS = 5
@@ -217,10 +219,10 @@ class Calls:
         """Have a resource read; the future gives its files or raises `ToolError`. `arguments`: those of a template."""
         if len(uri) > MAX_URI:
             message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
-            raise ToolError(message, server, "read_resource", "too_long")
+            raise ToolError(message, server, READING, "too_long")
         self._check_limit()
         more = {"arguments": arguments} if arguments else {}
-        return self._settled_by(self.link.request("read", server=server, uri=uri, **more), server, "read_resource")
+        return self._settled_by(self.link.request("read", server=server, uri=uri, **more), server, READING)
 
     def _check_limit(self) -> None:
         """End the program if this task or thread calls again after a `LimitExceeded`."""

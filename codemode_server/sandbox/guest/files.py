@@ -69,8 +69,14 @@ class File:
 
     @property
     def is_text(self) -> bool:
-        """Whether the content came as text."""
-        return isinstance(self._content, str)
+        """Whether the content is text: it came as text, or as bytes of a text type, in UTF-8."""
+        if not isinstance(self._content, bytes) or not self._has_text_type:
+            return isinstance(self._content, str)
+        try:
+            self._content.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
 
     @property
     def files(self) -> list[File]:
@@ -119,7 +125,9 @@ class File:
         return Image.open(io.BytesIO(self.data))
 
     def __len__(self) -> int:
-        return len(self.data)
+        """Characters of a text, bytes of anything else; `size` is always in bytes."""
+        content = self._fetched()
+        return len(self.text) if self.is_text else len(content)
 
     def __bool__(self) -> bool:
         return True
@@ -157,14 +165,13 @@ class File:
         if self.is_link:
             uri = [_plain(self.uri)] if self.uri else []
             return f"<File {' '.join([*known, 'link', *uri])}: f.text, f.data and f.save(path) fetch it>"
-        ways = "f.text, f.data" if self._is_readable else "show(f), f.data, f.save(path)"
+        ways = "f.text, f.data" if self.is_text else "show(f), f.data, f.save(path)"
         return f"<File {' '.join([*known, f'{self.size:,} bytes'])}: {ways}>"
 
     @property
-    def _is_readable(self) -> bool:
-        """Whether the content came as text or has a media type of text."""
-        mime_type = (self.mime_type or "").partition(";")[0]
-        return self.is_text or mime_type.startswith("text/") or mime_type.endswith(("json", "xml"))
+    def _has_text_type(self) -> bool:
+        mime_type = (self.mime_type or "").partition(";")[0].strip().lower()
+        return mime_type.startswith("text/") or mime_type.endswith(("json", "xml"))
 
     def described(self) -> dict[str, Any]:
         """Its form in a program's result: the text, never the bytes."""
@@ -175,8 +182,8 @@ class File:
             said["is_link"] = True
         elif isinstance(self._content, bytes) and (found := dimensions(self._content)):
             said["width"], said["height"] = found
-        if isinstance(self._content, str):
-            said["text"] = self._content
+        if self.is_text:
+            said["text"] = str(self.text)
         return said
 
     def as_argument(self) -> bytes | str:

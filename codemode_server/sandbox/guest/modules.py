@@ -127,6 +127,10 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         module.__file__ = file
         exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - that is what importing is
+        if isinstance(member := module.__dict__.get(name.rpartition(".")[2]), Resources):
+            module.__dict__["__getattr__"] = functools.partial(
+                getattr, member
+            )  # `from servers.docs.resources import read`
 
 
 class MissingModules(importlib.abc.MetaPathFinder):

@@ -53,13 +53,25 @@ class Resources:
         future = self._calls.begin_read(self._server, named, plain)
         return self._calls.give(future, f"{self._name}.read", sys._getframe(1))
 
-    def list(self) -> list[dict[str, Any]]:
-        """The resources and templates of the server: dicts with `name` and `uri`, templates with their `arguments`."""
+    def templates(self) -> list[dict[str, Any]]:
+        """The templates of the server as dicts with `name`, `uri` and `arguments`."""
+        return [each for each in self._listed() if "arguments" in each]
+
+    def __getattr__(self, name: str) -> Any:
+        ways = "read(name_or_uri, **template_arguments), list() and templates()"
+        raise AttributeError(f"{self.__dict__.get('_name', 'resources')} has no {name!r}; it has {ways}")
+
+    def _listed(self) -> list[dict[str, Any]]:
         try:
             listed, _ = self._calls.link.ask("resources", server=self._server)
         except Refused as refusal:
             raise ToolError(str(refusal), self._server, self._name, refusal.kind) from None
-        return list(listed)
+        return [*listed]
 
     def __repr__(self) -> str:
-        return f"<resources of servers.{self._server}: {self._name}.read(uri), {self._name}.list()>"
+        name = self._name
+        return f"<resources of servers.{self._server}: {name}.read(uri), {name}.list(), {name}.templates()>"
+
+    def list(self) -> list[dict[str, Any]]:
+        """The resources of the server as dicts with `name` and `uri`, without its templates."""
+        return [each for each in self._listed() if "arguments" not in each]

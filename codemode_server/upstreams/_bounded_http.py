@@ -2,9 +2,9 @@
 
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
 first. A message that is small goes on as it came. One that is large, or nested deeper than mcp can read, is parsed in a
-thread; mcp gets a token in its place, and `Restored` puts the message back behind mcp. One that is too large, or can't
-be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that holds no
-message is cut off.
+thread; mcp gets a token in its place, and `_large_results` puts the message back behind mcp. One that is too large, or
+can't be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that
+holds no message is cut off.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-import anyio
 import httpx2
 
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
+from codemode_server.upstreams._event_reader import EventReader
+from codemode_server.upstreams._large_results import LargeResults
 from codemode_server.upstreams._messages import (
     Unread,
-    dropped,
     encoded_again,
     encoded_wrongly,
     first_fields,
@@ -36,100 +34,20 @@ from codemode_server.upstreams._messages import (
 from codemode_server.upstreams._paced_network import PacedStream
 
 if TYPE_CHECKING:
-    from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCMessage
 
 logger = logging.getLogger(__name__)
 
-_MAX_BODIES = 2
-"""Large bodies of one upstream that are received at once."""
-_MAX_WAITING = 2
-"""Large results of one upstream that wait for their caller, parsed."""
-_WAIT_S = 10.0
 _PIECE_BYTES = 64 * 2**10
 _MAX_LINES = 200
 """Lines read before others have their turn: a millisecond's work."""
 _MAX_CODING_CHARACTERS = 50
 _MAX_FRUITLESS_BYTES = 256 * 2**10
 """A header of gzip may be long; after it something comes out of each piece."""
-_MAX_FIELD_BYTES = 4 * 2**10
-"""Longest id and type of an event."""
+_MAX_HEAD_BYTES = 4 * 2**10
+"""Beginning of a request in which its id is looked for."""
 _MAX_MCP_DEPTH = 190
 """Nesting of a message that mcp is left to read: pydantic refuses more than 200, in words that are of no use."""
-_STANDS_FOR = "codemode-server/large-result"
-
-
-class LargeResults:
-    """The large results of one connection, on their way past mcp. Each is taken once."""
-
-    def __init__(self) -> None:
-        self.receiving = anyio.Semaphore(_MAX_BODIES)
-        self._waiting: dict[str, dict[str, Any]] = {}
-        self._taken = anyio.Event()
-
-    async def put(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The small result that stands for this one. Waits while several wait to be taken; one that nobody takes for
-        long is dropped, since its caller has gone."""
-        with anyio.move_on_after(_WAIT_S):
-            while len(self._waiting) >= _MAX_WAITING:
-                await self._taken.wait()
-        while len(self._waiting) >= _MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        token = secrets.token_hex(16)
-        self._waiting[token] = result
-        return {_STANDS_FOR: token}
-
-    def take(self, result: dict[str, Any]) -> dict[str, Any] | None:
-        """The result that this one stands for, or the same; None if that was dropped."""
-        if not isinstance(result.get(_STANDS_FOR), str):
-            return result
-        found = self._waiting.pop(result[_STANDS_FOR], None)
-        if found is None:
-            return None
-        taken, self._taken = self._taken, anyio.Event()
-        taken.set()
-        return found
-
-
-class Restored:
-    """A stream of messages in which each large result is back in its place."""
-
-    def __init__(self, stream: Any, large: LargeResults) -> None:
-        self._stream = stream
-        self._large = large
-
-    @property
-    def last_context(self) -> Any:
-        return self._stream.last_context
-
-    async def receive(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._stream.receive()
-        message = getattr(item, "message", None)
-        if isinstance(result := getattr(message, "result", None), dict):
-            found = self._large.take(result)
-            if found is None:
-                item.message = dropped(message.id)  # type: ignore[union-attr]
-            else:
-                message.result = found  # type: ignore[union-attr]
-        return item
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Restored:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Restored:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 class Bounds:
@@ -184,7 +102,7 @@ class Bounds:
 
     async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
         """A stream of events, each of which is a message."""
-        reader = _EventReader(self._max_bytes)
+        reader = EventReader(self._max_bytes)
         refused: BoundedBytes | None = None
         async with aclosing(sent.few_lines()) as pieces:
             async for piece in pieces:
@@ -222,84 +140,6 @@ class Bounds:
         if isinstance(result := getattr(messages[0], "result", None), dict):
             return _encoded(messages[0].model_copy(update={"result": await self._large.put(result)}))
         return _encoded(messages[0])
-
-
-@dataclass
-class _Event:
-    """A server-sent event."""
-
-    data: BoundedBytes
-    fields: dict[bytes, bytes] = field(default_factory=dict)
-    """`event`, `id` and `retry`."""
-
-    def encoded(self) -> bytes:
-        lines = [b"%s: %s" % one for one in self.fields.items()]
-        if self.data.size:
-            lines += [b"data: " + line for line in bytes(self.data.data).split(b"\n")]
-        return b"\n".join(lines) + b"\n\n"
-
-
-class _EventReader:
-    """Bytes of a stream → its events. Comments are left out."""
-
-    def __init__(self, max_bytes: Callable[[], int]) -> None:
-        self._max_bytes = max_bytes
-        self._line = BoundedBytes(max_bytes())
-        self._event = _Event(BoundedBytes(max_bytes()))
-        self._is_after_return = False
-
-    @property
-    def endless(self) -> BoundedBytes | None:
-        """The data that have come of an event, if they are too long by now."""
-        if self._event.data.is_too_long:
-            return self._event.data
-        if not self._line.is_too_long or not self._line.head.startswith(b"data:"):
-            return None
-        self._add_long(self._line)
-        return self._event.data
-
-    def read(self, piece: bytes) -> Iterator[_Event]:
-        if self._is_after_return and piece[:1] == b"\n":
-            piece = piece[1:]
-        self._is_after_return = piece[-1:] == b"\r"
-        for line in piece.splitlines(keepends=True):
-            content = line.rstrip(b"\r\n")
-            if len(content) == len(line):  # it goes on in the next piece
-                self._line.add(content)
-                return
-            if self._line.size:
-                self._line.add(content)
-                whole, self._line = self._line, BoundedBytes(self._max_bytes())
-                self._add_long(whole)
-            elif content:
-                self._add(content)
-            elif self._event.fields or self._event.data.size:
-                event, self._event = self._event, _Event(BoundedBytes(self._max_bytes()))
-                yield event
-
-    def _add(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if name == b"data":
-            if self._event.data.size:
-                self._event.data.add(b"\n")
-            self._event.data.add(value)
-        elif name in (b"event", b"id", b"retry") and len(value) <= _MAX_FIELD_BYTES:
-            self._event.fields[name] = value
-
-    def _add_long(self, line: BoundedBytes) -> None:
-        """As `_add`, for a line that came in several pieces; without a copy where it is all of the data."""
-        if line.is_too_long:
-            if line.head.startswith(b"data:"):
-                before = self._event.data
-                line.head = before.head or bytes(before.data[:_MAX_FIELD_BYTES]) or line.head[5:]
-                self._event.data = line
-        elif line.data.startswith(b"data:") and not self._event.data.size:
-            del line.data[:5]
-            line.size = len(line.data)
-            self._event.data = line
-        elif not line.data.startswith(b":"):
-            self._add(bytes(line.data))
 
 
 class _Sent:
@@ -427,6 +267,6 @@ def _id_of(request: httpx2.Request) -> int | str | None:
     """The id of the JSON-RPC request in a POST; None for a notification and other methods of HTTP."""
     if request.method != "POST":
         return None
-    fields = first_fields(request.content[:_MAX_FIELD_BYTES].decode("utf-8", "replace")) or {}
+    fields = first_fields(request.content[:_MAX_HEAD_BYTES].decode("utf-8", "replace")) or {}
     found = fields.get("id")
     return found if isinstance(found, int | str) else None

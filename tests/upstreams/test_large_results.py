@@ -9,8 +9,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from codemode_server.upstreams import _bounded_http
-from codemode_server.upstreams._bounded_http import LargeResults, Restored
+from codemode_server.upstreams import _large_results
+from codemode_server.upstreams._large_results import LargeResults, Restored
 
 
 async def through(large: LargeResults, results: list[dict[str, Any]]) -> list[Any]:
@@ -32,7 +32,7 @@ async def test_a_result_is_back_in_its_place_and_others_come_as_they_are() -> No
 
 async def test_a_result_that_was_dropped_is_an_error_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three wait, and there is room for two: the first one is given up."""
-    monkeypatch.setattr(_bounded_http, "_WAIT_S", 0)
+    monkeypatch.setattr(_large_results, "_WAIT_S", 0)
     large = LargeResults()
     stands_for = [await large.put({"n": n}) for n in range(3)]
     lost, *others = await through(large, stands_for)

@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from codemode_server.upstreams import _paced_network
-from codemode_server.upstreams._bounded_http import Bounds, LargeResults
+from codemode_server.upstreams._bounded_http import Bounds
+from codemode_server.upstreams._large_results import LargeResults
 from codemode_server.upstreams._paced_network import MAX_FRAMING_BYTES, PacedStream
 from codemode_server.upstreams.transports.http import _client
 

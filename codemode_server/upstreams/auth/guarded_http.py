@@ -20,7 +20,8 @@ import httpcore2
 import httpx2
 
 from codemode_server.upstreams import _paced_network
-from codemode_server.upstreams._bounded_http import Bounds, LargeResults
+from codemode_server.upstreams._bounded_http import Bounds
+from codemode_server.upstreams._large_results import LargeResults
 from codemode_server.upstreams.auth.oauth_settings import LOOPBACK_HOSTS
 
 _TIMEOUT_S = 10.0

@@ -108,7 +108,8 @@ class HttpTransport:
             SecretUnavailable: the command for the headers failed.
             ExceptionGroup: of httpx2's errors, at any time until it is left.
         """
-        from codemode_server.upstreams._bounded_http import Bounds, LargeResults, Restored
+        from codemode_server.upstreams._bounded_http import Bounds
+        from codemode_server.upstreams._large_results import LargeResults, Restored
 
         auth: httpx2.Auth | None = None
         if self._command_headers is not None:

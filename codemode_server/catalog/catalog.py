@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from codemode_server.catalog.availability import availability_of, cause_of, is_down, why_no_tools
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.observed import (
@@ -36,10 +37,9 @@ from codemode_server.catalog.summaries import (
     tool_summary,
 )
 from codemode_server.catalog.unknown_members import meant_instead
-from codemode_server.catalog.untrusted import first_sentence, last_lines, one_line
+from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import (
-    STDERR_MARK,
     Effect,
     Refusal,
     ToolDefinition,
@@ -49,7 +49,6 @@ from codemode_server.domain.tools import (
 
 _MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
-_STDERR_CHARACTERS = 300
 """Number of tools up to which a shared parameter does not count as usual."""
 
 
@@ -179,33 +178,17 @@ class Server:
     @property
     def is_down(self) -> bool:
         """Whether its last connection failed, also while it is connected again."""
-        return self.state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT) or (
-            self.state is UpstreamState.CONNECTING and bool(self.error)
-        )
+        return is_down(self.listing)
 
     @property
     def cause(self) -> str:
         """Why it is not ready, on one line, with the last lines of its stderr; empty if that is not known."""
-        said, mark, stderr = (self.error or "").partition(STDERR_MARK)
-        return one_line(said, 200) + (f"{mark.rstrip()} {last_lines(stderr, _STDERR_CHARACTERS)}" if mark else "")
+        return cause_of(self.listing)
 
     @property
     def availability(self) -> str:
         """What prevents calls; empty for an available server."""
-        why = f" ({self.cause})" if self.error else ""
-        if self.state is UpstreamState.SIGNED_OUT:
-            return f"unavailable: it {self.cause}"
-        if self.is_down:
-            return f"unavailable: calls fail until it is back{why}"
-        match self.state:
-            case UpstreamState.READY | UpstreamState.FAILED | UpstreamState.SIGNED_OUT:
-                return ""
-            case UpstreamState.WAITING | UpstreamState.CONNECTING:
-                return "connecting"
-            case UpstreamState.DISABLED:
-                return "disabled in upstream.yaml: calls fail"
-            case UpstreamState.INVALID:
-                return f"disabled because its configuration is invalid{why}; the user must fix it"
+        return availability_of(self.listing)
 
     @property
     def known_tools(self) -> tuple[str, ...]:
@@ -265,7 +248,7 @@ class Server:
         found = self.by_name.get(name)
         if found is None:
             if not self.tools and not self.listing.resources and not self.listing.prompts:
-                raise UnknownTool(f"servers.{self.name} {_why_no_tools(self)}")
+                raise UnknownTool(f"servers.{self.name} {why_no_tools(self.listing)}")
             meant = meant_instead(name, self.resources, self.listing.prompts, self.members)
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {meant}")
         return found
@@ -405,14 +388,3 @@ def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) ->
 def _properties(schema: object) -> list[str]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return [str(name) for name in list(properties)[:_MAX_COMPARED]] if isinstance(properties, dict) else []
-
-
-def _why_no_tools(server: Server) -> str:
-    match server.state:
-        case UpstreamState.DISABLED:
-            return "is disabled in upstream.yaml; the user can enable it"
-        case UpstreamState.READY:
-            return "has no tools"
-    if server.availability == "connecting":
-        return "has no tools yet: it is still connecting; run the program again later"
-    return f"is {server.availability}"

@@ -7,11 +7,10 @@ parts beyond the bounds are `Any`. Only checked identifiers and literals of the 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeGuard
+from typing import Any
 
 from codemode_server.catalog.json_schema import (
     Flat,
@@ -25,7 +24,8 @@ from codemode_server.catalog.json_schema import (
     tuple_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
-from codemode_server.catalog.untrusted import is_small, literal, one_line, short_repr
+from codemode_server.catalog.schema_facts import facts_of
+from codemode_server.catalog.untrusted import is_small, literal, one_line
 
 MAX_LITERALS = 100
 """Maximum number of enum values written out; a larger enum is shown as its type with a count."""
@@ -243,7 +243,8 @@ class TypeWriter:
         """Description and constraints of a value, on one line."""
         flat = self._reader.flat(schema)
         said = one_line(flat.get("description"), limit)
-        facts = [fact for fact in _facts(_sole_branch(flat, self._reader), found, said) if not _is_said(fact, said)]
+        has_values = bool(found.literals) or found == PyType(is_nullable=True)
+        facts = facts_of(_sole_branch(flat, self._reader), said, has_values=has_values)
         return f"{said} [{'; '.join(facts)}]".lstrip() if facts else said
 
     def _unused_name(self, hint: str) -> str:
@@ -315,68 +316,6 @@ def _sole_branch(flat: Flat, reader: SchemaReader) -> Flat:
     """The schema X of `X | null`, which many generators write for optional values."""
     branches = [branch for branch in branches_of(flat) if branch != {"type": "null"}]
     return {**reader.flat(branches[0]), **flat} if len(branches) == 1 else flat
-
-
-def _facts(flat: Flat, found: PyType, said: str) -> Iterable[str]:
-    """Constraints that the type does not express and the description does not repeat."""
-    values = enum_of(flat)
-    if values and not found.literals and found != PyType(is_nullable=True):
-        yield f"one of {len(values):,} values, such as {short_repr(values[:3], 80)}"
-    yield from _bounds(flat)
-    for key, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "keys")):
-        yield from _sizes(flat.get(f"min{key}"), flat.get(f"max{key}"), unit)
-    pattern = flat.get("pattern")
-    if isinstance(pattern, str) and pattern not in said and len(pattern) <= 100:
-        yield f"pattern {one_line(pattern, 100)}"
-    for key in ("format", "contentEncoding"):
-        name = flat.get(key)
-        if isinstance(name, str) and re.fullmatch(r"[a-z0-9-]{2,20}", name) and name not in said.lower():
-            yield name
-    places = [kinds_of(part) if isinstance(part, dict) else [] for part in tuple_of(flat)]
-    if len(places) > 1:
-        yield f"by place: {', '.join(one_line(kinds[0], 20) if kinds else 'any' for kinds in places)}"
-    if flat.get("deprecated") is True:
-        yield "deprecated"
-
-
-def _is_said(fact: str, said: str) -> bool:
-    """Whether the description already contains the numbers of a bound."""
-    numbers = re.findall(r"-?\d+(?:\.\d+)?", fact)
-    is_bound = re.match(r"[-\d<>]|at (?:most|least)", fact) is not None
-    return is_bound and all(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said) for number in numbers)
-
-
-def _bounds(flat: Flat) -> Iterable[str]:
-    low, high = flat.get("minimum"), flat.get("maximum")
-    if _is_number(low) and _is_number(high):
-        if abs(high) < 2**53 - 1:  # generators write the largest safe integer for no bound
-            yield f"{low}..{high}"
-        elif abs(low) < 2**53 - 1:
-            yield f">= {low}"
-    elif _is_number(low) and abs(low) < 2**53 - 1:
-        yield f">= {low}"
-    elif _is_number(high) and abs(high) < 2**53 - 1:
-        yield f"<= {high}"
-    for key, sign in (("exclusiveMinimum", ">"), ("exclusiveMaximum", "<"), ("multipleOf", "multiple of")):
-        value = flat.get(key)
-        if _is_number(value) and abs(value) < 2**53 - 1:
-            yield f"{sign} {value}"
-
-
-def _sizes(least: object, most: object, unit: str) -> Iterable[str]:
-    has_least, has_most = _is_number(least) and least not in (0, 1), _is_number(most)
-    if has_least and has_most:
-        yield f"{least} {unit}" if least == most else f"{least}..{most} {unit}"
-    elif has_most:
-        yield f"at most {most} {unit}"
-    elif has_least:
-        yield f"at least {least} {unit}"
-    elif least == 1 and unit != "characters":
-        yield f"at least 1 of {unit}"
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and is_small(value)
 
 
 def _is_sendable(value: object) -> bool:

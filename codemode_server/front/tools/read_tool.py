@@ -22,7 +22,7 @@ from codemode_server.settings import Settings
 from codemode_server.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from codemode_server.catalog.tree import File
+    from codemode_server.catalog.tree_answers import File
 
 _MAX_TOKENS = 25_000
 """Maximum tokens of one answer; no module of a real tool is as long."""
@@ -42,7 +42,8 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
-    from codemode_server.catalog.tree import File, read_tool
+    from codemode_server.catalog.tree import read_tool
+    from codemode_server.catalog.tree_answers import File
     from codemode_server.front.shortening import fit_text
 
     services, config = context.services, context.request.config

@@ -84,13 +84,18 @@ class ReturnType:
 
     @property
     def remark(self) -> str:
+        """`known_beside_type`, and whether the type is not known yet."""
+        parts = (self.known_beside_type, _NOT_CALLED if self.awaits_first_call else "")
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def known_beside_type(self) -> str:
         """What the type can't express, in a few words, for search results and stubs; often empty."""
         if self.origin == "observed":
             nothing = "None so far" if str(self.type) == "Any" else ""
             keys = f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
             return _text_in_words(self.text) if self.text else keys
-        parts = (_TEXT_OR_JSON if self.may_be_json else "", _NOT_CALLED if self.awaits_first_call else "")
-        return ", ".join(part for part in parts if part)
+        return _TEXT_OR_JSON if self.may_be_json else ""
 
     @property
     def comment(self) -> str:

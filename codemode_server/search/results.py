@@ -166,15 +166,17 @@ class SearchResults:
 
 
 def _signature(tool: Tool, usual: frozenset[str], summary: str, is_first: bool, already_shown: set[str]) -> str:
-    """The signature in one line. For the first results with the fields of classes not in `already_shown`, and whether
-    `read_tool` would add anything. For the others with a single result key, which is as short as its class name."""
+    """The signature in one line, without `->` where nothing is known of the result. For the first results with the
+    fields of classes not in `already_shown`, and whether `read_tool` would add anything. For the others with a single
+    result key, which is as short as its class name."""
     if not is_first:
         keys = result_fields(tool)
         is_one = bool(keys) and not re.search("[,;]", keys)
         return brief_signature(tool, usual, _LATER_SIGNATURE_CHARACTERS) + (f"  # {keys}" if is_one else "")
     signature = brief_signature(tool, usual, _SIGNATURE_CHARACTERS, is_first=True)
-    classes, remark = parameter_classes(tool, signature), tool.returned.remark
-    if remark and str(tool.returned.type) == "Any":
+    classes, is_any = parameter_classes(tool, signature), str(tool.returned.type) == "Any"
+    remark = tool.returned.known_beside_type if is_any else tool.returned.remark
+    if remark and is_any:
         signature += " -> Any"
     notes = [*classes, remark, result_fields(tool)]
     is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {summary}")

@@ -7,7 +7,7 @@ tools of the server have are shown by name only, and left out at the end or if t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.parameters import Parameter
@@ -44,7 +44,7 @@ def brief_signature(
     No parameter is left out before one that can be passed by position. An optional parameter whose default only the
     server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Unless
     `is_first`, types of required parameters have a lower length limit. Unless `with_phrases`, strings of several words
-    are replaced by `...`, since they are text of the upstream.
+    are left out of choices and replaced by `...` elsewhere, since they are text of the upstream.
     """
     stub = tool.stub
     returned = f" -> {stub.returned.type}"
@@ -61,7 +61,7 @@ def brief_signature(
             is_behind_hidden = True
             continue
         if not with_phrases:
-            declaration = _STRING.sub(_without_phrase, declaration)
+            declaration = _STRING.sub(_without_phrase, _LITERAL.sub(_without_phrases, declaration))
         if parameter.is_required:
             short = _shortened(declaration, _MAX_FIRST_TYPE_CHARACTERS if is_first else _MAX_TYPE_CHARACTERS)
         else:
@@ -102,21 +102,56 @@ _PLAIN_DEFAULT = re.compile(r"^(\w+): (?:str|int|float|bool) = (?!\.\.\.)(.+)$")
 _UNKNOWN_DEFAULT = re.compile(r"^(\w+): (?:(.+?)(?: \| None)? = None|(.+) = \.\.\.)$")
 
 
-_STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
+_QUOTED = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+_STRING = re.compile(_QUOTED)
+_LITERAL = re.compile(rf"Literal\[((?:{_QUOTED}|[^\]\"'])*)\]")
+_CUT = re.compile(r"(?:, )?… (\d+) (?:more|choices)$")
+_CHOICE = re.compile(rf"{_QUOTED}|[^,\s]+")
 
 
 def _without_phrase(string: re.Match[str]) -> str:
-    return "..." if "\\" in string[0] or len(string[0].split()) > 1 else string[0]
+    return "..." if _is_phrase(string[0]) else string[0]
+
+
+def _without_phrases(choices: re.Match[str]) -> str:
+    every = _CHOICE.findall(choices[1])
+    shown = [choice for choice in every if not _is_phrase(choice)]
+    return choices[0] if len(shown) == len(every) else _choices(shown, len(every) - len(shown))
+
+
+def _is_phrase(written: str) -> bool:
+    return "\\" in written or len(written.split()) > 1
+
+
+def _choices(shown: Sequence[str], left_out: int) -> str:
+    """Choices that nobody takes for all of them: `Literal["a", "b", … 7 more]`. Only the last part has no comma."""
+    return f"Literal[{', '.join(shown)}, … {left_out} more]" if shown else f"Literal[… {left_out} choices]"
 
 
 def _shortened(declaration: str, characters: int) -> str:
-    """A declaration whose long type is cut after some alternatives: `kind: Literal["a", "b", …]`."""
+    """A declaration whose long type is cut after some alternatives: `kind: Literal["a", "b", … 7 more]`."""
+    for found in reversed(list(_LITERAL.finditer(declaration))):
+        if len(declaration) <= characters:
+            break
+        room = characters - len(declaration) + len(found[0])
+        declaration = declaration[: found.start()] + _fewer_choices(found, room) + declaration[found.end() :]
     if len(declaration) <= characters:
         return declaration
     end = max(declaration.rfind(separator, 0, characters) for separator in (", ", " | "))
     head = declaration[: end if end > 0 else characters].rstrip()
     closing = "]" * (head.count("[") - head.count("]"))
     return f"{head}{', ' if closing else ' | '}…{closing}"
+
+
+def _fewer_choices(found: re.Match[str], characters: int) -> str:
+    cut = _CUT.search(found[1])
+    choices = _CHOICE.findall(found[1][: cut.start()] if cut else found[1])
+    cut_before = int(cut[1]) if cut else 0
+    for count in range(len(choices) - 1, -1, -1):
+        text = _choices(choices[:count], len(choices) - count + cut_before)
+        if len(text) <= characters:
+            return text
+    return text
 
 
 def parameter_classes(tool: Tool, signature: str) -> tuple[str, ...]:

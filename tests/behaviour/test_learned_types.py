@@ -167,7 +167,7 @@ async def test_a_text_is_known_by_its_layout_or_first_line_in_search_and_stub_af
         (folder := tmp_path / payloads).mkdir()
         async with in_memory(desk(folder, state={"dir": str(folder / "state"), "payloads": payloads})) as host:
             found = await host.call("search_tools", query="the state of a folder")
-            assert "status(folder: str) -> Any  # text or parsed JSON, type unknown until called\n" in found.text
+            assert "status(folder: str) -> Any  # text or parsed JSON\n" in found.text
             await host.run("from servers.desk import status\nstatus(folder='main')\nNone")
             found = await host.call("search_tools", query="the state of a folder")
             assert f"status(folder: str) -> str  # {remark}" in found.text

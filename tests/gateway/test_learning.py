@@ -30,6 +30,7 @@ from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
+from codemode_server.search.results import SearchResult, SearchResults
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -159,6 +160,11 @@ class TestASuccessfulCall:
         assert it.tool().returned.origin == "unknown"
         assert "-> Any:  # type unknown until called\n" in it.tool().stub.source
         assert it.tool().stub.signature.endswith("-> Any  # type unknown until called")
+        in_search = SearchResults((SearchResult(it.tool(), "", "with_description"),)).text
+        assert in_search == (
+            "from servers.git_hub import list_issues\n  list_issues(repo?: str)\n"
+            "(without ->, the type of the result is not known)"
+        )
         await it.call([{"id": 1, "title": "x"}])
         assert "class ListIssuesResult(TypedDict):\n    id: int\n    title: str\n" in it.tool().stub.source
         assert "-> list[ListIssuesResult]:  # observed in 1 call\n" in it.tool().stub.source

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
@@ -68,8 +70,28 @@ def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_cata
 def test_a_long_type_of_a_required_parameter_is_shortened_and_that_of_an_optional_one_left_out() -> None:
     kinds = {"enum": [f"kind number {n}" for n in range(20)]}
     found = tool({"kind": kinds, "other": kinds}, ("kind",))
-    assert brief(found) == 't(kind: Literal["kind number 0", "kind number 1", "kind number 2", …], …)'
-    assert brief_signature(found, frozenset(), 60, is_first=True).count("kind number") == 5
+    assert brief(found) == 't(kind: Literal["kind number 0", "kind number 1", … 18 more], …)'
+    assert brief_signature(found, frozenset(), 60, is_first=True).count("kind number") == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (["New York", "Chicago", "Los Angeles"], 'Literal["Chicago", … 2 more]'),
+        (["New York", "Los Angeles"], "Literal[… 2 choices]"),
+        (["north", "south"], 'Literal["north", "south"]'),
+        ([f"c{n}" for n in range(40)] + ["a phrase, … 5 more"], None),
+    ],
+)
+def test_choices_that_are_not_all_shown_never_look_like_all(values: list[str], shown: str | None) -> None:
+    """`Literal[..., "Chicago", ...]` reads as if there were one choice, and two that may be left out."""
+    found = tool({"city": {"enum": values}}, ("city",))
+    brief = brief_signature(found, frozenset(), 80, with_phrases=False)
+    if shown is not None:
+        assert brief == f"t(city: {shown})"
+    else:
+        listed, _, left_out = brief.partition(", … ")
+        assert listed.count('"') // 2 + int(left_out.split()[0]) == len(values)
 
 
 def test_a_default_tells_the_type_of_a_plain_parameter() -> None:
@@ -145,7 +167,7 @@ def test_strings_of_several_words_are_left_out_where_they_are_shown_unasked() ->
         {"kind": {"enum": [order, "b"]}, "mode": TEXT | {"default": order}, "way": TEXT | {"default": "up"}}, ("kind",)
     )
     shown = brief_signature(found, frozenset(), 200, with_phrases=False)
-    assert shown == 't(kind: Literal[..., "b"], mode?: str, way="up")'
+    assert shown == 't(kind: Literal["b", … 1 more], mode?: str, way="up")'
     assert "delete_all" in brief(found, characters=200)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 
 import pytest
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 """No test reads or changes the keyring of the person who runs it."""
+# Images of containers often set this variable. Each process of a run would then compile all tests again: 9 s of CPU.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 LONGEST = (
     "tests/proof/",
     "tests/hosts/",

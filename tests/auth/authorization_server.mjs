@@ -14,6 +14,16 @@ const grants = {}
 const key = generateKeyPairSync('ec', { namedCurve: 'P-256' })
 const key_pem = key.privateKey.export({ type: 'pkcs8', format: 'pem' })
 const registered = []
+// The host of this document is the only one that is faked: the address has to be https.
+const document_url = 'https://clients.example/codemode-server.json'
+const client_document = {
+  client_id: document_url,
+  client_name: 'codemode-server',
+  application_type: 'native',
+  redirect_uris: ['http://127.0.0.1/callback'],
+  grant_types: ['authorization_code', 'refresh_token'],
+  token_endpoint_auth_method: 'none',
+}
 
 const provider = new Provider(issuer, {
   clients: [
@@ -26,6 +36,7 @@ const provider = new Provider(issuer, {
   clientDefaults: { grant_types: ['authorization_code', 'refresh_token'] },
   features: {
     registration: { enabled: true },
+    clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
     revocation: { enabled: true },
     introspection: { enabled: true },
     clientCredentials: { enabled: true },
@@ -38,6 +49,10 @@ const provider = new Provider(issuer, {
       },
     },
   },
+  fetch: (url, options) =>
+    String(url) === document_url
+      ? new Response(JSON.stringify(client_document), { headers: { 'content-type': 'application/json' } })
+      : globalThis.fetch(url, options),
   issueRefreshToken: () => true,
   rotateRefreshToken: true,
   pkce: { required: () => true },

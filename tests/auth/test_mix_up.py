@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +22,7 @@ from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.person import sign_in
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.sign_in import SignIn
-from codemode_server.upstreams.auth.token_requests import renew
+from codemode_server.upstreams.auth.token_requests import renew, revoke
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
 from tests.auth import kit
 
@@ -297,6 +297,20 @@ async def test_a_refresh_token_follows_no_redirect(hostile: Scripted) -> None:
         assert other.got == []
     hostile.answer("/token", NEW)
     assert (await renew(NO_SETTINGS, sign_in_at(hostile))).access_token == "new-token"  # the control
+
+
+@pytest.mark.parametrize("request_of", [renew, revoke])
+async def test_a_server_whose_name_leads_here_later_sends_no_stored_request_to_a_service_of_this_machine(
+    hostile: Scripted, names: Names, request_of: Callable[[OAuthSettings, SignIn], Awaitable[object]]
+) -> None:
+    """At `logout` and at a renewal nothing shows that the server is where it was at the sign-in."""
+    hostile.answer("/token", NEW)
+    names.answers["server.test"] = ["127.0.0.1"]
+    here = sign_in_at(hostile).model_copy(update={"revocation_endpoint": f"{hostile.address}/token"})
+    with pytest.raises(AuthorizationUnavailable, match="is not https, so nothing is sent there"):
+        await request_of(NO_SETTINGS, here.model_copy(update={"url": "https://server.test/mcp"}))
+    assert hostile.got == []
+    assert await request_of(NO_SETTINGS, here)  # the control
 
 
 async def test_what_an_authorization_server_says_about_a_token_is_not_repeated(hostile: Scripted) -> None:

@@ -32,27 +32,31 @@ class BearerAuth(httpx2.Auth):
         response = yield request
         if response.status_code < 400:
             self._tokens.note_accepted()
-        elif response.status_code == 403:
-            self._note_scopes(response)
-        if response.status_code != 401:
-            return
-        other = await self._tokens.after_refusal(sent)
-        if other is None:
-            return
-        drop_refusal()
-        _put(request, other)
-        response = yield request
+        other = None
+        scopes = _missing_scopes(response)
         if response.status_code == 401:
-            self._tokens.refuse_new(other)
-
-    def _note_scopes(self, response: httpx2.Response) -> None:
-        """Say in the error of the call which scopes the server asks for."""
-        said = response.headers.get("www-authenticate", "")
+            other = await self._tokens.after_refusal(sent)
+        elif scopes is not None:
+            other = await self._tokens.with_scopes(sent, scopes)
+        if other is not None:
+            drop_refusal()
+            _put(request, other)
+            response = yield request
+            scopes = _missing_scopes(response)
+            if response.status_code == 401:
+                self._tokens.refuse_new(other)
         noted = refusals.get()
-        if noted and re.search(r'\berror="?insufficient_scope\b', said):
-            found = re.search(r'\bscope="([^"]*)"', said)
-            scopes = [shlex.quote(scope) for scope in (found[1].split() if found else ()) if is_scope(scope)]
-            noted[-1] += f": {self._tokens.more_scopes(scopes[:_MAX_SCOPES])}"
+        if scopes is not None and noted:
+            noted[-1] += f": {self._tokens.more_scopes([shlex.quote(scope) for scope in scopes])}"
+
+
+def _missing_scopes(response: httpx2.Response) -> list[str] | None:
+    """The scopes that the server asks for; None unless that is why it refuses the request."""
+    said = response.headers.get("www-authenticate", "")
+    if response.status_code != 403 or not re.search(r'\berror="?insufficient_scope\b', said):
+        return None
+    found = re.search(r'\bscope="([^"]*)"', said)
+    return [scope for scope in (found[1].split() if found else ()) if is_scope(scope)][:_MAX_SCOPES]
 
 
 def _put(request: httpx2.Request, sign_in: SignIn | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -11,8 +12,9 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
+from codemode_server.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
-from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
+from codemode_server.upstreams.auth.oauth_settings import LOOPBACK_HOSTS, OAuthSettings
 from codemode_server.upstreams.auth.sign_in import SignIn, is_sendable, renewal_time
 from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
 
@@ -87,6 +89,8 @@ def error_code(response: httpx2.Response) -> str:
 
 
 async def _post(settings: OAuthSettings, sign_in: SignIn, endpoint: str, form: dict[str, str]) -> httpx2.Response:
+    if not _is_for_stored(endpoint, sign_in):
+        raise AuthorizationUnavailable(f"{one_line(endpoint, 200)} is not https, so nothing is sent there")
     client = OAuthClientInformationFull.model_validate(sign_in.client)
     if settings.client_secret is not None:
         client.client_secret = settings.client_secret
@@ -107,3 +111,9 @@ async def _post(settings: OAuthSettings, sign_in: SignIn, endpoint: str, form: d
         raise AuthorizationUnavailable(
             f"the authorization server {sign_in.issuer} can't be reached: {error or type(error).__name__}"
         ) from None
+
+
+def _is_for_stored(endpoint: str, sign_in: SignIn) -> bool:
+    """Whether a stored endpoint may be sent to. The server's name may lead to this machine now, and did not when the
+    person signed in; only an address without a name stays on this machine."""
+    return urlsplit(endpoint).scheme == "https" or urlsplit(sign_in.url).hostname in LOOPBACK_HOSTS

@@ -41,6 +41,7 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --exclude sandbox/guest codemode_server
 
 check: lint types test
 

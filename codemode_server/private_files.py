@@ -195,6 +195,8 @@ def _make(folder: Path) -> None:
 
 def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: bool = True) -> None:
     """Check that only this user and root can replace entries of the folder."""
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(20, "Not a directory", str(folder))
     if not _is_trusted(status.st_uid):
@@ -242,6 +244,8 @@ def _check_file_status(path: Path, status: os.stat_result) -> None:
 
 def _remedy(path: Path) -> str:
     """For a wrong owner: in a container, for instance, a mounted folder often has another than the process."""
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
     sudo = "" if os.geteuid() == 0 else "sudo "
     return f"; run codemode-server as that user, or run: {sudo}chown {os.geteuid()} {_quoted(path)}"
 
@@ -251,6 +255,8 @@ def _quoted(path: Path) -> str:
 
 
 def _is_trusted(uid: int) -> bool:
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
     return uid in (0, os.geteuid()) or uid == _unmapped_root()
 
 
@@ -279,6 +285,8 @@ def _allows_others(status: os.stat_result, access: int) -> bool:
 
 def _is_private_group(gid: int) -> bool:
     """Whether the group is this user's alone, as most Linux systems make one for each user."""
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
     import grp
     import pwd
 
@@ -290,6 +298,8 @@ def _is_private_group(gid: int) -> bool:
 
 
 def _name(uid: int) -> str:
+    if sys.platform == "win32":
+        raise NotImplementedError  # nothing is checked there
     import pwd
 
     try:

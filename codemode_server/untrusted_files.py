@@ -3,6 +3,10 @@
 A program can nest folders deeper than any path or Python's recursion reaches, leave links that point anywhere, and
 replace a folder by a link while the host is in it. So nothing is opened by its path: each folder is opened from its
 parent without following links, and the way back up is checked.
+
+Windows opens no folders: there the walk goes by paths, looks at each folder again before it enters it, and so does not
+withstand a program that replaces one by a link in that very moment. A program of ours can make no link that leads out
+of its folders.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,8 +38,8 @@ class TooManyFiles(Exception):
 class Entry:
     """A file, folder or link below the folder that is walked."""
 
-    parent: int
-    """Descriptor of its folder, open until the walk continues."""
+    parent: int | str
+    """Its folder: a descriptor that is open until the walk continues, or on Windows its path."""
     name: str
     status: os.stat_result
     depth: int
@@ -56,7 +61,14 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.status.st_mode)
+        return _is_folder(self.status)
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """What system calls take for it: its name and the descriptor of its folder, or its path and None."""
+        if isinstance(self.parent, str):
+            return os.path.join(self.parent, self.name), None  # noqa: PTH118 - `Path` costs more than the call
+        return self.name, self.parent
 
     @property
     def size(self) -> int:
@@ -85,14 +97,17 @@ def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
         TooManyFiles: it has more entries than that.
     """
     with _unless_gone():
-        here = os.open(folder, _FOLDER)
-        levels = [_Level(None, _inode(here))]
         count = 0
-        for entry in _walk(here, folder, levels):
+        for entry in _walk_by_path(folder) if sys.platform == "win32" else _walk_by_descriptor(folder):
             count += not entry.is_emptied
             if count > most_entries:
                 raise TooManyFiles
             yield entry
+
+
+def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
+    here = os.open(folder, _FOLDER)
+    return _walk(here, folder, [_Level(None, _inode(here))])
 
 
 def _walk(here: int, folder: Path, levels: list[_Level]) -> Iterator[Entry]:
@@ -175,10 +190,11 @@ def remove_entry(entry: Entry) -> bool:
     if entry.is_folder and not entry.is_emptied:
         return False
     try:
+        name, folder = entry.place
         if entry.is_folder:
-            os.rmdir(entry.name, dir_fd=entry.parent)
+            os.rmdir(name, dir_fd=folder)
         else:
-            os.unlink(entry.name, dir_fd=entry.parent)
+            os.unlink(name, dir_fd=folder)
     except OSError:
         return False
     return True
@@ -218,7 +234,7 @@ def _moved(here: int, name: str) -> int:
 def _give_access(here: int, name: str) -> None:
     """Make a folder readable and writable whose permissions a program removed, so that its content counts and can be
     removed. Never through a link: `O_PATH` opens the folder first, which needs no permission on it."""
-    if not hasattr(os, "O_PATH") or os.geteuid() == 0:
+    if sys.platform != "linux" or os.geteuid() == 0:
         return
     with suppress(OSError):
         found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
@@ -268,3 +284,53 @@ def _back(here: int, folder: Path, levels: list[_Level]) -> int:
 def _inode(descriptor: int) -> tuple[int, int]:
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    """Whether it is a folder, and no junction of Windows, which leads elsewhere as a link does."""
+    leads_elsewhere = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
+    return stat.S_ISDIR(status.st_mode) and not leads_elsewhere
+
+
+@dataclass(slots=True)
+class _PathLevel:
+    """A folder on the current path of the walk by paths."""
+
+    path: str
+    entry: Entry | None
+    folders: list[Entry] = field(default_factory=list)
+
+
+def _walk_by_path(folder: Path) -> Iterator[Entry]:
+    levels = [_PathLevel(_long_path(str(folder)), None)]
+    yield from _scan_path(levels)
+    while levels:
+        level = levels[-1]
+        if level.folders:
+            below = level.folders.pop()
+            levels.append(_PathLevel(below.place[0], below))
+            yield from _scan_path(levels)
+            continue
+        levels.pop()
+        if level.entry is not None:
+            yield replace(level.entry, is_emptied=True)
+
+
+def _scan_path(levels: list[_PathLevel]) -> Iterator[Entry]:
+    level = levels[-1]
+    with _unless_gone():
+        if not _is_folder(os.lstat(level.path)):
+            return
+        for name in os.listdir(level.path):  # noqa: PTH208 - names that are looked at without links
+            with suppress(OSError):
+                # Not by `scandir`, which tells no inode and no number of names on Windows.
+                status = os.lstat(os.path.join(level.path, name))  # noqa: PTH118 - as above
+                entry = Entry(level.path, name, status, len(levels) - 1, level.entry)
+                if entry.is_folder:
+                    level.folders.append(entry)
+                yield entry
+
+
+def _long_path(path: str) -> str:
+    """The path in the form that Windows takes at any length."""
+    return rf"\\?\{os.path.abspath(path)}" if os.sep == "\\" else path  # noqa: PTH100 - no link is followed

@@ -1,5 +1,8 @@
-"""What can be known of Windows without one: nothing that only POSIX has is needed to import a module, and a server's
-process gets the variables that programs on Windows need."""
+"""What can be known of Windows without one: nothing that only POSIX has is needed to import a module or to serve a
+client, programs are found and files walked as it takes there, and a server's process gets the variables it needs there.
+
+`make types` checks the same with the types of Windows. Neither knows what its file system and its processes really do.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
+from mcp import Client, StdioServerParameters
 
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.preflight.checker import TypeChecker
+from codemode_server.executions.workspace import Workspace
+from codemode_server.processes import windows
+from codemode_server.processes.run_folder import RunFolder
+from codemode_server.sandbox.backends.wasm import component
+from codemode_server.secrets.commands import words_of
+from codemode_server.untrusted_files import _is_folder, _long_path, empty, used_bytes, walk
 from codemode_server.upstreams._inherited import inherited_environment
+from codemode_server.upstreams.orphan_reaper import Reaper
+from tests.behaviour.product import Answer, configuration, office
 from tests.test_architecture import FILES, PACKAGE
 
 POSIX_MODULES = ("fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty")
@@ -121,3 +139,208 @@ class TestTheVariablesOfAServer:
         if sys.platform != "win32":
             assert inherited_environment(every, sys.platform) == dict.fromkeys(DEFAULT_INHERITED_ENV_VARS, "x")
         assert inherited_environment({"PATH": "() { :; }"}, "linux") == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_a_client_is_served_with_a_sandbox_and_servers_without_what_windows_lacks(tmp_path: Path) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"), sandbox={"backend": "wasm"}, limits={"wall_seconds": 5})
+    arguments = ["-m", "tests.windows_like", "--config", str(path)]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=PACKAGE.parent)
+    async with Client(parameters) as client:
+
+        async def run(code: str) -> Answer:
+            return Answer(await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=100))
+
+        called = await run("from servers.github import list_issues\nlist_issues(repo='a')")
+        assert len(called.value) == 5
+        assert _with_environment(tmp_path), "the control"
+        assert "longer than 5 s" in (await run("while True: pass")).text
+        written = await run("open('/workspace/a', 'w').write('kept')")
+        assert "FileNotFoundError" in written.text, "wasmtime 50.0.1 would let it out of the folder"
+        listed = Answer(await client.call_tool("list_dir", {"path": "/workspace"}))
+        assert "on Windows" in listed.text
+    assert _with_environment(tmp_path) == []
+    assert list((tmp_path / "state" / "running").iterdir()) == []
+
+
+def _with_environment(folder: Path) -> list[str]:
+    """The processes with a variable that is a path in the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"={folder}".encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def test_what_windows_lacks_is_missing_for_our_modules_only() -> None:
+    """The control."""
+    code = """
+from tests import windows_like
+windows_like.take_away()
+for name in ("codemode_server.mine", "library"):
+    for line in ("import os; os.killpg", "import fcntl", "import os; os.scandir(os.open('/', os.O_RDONLY))"):
+        try:
+            exec(line, {"__name__": name})
+            print("there")
+        except (AttributeError, ModuleNotFoundError, PermissionError) as error:
+            print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    missing = ["AttributeError", "ModuleNotFoundError", "PermissionError"]
+    assert done.stdout.split() == [*missing, "there", "there", "there"], done.stderr
+
+
+@pytest.fixture
+def on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+
+
+@pytest.mark.usefixtures("on_windows")
+class TestFolders:
+    def test_are_walked_in_the_same_order_as_elsewhere(self, tmp_path: Path) -> None:
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        (tmp_path / "a" / "b" / "file").write_bytes(bytes(10**6))
+        found = [(entry.name, entry.depth, entry.is_emptied) for entry in walk(tmp_path)]
+        assert found == [("a", 0, False), ("b", 1, False), ("file", 2, False), ("b", 1, True), ("a", 0, True)]
+        assert used_bytes(tmp_path) > 10**6
+
+    def test_are_emptied_and_nothing_that_a_link_points_at_is(self, tmp_path: Path) -> None:
+        outside, folder = tmp_path / "outside", tmp_path / "folder"
+        outside.mkdir()
+        (folder / "below").mkdir(parents=True)
+        (outside / "precious").write_bytes(bytes(10**6))
+        (folder / "below" / "folder").symlink_to(outside)
+        (folder / "file").symlink_to(outside / "precious")
+        assert used_bytes(folder) < 10**5
+        empty(folder)
+        assert list(folder.iterdir()) == [], "the control"
+        assert (outside / "precious").stat().st_size == 10**6
+
+    def test_that_are_links_are_not_entered(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "real" / "precious").touch()
+        (tmp_path / "link").symlink_to("real")
+        empty(tmp_path / "link")
+        assert (tmp_path / "real" / "precious").exists()
+
+    def test_are_not_entered_once_a_link_stands_in_their_place(self, tmp_path: Path) -> None:
+        (tmp_path / "outside" / "precious").mkdir(parents=True)
+        (tmp_path / "walked" / "folder").mkdir(parents=True)
+        names = []
+        for entry in walk(tmp_path / "walked"):
+            names.append(entry.name)
+            if len(names) == 1:
+                (tmp_path / "walked" / "folder").rmdir()
+                (tmp_path / "walked" / "folder").symlink_to(tmp_path / "outside")
+        assert names == ["folder", "folder"]
+
+    def test_are_no_junctions(self) -> None:
+        folder = SimpleNamespace(st_mode=0o040777, st_file_attributes=0x10)
+        junction = SimpleNamespace(st_mode=0o040777, st_file_attributes=0x410)
+        assert _is_folder(cast("os.stat_result", folder)), "the control"
+        assert not _is_folder(cast("os.stat_result", junction))
+
+    def test_may_have_paths_of_any_length(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "sep", "\\")
+        monkeypatch.setattr(os.path, "abspath", lambda path: path)
+        assert _long_path(r"C:\state") == r"\\?\C:\state"
+
+    def test_of_a_run_are_unlocked_before_their_lock_is_removed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Windows removes no file that is open."""
+        run, unlink = RunFolder.make(tmp_path), Path.unlink
+
+        def unlink_closed(path: Path, missing_ok: bool = False) -> None:
+            if run._lock is not None:
+                raise PermissionError(13, "it is in use", str(path))
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr(Path, "unlink", unlink_closed)
+        assert run.remove()
+        assert not run.path.exists()
+
+    def test_of_a_workspace_are_not_there(self, tmp_path: Path) -> None:
+        workspace = Workspace(tmp_path / "state", Principal(PrincipalId("default")))
+        workspace.make()
+        (workspace.path / "a").touch()
+        with pytest.raises(MetaToolError, match="no /workspace on Windows"):
+            workspace.list(())
+        with pytest.raises(MetaToolError, match="no /workspace on Windows"):
+            workspace.read(("a",))
+
+
+def test_native_code_is_sound_though_windows_shows_every_file_as_writable_by_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native = tmp_path / "sandbox.cwasm"
+    native.write_bytes(b"code")
+    component._digest_path(native).write_text(component._digest(native))
+    native.chmod(0o666)
+    assert not component._is_sound(native), "the control"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert component._is_sound(native)
+
+
+class TestPrograms:
+    @pytest.fixture
+    def env(self, tmp_path: Path) -> dict[str, str]:
+        (tmp_path / "bin").mkdir()
+        for name in ("npx", "npx.cmd", "uvx.exe"):
+            (tmp_path / "bin" / name).touch()
+        return {"Path": os.pathsep.join(("", ".", str(tmp_path / "none"), str(tmp_path / "bin")))}
+
+    @pytest.mark.parametrize(
+        ("written", "found"), [("npx", "npx.cmd"), ("npx.cmd", "npx.cmd"), ("NPX.CMD", None), ("uvx", "uvx.exe")]
+    )
+    def test_are_found_by_their_ending(
+        self, written: str, found: str | None, tmp_path: Path, env: dict[str, str]
+    ) -> None:
+        if found is None:  # Linux tells case apart
+            with pytest.raises(FileNotFoundError):
+                windows.startable([written], env)
+            return
+        assert windows.startable([written, "-y"], env) == [str(tmp_path / "bin" / found), "-y"]
+
+    def test_of_the_current_folder_are_not_started(
+        self, tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may be a repository of a stranger's."""
+        (tmp_path / "git.exe").touch()
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(FileNotFoundError) as error:
+            windows.startable(["git"], env)
+        assert error.value.filename == "git"
+        assert windows.startable(["./git"], env) == ["./git.exe"], "the control: named by a path"
+
+    def test_get_the_variable_without_which_they_do_not_start(self) -> None:
+        assert windows.environment({"A": "1"}, {"SystemRoot": "W", "SECRET": "s"}) == {"SystemRoot": "W", "A": "1"}
+        assert windows.environment({"SYSTEMROOT": "mine"}, {"SystemRoot": "W"}) == {"SYSTEMROOT": "mine"}
+
+    def test_end_with_a_job_object_and_need_no_reaper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from mcp.os.win32 import utilities
+
+        ended: list[Any] = []
+        monkeypatch.setattr(utilities, "close_process_job", lambda process: ended.append("job"))
+        process = cast("Any", SimpleNamespace(pid=1, kill=lambda: ended.append("process")))
+        windows.begin_group(process)
+        windows.end_group(process)
+        assert ended == ["job", "process"]
+        monkeypatch.setattr(sys, "platform", "win32")
+        reaper = Reaper()
+        reaper.watch(1)
+        assert reaper.pid is None
+
+    def test_that_print_a_secret_may_have_backslashes_in_their_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "platform", "win32")
+        command = r'"C:\Program Files\op.exe" read "op://a/b c" --x="y z"'
+        assert words_of(command) == [r"C:\Program Files\op.exe", "read", "op://a/b c", "--x=y z"]
+
+    def test_that_check_types_are_not_started_where_nothing_bounds_them(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(sys, "platform", "win32")
+        assert TypeChecker()._executable is None
+        assert "without the type checker" in caplog.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from codemode_server.text import clean_line
 _MAX_READ_BYTES = 1 << 20
 _MAX_BYTES_FOR_LINES = 16 << 20
 _MAX_LISTED = 1_000
+_NOT_ON_WINDOWS = "there is no /workspace on Windows; programs return values instead of writing files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Workspace:
         """
         if not parts and not self.path.exists():
             return []
-        descriptor = self._open(parts, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = self._open(parts, is_folder=True)
         try:
             entries = []
             names = sorted(os.listdir(descriptor))  # noqa: PTH208 - by descriptor, so nothing can be swapped meanwhile
@@ -75,7 +77,7 @@ class Workspace:
         Raises:
             MetaToolError: there is no such file, it is too large, or it is no text.
         """
-        descriptor = self._open(parts, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = self._open(parts, is_folder=False)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
@@ -93,22 +95,24 @@ class Workspace:
         except UnicodeDecodeError:
             raise MetaToolError(f"{_shown(parts)} is no text; read it in a program") from None
 
-    def _open(self, parts: tuple[str, ...], flags: int) -> int:
+    def _open(self, parts: tuple[str, ...], *, is_folder: bool) -> int:
         """Open by walking down folder by folder, refusing links on the way."""
+        if sys.platform == "win32":
+            raise MetaToolError(_NOT_ON_WINDOWS)
         if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
         descriptor, is_last = -1, False
+        folder_flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        last_flags = folder_flags if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
         try:
-            descriptor = os.open(self.make(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(self.make(), folder_flags)
             for number, part in enumerate(parts, start=1):
                 is_last = number == len(parts)
-                step = os.open(
-                    part, (flags if is_last else os.O_RDONLY | os.O_DIRECTORY) | os.O_NOFOLLOW, dir_fd=descriptor
-                )
+                step = os.open(part, last_flags if is_last else folder_flags, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = step
         except OSError:
-            size = _file_size(parts[-1], descriptor) if is_last and flags & os.O_DIRECTORY else None
+            size = _file_size(parts[-1], descriptor) if is_last and is_folder else None
             if descriptor >= 0:
                 os.close(descriptor)
             if size is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import IO
 
 import anyio
 from anyio.abc import AsyncResource, ByteReceiveStream, ByteSendStream, Process
+
+from codemode_server.processes import windows
 
 _POLL_S = 0.01
 _REAP_S = 0.3
@@ -68,14 +71,16 @@ class ChildProcess:
         """
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
-                command,
+                windows.startable(command, env) if sys.platform == "win32" else command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,
-                env=env,
+                env=_environment(env),
                 start_new_session=start_new_session,
             )
+            if sys.platform == "win32" and start_new_session:
+                windows.begin_group(process)
         return cls(process)
 
     @property
@@ -127,9 +132,13 @@ class ChildProcess:
     async def end_group(self, grace_s: float) -> bool:
         """Send SIGTERM to its process group and, after `grace_s`, SIGKILL; gives whether all of the group is gone.
 
-        Every wait is bounded: a process that the system does not end is left behind.
+        Windows has no SIGTERM: there all of them are killed at once. Every wait is bounded: a process that the system
+        does not end is left behind.
         """
-        if self._signal_group(signal.SIGTERM):
+        if sys.platform == "win32":
+            windows.end_group(self._process)
+            await self._group_ends(_REAP_S)
+        elif self._signal_group(signal.SIGTERM):
             await self._group_ends(grace_s)
             if self._signal_group(signal.SIGKILL):
                 await self._group_ends(_REAP_S)
@@ -141,10 +150,12 @@ class ChildProcess:
         if transport is not None:
             with suppress(PermissionError):
                 transport.close()
-        return not self._signal_group(0)
+        return not self._is_group_there()
 
     def _signal_group(self, number: int) -> bool:
         """Send a signal to the group; gives whether it was there."""
+        if sys.platform == "win32":
+            raise NotImplementedError  # its callers have a branch for that
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -153,9 +164,13 @@ class ChildProcess:
             return True
         return True
 
+    def _is_group_there(self) -> bool:
+        """Whether a process of it is left; on Windows, whether its leader is."""
+        return self.returncode is None if sys.platform == "win32" else self._signal_group(0)
+
     async def _group_ends(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            while self.returncode is None or self._signal_group(0):  # noqa: ASYNC110 - there is no event for it
+            while self.returncode is None or self._is_group_there():  # noqa: ASYNC110 - there is no event for it
                 await anyio.sleep(_POLL_S)
 
 
@@ -198,9 +213,32 @@ def start_blocking(
     Raises:
         OSError: it can't be started.
     """
-    return subprocess.Popen(  # noqa: S603 - the caller's own program
-        command, stdin=PIPE, stdout=stdout, stderr=stderr, env=env, cwd="/", bufsize=0, start_new_session=True
+    process = subprocess.Popen(  # noqa: S603 - the caller's own program
+        command,
+        stdin=PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        env=_environment(env),
+        cwd="/",
+        bufsize=0,
+        start_new_session=True,
     )
+    if sys.platform == "win32":
+        windows.begin_group(process)
+    return process
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what `start_blocking` started, with its group; wait for nothing."""
+    if sys.platform == "win32":
+        windows.end_group(process)
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(env: Mapping[str, str]) -> Mapping[str, str]:
+    return windows.environment(env, os.environ) if sys.platform == "win32" else env
 
 
 async def _read_all(stream: ByteReceiveStream, output: OutputTail) -> None:

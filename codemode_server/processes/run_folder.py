@@ -67,6 +67,8 @@ class RunFolder:
         with suppress(OSError):
             if any(name != _LOCK for name in os.listdir(self.path)):  # noqa: PTH208 - the names only
                 return False
+        if sys.platform == "win32":
+            self.release()  # a file that is open can't be removed there
         with suppress(OSError):
             (self.path / _LOCK).unlink()
         with suppress(OSError):

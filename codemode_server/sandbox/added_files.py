@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -188,8 +189,11 @@ def _newest(gains: Counter[int], excess: int) -> tuple[int, int]:
 def _cut(entry: Entry, size: int) -> bool:
     """Truncates a file; returns whether that succeeded."""
     with suppress(OSError):
-        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-        descriptor = os.open(entry.name, flags, dir_fd=entry.parent)
+        flags = os.O_WRONLY
+        if sys.platform != "win32":
+            flags |= os.O_NONBLOCK | os.O_NOFOLLOW
+        name, folder = entry.place
+        descriptor = os.open(name, flags, dir_fd=folder)
         try:
             now = os.fstat(descriptor)
             if stat.S_ISREG(now.st_mode) and os.path.samestat(now, entry.status):

@@ -15,7 +15,7 @@ import contextlib
 import secrets
 import tempfile
 from dataclasses import replace
-from typing import BinaryIO
+from typing import IO
 
 import anyio
 import anyio.to_thread
@@ -96,7 +96,7 @@ class _Answer:
 
     def __init__(self, *pieces: bytes) -> None:
         self._pieces = pieces
-        self._file: BinaryIO | None = None
+        self._file: IO[bytes] | None = None
         self.size = sum(map(len, pieces))
 
     def put_on_disk(self) -> None:

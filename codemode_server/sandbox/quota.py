@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -254,6 +255,8 @@ def _met_file_limit(outcome: Outcome) -> bool:
 
 def removed_bytes(holder: int | None, folder: Path) -> int:
     """Bytes of files of a folder that were removed and are still open; 0 on systems other than Linux."""
+    if sys.platform == "win32":
+        return 0
     used, beginning = 0, os.path.realpath(os.fsencode(folder)) + b"/"
     files = f"/proc/{holder}/fd"
     with contextlib.suppress(OSError):

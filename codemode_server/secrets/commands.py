@@ -62,13 +62,14 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
 
 
 def words_of(command: str) -> list[str]:
-    """The program and its arguments, as a shell would split them; `~` begins the path of a program.
+    """The program and its arguments, as a shell would split them; `~` begins the path of a program. On Windows, where
+    paths have backslashes, only double quotes join words.
 
     Raises:
         SecretUnavailable: a quote is not closed, or there is nothing.
     """
     try:
-        words = shlex.split(command)
+        words = _words_on_windows(command) if sys.platform == "win32" else shlex.split(command)
     except ValueError:
         raise SecretUnavailable("a quote in a command is not closed") from None
     if not words:
@@ -76,6 +77,12 @@ def words_of(command: str) -> list[str]:
     with suppress(RuntimeError):
         words[0] = str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0]
     return words
+
+
+def _words_on_windows(command: str) -> list[str]:
+    if command.count('"') % 2:
+        raise ValueError
+    return [word.replace('"', "") for word in re.findall(r'(?:[^\s"]|"[^"]*")+', command)]
 
 
 async def _read_until_exit(child: ChildProcess, output: bytearray, errors: OutputTail) -> None:
@@ -113,10 +120,7 @@ async def _read_errors(stream: ByteReceiveStream, errors: OutputTail) -> None:
 
 async def _end(child: ChildProcess) -> None:
     with anyio.CancelScope(shield=True):
-        if sys.platform == "win32":
-            await child.kill()
-        else:
-            await child.end_group(_GRACE_S)
+        await child.end_group(_GRACE_S)
 
 
 def _text(output: bytes, shown: str, errors: OutputTail) -> str:

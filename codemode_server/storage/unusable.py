@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
@@ -117,7 +118,7 @@ def _open_as_many_files_as_sqlite() -> None:
 
 
 def _is_read_only(folder: Path) -> bool:
-    return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return sys.platform != "win32" and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _owner(path: Path) -> str:

@@ -9,6 +9,8 @@ import signal
 import sys
 import time
 
+assert sys.platform != "win32", "job objects do this on Windows"  # noqa: S101 - for the type checker
+
 EXIT_GRACE_S = 0.7
 """An upstream's stdin closes with the product too: time to leave by itself."""
 TERM_GRACE_S = 0.7

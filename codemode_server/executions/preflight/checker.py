@@ -64,7 +64,10 @@ class TypeChecker:
         self._turn = anyio.Lock()
         self._server: _Server | None = None
         self._used = anyio.Event()
-        if self._executable is None:
+        if sys.platform == "win32":
+            self._executable = None
+            logger.warning("programs are checked without the type checker: Windows has no `ulimit` to bound it")
+        elif self._executable is None:
             logger.warning("the type checker `ty` is not installed; programs are checked without it")
 
     @property
@@ -185,6 +188,8 @@ class _Server:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         except (OSError, ValueError, IndexError):  # not on this platform: then the number of texts is the bound
             return 0
+        if sys.platform == "win32":
+            raise NotImplementedError  # it has no /proc
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     async def check(self, text: str) -> list[Diagnostic]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.processes.child_process import OutputTail, start_blocking
+from codemode_server.processes.child_process import OutputTail, kill_group, start_blocking
 from codemode_server.processes.framing import FrameBuffer, FramingError
 from codemode_server.search.encoding import frames
 from codemode_server.text import clean_line
@@ -94,8 +94,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """Kills the process group, so that nothing holds its pipes open."""
         if self._process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process)
 
     def close(self) -> None:
         """Ends the process, waits for it and closes its pipes."""
@@ -126,7 +125,7 @@ class WorkerProcess:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             return "its process closed its end"
-        if code < 0:
+        if code < 0 and sys.platform != "win32":
             name = signal.strsignal(-code) or f"signal {-code}"
             more = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
             return f"its process was killed ({name}{more})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,8 +33,9 @@ class _Model(Protocol):
 
 def main() -> None:
     answers = _own_stdout()
-    with suppress(OSError):
-        os.nice(_NICE)
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.nice(_NICE)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     questions: SimpleQueue[dict[str, Any]] = SimpleQueue()

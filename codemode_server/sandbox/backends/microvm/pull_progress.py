@@ -118,6 +118,8 @@ async def run_in_terminal(
 
 
 def _terminal() -> tuple[int, int]:
+    if sys.platform == "win32":
+        raise NotImplementedError  # no microVM runs there
     import fcntl
     import struct
     import termios

@@ -127,7 +127,7 @@ def _is_sound(target: Path) -> bool:
         status = target.lstat()
         if not stat.S_ISREG(status.st_mode):
             return False
-        if not is_own(status) or status.st_mode & 0o077:
+        if not is_own(status) or (sys.platform != "win32" and status.st_mode & 0o077):
             return False
         return _digest_path(target).read_text(encoding="ascii").strip() == _digest(target)
     except (OSError, ValueError):

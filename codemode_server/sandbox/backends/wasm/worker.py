@@ -125,6 +125,8 @@ class _Pipe:
 
 
 def _end_with_the_host() -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError  # for the type checker
     poll = select.poll()
     poll.register(0, 0)  # a hang-up is always reported
     poll.poll()
@@ -211,10 +213,10 @@ def _reason(trap: str) -> str:
 
 def _limit_files(file_bytes: int) -> None:
     """Limit the files of the process to what a program may need."""
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         return
+    import resource
+
     limits = ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_NOFILE, _OPEN_FILES))
     for limit, value in limits:
         _, hard = resource.getrlimit(limit)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
+from codemode_server.config import LoadedSettings, load
 from codemode_server.config.host_files import connecting
 from codemode_server.config.host_files.launch import launch
 from codemode_server.config.host_files.spans import HostFileNotEditable
@@ -47,14 +49,16 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.print:
         show(connecting.snippet(place.host, started).rstrip())
         return 0
-    ours = load_with_warnings(config_file(parsed)) if parsed.take_out_imported else None
+    takes_out = parsed.take_out_imported
+    ours = load_with_warnings(config_file(parsed)) if takes_out else _configuration(config_file(parsed))
     try:
         plan = connecting.plan_connect(
             place,
             within,
             started,
             is_command_given=config_file(parsed) is not None,
-            take_out=ours,
+            ours=ours,
+            takes_out=takes_out,
         )
     except HostFileNotEditable as error:
         raise refused(place, error) from None
@@ -73,6 +77,13 @@ def run(parsed: argparse.Namespace) -> int:
     if not locate(config_file(parsed)).path.is_file():
         show("there is no configuration yet; make one with: codemode-server init")
     return 0
+
+
+def _configuration(config: Path | None) -> LoadedSettings | None:
+    """The configuration as far as it can be read without secrets; None if it can't be used."""
+    with suppress(CodemodeError):
+        return load(config, resolve=False)
+    return None
 
 
 def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:

@@ -69,7 +69,9 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     _print_result(made, storage, file)
     names = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
-    return edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
+    code = edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
+    _print_next(made)
+    return code
 
 
 def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_config.SecretDestination) -> ImportPlan:
@@ -181,6 +183,15 @@ def _hint(word: str) -> str:
     if word == "all":
         return "; `--all` takes all of yours"
     return f"; write ./{word} for the file" if os.path.isfile(word) else ""  # noqa: PTH113 - any word is legal here
+
+
+def _print_next(made: ImportPlan) -> None:
+    """How the hosts whose servers were taken get them from us."""
+    found = (it.found for it in made.additions)
+    if hosts := list(dict.fromkeys(it.host for it in found if it.scope == "user" and it.host)):
+        show("\nto have your hosts start codemode-server in place of these servers:")
+        for host in hosts:
+            print(f"  codemode-server connect {host} --take-out-imported")
 
 
 def _print_result(made: ImportPlan, storage: edited_config.SecretDestination, file: EditedFile) -> None:

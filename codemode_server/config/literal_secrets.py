@@ -66,6 +66,11 @@ def without_literal_secrets(
     return _Extraction(server, entry, storage, from_env_file).run()
 
 
+def has_known_token(text: str) -> bool:
+    """Whether there is a token of a widely used service in the text."""
+    return _KNOWN_TOKEN.search(text) is not None
+
+
 class _Extraction:
     def __init__(
         self, server: str, entry: Mapping[str, Plain], storage: SecretNames, from_env_file: frozenset[str]

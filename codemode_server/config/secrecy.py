@@ -110,6 +110,18 @@ class Secrets:
             self.add_named("sampling.api_key", server.sampling.api_key)
             self._add_address(server.sampling.url)
 
+    def add_tree(self, value: object, name: str = "") -> None:
+        """Adds what looks secret in an entry of any host's form."""
+        if isinstance(value, str):
+            self._add_named(name, value)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                self.add_tree(inner, key)
+        elif isinstance(value, list):
+            self._add_arguments(it for it in value if isinstance(it, str))
+            for inner in value:
+                self.add_tree(inner, name)
+
     def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
         """Adds the value of a variable used in a server's settings under `key`, or its default."""
         if looks_secret(variable) or looks_secret(key):

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.work import lines_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
 LAUNCH = ProductCommand("/opt/bin/codemode-server")
-SECRET = "s3cret-Value-of-another-server"
+SECRET = "s3cretValueOfAnotherServer"
 PAINT = "red\x1b[31m\x1b]0;title\x07\x9b2J\u202egit\u2066\r"
 
 
@@ -211,6 +212,47 @@ def test_no_value_of_another_server_is_in_the_diff(home: Path, host: str) -> Non
     assert SECRET not in shown
     connecting.apply(plan)
     assert SECRET not in "\n".join(connecting.plan_disconnect(file, home).difference())
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown", "hidden"),
+    [
+        ({"args": ["-y", "@scope/server-github@2.1"]}, ["-y", "@scope/server-github@2.1"], []),
+        ({"args": ["--token", "hush", "--port", "80"]}, ["--token", "--port"], ["hush"]),
+        ({"args": ["postgres://me:hush-hush@h/db", "/srv/data"]}, ["/srv/data"], ["hush-hush"]),
+        ({"url": "https://mcp.linear.app/mcp"}, ["https://mcp.linear.app/mcp"], []),
+        ({"url": "https://h.example/?api_key=hush-hush"}, [], ["hush-hush"]),
+        ({"env": {"MODE": "hush"}, "headers": {"X": "hush"}, "args": ["hush"]}, ["MODE"], ["hush"]),
+        ({"args": ["sk-abcdefghijklmnopqrstuv", "s3cretvalueofanotherserver"]}, [], ["sk-abc", "s3cret"]),
+    ],
+    ids=["package", "flag", "address with a password", "address", "parameter", "environment", "keys"],
+)
+def test_what_another_server_starts_is_in_the_diff_without_its_secrets(
+    home: Path, entry: dict[str, Any], shown: list[str], hidden: list[str]
+) -> None:
+    file = place(home)
+    file.path.write_text(f'{{\n"mcpServers": {{\n"x": {json.dumps(entry)}\n}}\n}}\n')
+    page = "\n".join(connecting.plan_connect(file, home, LAUNCH).difference())
+    assert not [text for text in shown if text not in page]
+    assert not [text for text in hidden if text in page]
+
+
+def test_a_secret_outside_of_the_servers_is_masked_though_a_server_has_the_same_word(home: Path) -> None:
+    file = place(home)
+    settings = {"mcpServers": {"x": {"args": ["postgres"]}}, "password": "postgres", "theme": "dark"}
+    file.path.write_text(json.dumps(settings, indent=2))
+    page = "\n".join(connecting.plan_connect(file, home, LAUNCH).difference())
+    assert '"postgres"' in page, "as an argument"
+    assert '"password": "***"' in page
+    assert "dark" not in page
+
+
+def test_a_long_line_is_compared_in_linear_time(home: Path) -> None:
+    """A file on one line, as some hosts write it: a million characters took minutes."""
+    file = place(home)
+    file.path.write_text(json.dumps({"a": ["b"] * 50_000, "mcpServers": {}}))
+    page = connecting.plan_connect(file, home, LAUNCH).difference()
+    assert [len(line) <= 210 for line in page] == [True] * 3
 
 
 def test_the_environment_that_a_person_gave_our_entry_is_not_shown(home: Path) -> None:

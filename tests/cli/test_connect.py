@@ -234,6 +234,35 @@ def test_no_server_is_taken_out_unless_asked(home: Home) -> None:
     assert list(parsed(file)["mcpServers"]) == ["github", "codemode"]
 
 
+def test_servers_that_would_be_started_twice_are_told_with_the_option(home: Home) -> None:
+    home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB, "docs": {"url": "https://d.example"}}}))
+    assert "--take-out-imported" not in home.run("connect", "claude-code", "--dry-run"), "there is no configuration"
+    home.configuration(gh=GITHUB)
+    shown = home.run("connect", "claude-code", "--dry-run")
+    assert "configuration has 'github' too; to have only ours" in shown
+    assert "codemode-server connect claude-code --take-out-imported" in shown
+    home.configuration(gh=3)
+    assert "--take-out-imported" not in home.run("connect", "claude-code", "--dry-run"), "it can't be used"
+
+
+@pytest.mark.parametrize("host", ["gemini", "qwen"])
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"mcp": {"allowed": ["docs"]}}, "until mcp.allowed in this file has 'codemode' too"),
+        ({"allowMCPServers": []}, "until allowMCPServers in this file has 'codemode' too"),
+        ({"mcp": {"excluded": ["codemode"]}}, "until 'codemode' is taken out of mcp.excluded"),
+        ({"mcp": {"allowed": ["codemode"], "excluded": ["docs"]}}, ""),
+    ],
+)
+def test_a_list_that_keeps_our_entry_from_starting_is_told(
+    home: Home, host: str, settings: dict[str, Any], told: str
+) -> None:
+    home.file(host, json.dumps(settings))
+    shown = home.run("connect", host, "--dry-run")
+    assert told in shown if told else "does not start" not in shown
+
+
 @pytest.mark.parametrize(
     "ours",
     [

@@ -131,6 +131,14 @@ class TestImport:
         assert f"GITHUB_TOKEN={TOKEN}" in machine.dotenv
         assert machine.file.with_name(".env").stat().st_mode & 0o777 == 0o600
 
+    def test_the_next_command_for_each_host_is_told(self, machine: Machine) -> None:
+        machine.write(".cursor/mcp.json", cursor(docs={"url": "https://docs.example/mcp"}))
+        machine.write(".kiro/settings/mcp.json", cursor(web={"url": "https://web.example/mcp"}))
+        assert machine.run("import", "docs", "--no-test") == 0
+        assert machine.output.endswith("servers:\n  codemode-server connect cursor --take-out-imported\n")
+        assert machine.run("import", "--no-test", "https://other.example/mcp") == 0
+        assert "connect" not in machine.output, "it was in no host's file"
+
     def test_a_second_import_adds_nothing(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
         machine.run("import", "--all", "--no-test")

@@ -16,6 +16,7 @@ from codemode_server.config.host_files.difference import difference, strings
 from codemode_server.config.host_files.file import HostFile
 from codemode_server.config.host_files.forms import ProductCommand
 from codemode_server.config.host_files.imported import Imported, imported
+from codemode_server.config.host_files.readable import readable
 from codemode_server.config.host_files.records import ConnectRecord, Removed
 from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_files.spans import Path as KeyPath
@@ -51,7 +52,9 @@ class HostFileChange:
         before, after = (
             "" if content is None else entries.decoded(content, syntax) for content in (self.file.content, self.content)
         )
-        return difference(before, after, syntax, self.own)
+        trees = [entries.read(text, syntax) for text in (before, after)]
+        servers = [entries.find(tree, forms.servers_path(self.place.host, tree)) for tree in trees]
+        return difference(before, after, syntax, self.own, readable(servers))
 
 
 def snippet(host: KnownHost, launch: ProductCommand) -> str:
@@ -66,9 +69,10 @@ def plan_connect(
     launch: ProductCommand,
     *,
     is_command_given: bool = False,
-    take_out: LoadedSettings | None = None,
+    ours: LoadedSettings | None = None,
+    takes_out: bool = False,
 ) -> HostFileChange:
-    """The change that puts our entry into the file, and takes out the servers that our configuration `take_out` has.
+    """The change that puts our entry into the file and, if it `takes_out`, takes out the servers that `ours` has too.
 
     `is_command_given`: an entry of ours that is there gets this command although its own would work.
 
@@ -83,8 +87,11 @@ def plan_connect(
     servers = entries.find(data, path)
     name, entry, notes = _our_entry(place, launch, servers, is_command_given=is_command_given)
     removed: list[KeyPath] = []
-    if take_out is not None:
-        same, others = imported(place.host.id, servers, take_out)
+    notes += _about_switches(place.host, name, data)
+    same, others = imported(place.host.id, servers, ours) if ours is not None else ([], [])
+    if not takes_out:
+        notes += _about_double(place, same)
+    else:
         for it in same:
             text = entries.without_entry(text, syntax, (*path, it.name))
             removed.append((*path, it.name))
@@ -213,6 +220,29 @@ def _about_taken_out(same: Sequence[Imported], others: Sequence[str]) -> list[st
     if others:
         names = ", ".join(f"'{escaped(name)}'" for name in others)
         notes.append(f"stays: {names}, which your configuration does not have with the same content")
+    return notes
+
+
+def _about_double(place: HostPlace, same: Sequence[Imported]) -> list[str]:
+    """Servers that would be started by the host and by us."""
+    if not same:
+        return []
+    names = ", ".join(f"'{escaped(it.name)}'" for it in same)
+    option = f"{place.host.id}{' --project' if place.scope == 'project' else ''} --take-out-imported"
+    return [f"your configuration has {names} too; to have only ours: codemode-server connect {option}"]
+
+
+def _about_switches(host: KnownHost, name: str, data: Any) -> list[str]:
+    """The settings of Gemini CLI and Qwen Code by which our entry would not be started."""
+    if host.id not in ("gemini", "qwen"):
+        return []
+    notes: list[str] = []
+    for path in (("mcp", "allowed"), ("allowMCPServers",)):
+        if isinstance(allowed := entries.find(data, path), list) and name not in allowed:
+            notes.append(f"{host.name} does not start it until {'.'.join(path)} in this file has '{escaped(name)}' too")
+    for path in (("mcp", "excluded"), ("excludeMCPServers",)):
+        if isinstance(excluded := entries.find(data, path), list) and name in excluded:
+            notes.append(f"{host.name} does not start it until '{escaped(name)}' is taken out of {'.'.join(path)}")
     return notes
 
 

@@ -32,6 +32,7 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     ToolContext,
 )
+from codemode_server.front.unknown_tools import unknown_tool
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.text import clean_line
 
@@ -152,13 +153,16 @@ class ConfiguredMetaTools:
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
-    ) -> Answer | None:
-        for definition in await self.definitions(session):
-            if definition["name"] == name and _is_direct(definition):
-                context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
-                server, tool = definition["_meta"][TARGET]
-                return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
-        return None
+    ) -> Answer:
+        direct = {it["name"]: it for it in await self.definitions(session) if _is_direct(it)}
+        if name not in direct:
+            services = self._services
+            await services.wait_for_listing()
+            advice = unknown_tool(name, direct, services.catalog(), services.refusal_of)
+            raise MetaToolError(self._config.redactor.text(advice))
+        context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
+        server, tool = direct[name]["_meta"][TARGET]
+        return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host

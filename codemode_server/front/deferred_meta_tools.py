@@ -48,7 +48,7 @@ class DeferredMetaTools:
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
-    ) -> Answer | None:
+    ) -> Answer:
         tools = await self._there()
         await tools.definitions(session, self._definitions)
         return await tools.call_direct(name, arguments, session, progress, host)

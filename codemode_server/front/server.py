@@ -74,8 +74,8 @@ class MetaTools(Protocol):
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
-    ) -> Answer | None:
-        """Call a direct tool; None if this session was not offered one of that name."""
+    ) -> Answer:
+        """Call a direct tool. Raises if this session was not offered one of that name."""
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         """A stored result of an earlier program of the session, as a resource."""
@@ -136,12 +136,10 @@ class FrontServer(MCPServer[None]):
         session, progress = self._sessions.session_of(context), _progress(context)
         host = HostRequests(context)
         try:
-            answer = None
-            if name not in meta_tools():
+            if (spec := meta_tools().get(name)) is None:
                 answer = await self._meta_tools.call_direct(name, arguments, session, progress, host)
-            if answer is None:
-                spec, checked = _checked(name, arguments)
-                answer = await self._meta_tools.call(spec, checked, session, progress, host)
+            else:
+                answer = await self._meta_tools.call(spec, _checked(spec, arguments), session, progress, host)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
         if answer.input_requests:
@@ -240,16 +238,9 @@ def _progress(context: Context[None, Any] | None) -> Progress:
     return report
 
 
-def _checked(name: str, arguments: dict[str, Any]) -> tuple[MetaToolSpec[Any], ToolArguments]:
-    """The meta-tool and its arguments. Quotations of them in messages are cut: an argument can be megabytes."""
-    spec = meta_tools().get(name)
-    if spec is None:
-        meant = similar_name(name, meta_tools())
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(meta_tools())}."
-        raise MetaToolError(
-            f"There is no tool {_quoted(name)}; {hint} Tools of the servers behind are called from a program in "
-            "execute_code."
-        )
+def _checked(spec: MetaToolSpec[Any], arguments: dict[str, Any]) -> ToolArguments:
+    """The arguments of a meta-tool. Quotations of them in messages are cut: an argument can be megabytes."""
+    name = spec.name
     for field, value in arguments.items():
         if field not in spec.unbounded_arguments and isinstance(value, str) and len(value) > MAX_CHARACTERS:
             problem = f"{_quoted(field)} has {len(value):,} characters, more than {MAX_CHARACTERS:,}"
@@ -258,10 +249,11 @@ def _checked(name: str, arguments: dict[str, Any]) -> tuple[MetaToolSpec[Any], T
     few = {field: arguments[field] for field in known if field in arguments}
     few |= islice(((field, value) for field, value in arguments.items() if field not in few), _MAX_UNKNOWN)
     try:
-        return spec, spec.arguments.model_validate(few)
+        checked: ToolArguments = spec.arguments.model_validate(few)
     except ValidationError as error:
         problems = "; ".join(_problem(detail, known) for detail in error.errors(include_url=False, include_input=False))
         raise MetaToolError(f"{name}: {problems}. It takes {spec.parameters}.") from error
+    return checked
 
 
 def _problem(detail: Any, known: list[str]) -> str:

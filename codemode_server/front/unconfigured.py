@@ -42,7 +42,7 @@ class Unconfigured:
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
-    ) -> Answer | None:
+    ) -> Answer:
         raise MetaToolError(self._message)
 
     async def has_structured_content(self) -> bool:

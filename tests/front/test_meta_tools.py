@@ -250,14 +250,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "execute_cod",
         {"code": "1"},
-        "There is no tool 'execute_cod'; did you mean execute_code? "
-        "Tools of the servers behind are called from a program in execute_code.",
+        "There is no tool 'execute_cod'; did you mean execute_code?",
     ),
     (
         "create_issue",
         {},
-        "There is no tool 'create_issue'; there are list_dir, read_tool, search_tools, execute_code. "
-        "Tools of the servers behind are called from a program in execute_code.",
+        "There is no tool 'create_issue'; call it from a program in execute_code: "
+        "from servers.github import create_issue",
     ),
 ]
 

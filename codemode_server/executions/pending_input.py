@@ -26,8 +26,9 @@ class _Pending:
 class PendingInput:
     """Implements `HostInput` for one execution."""
 
-    def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
+    def __init__(self, features: frozenset[Feature] = frozenset(), log_level: str | None = None) -> None:
         self.features = features
+        self.log_level = log_level
         self._waiting: dict[str, _Pending] = {}
         self._changed = anyio.Event()
 

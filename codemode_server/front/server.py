@@ -23,7 +23,15 @@ from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, TextContent
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    EmptyResult,
+    GetPromptResult,
+    InputRequiredResult,
+    SetLevelRequestParams,
+    TextContent,
+)
 from mcp.types import Prompt as McpPrompt
 from mcp.types import Tool as McpTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -34,6 +42,7 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
+from codemode_server.front.log_levels import LogLevels
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import (
     Answer,
@@ -111,6 +120,8 @@ class FrontServer(MCPServer[None]):
         )
         self._meta_tools = meta_tools
         self._sessions = Sessions()
+        self._log_levels = LogLevels()
+        self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         self._standing: ServerSession | None = None
         """The session over stdio, if it began with a handshake: notifications can be sent to it at any time."""
         meta_tools.on_change(self._announce)
@@ -134,7 +145,7 @@ class FrontServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         session, progress = self._sessions.session_of(context), _progress(context)
-        host = HostRequests(context)
+        host = HostRequests(context, self._log_levels.of(session))
         try:
             if (spec := meta_tools().get(name)) is None:
                 answer = await self._meta_tools.call_direct(name, arguments, session, progress, host)
@@ -169,9 +180,14 @@ class FrontServer(MCPServer[None]):
     ) -> GetPromptResult:
         session, progress = self._sessions.session_of(context), _progress(context)
         try:
-            return await self._meta_tools.get_prompt(name, arguments or {}, session, progress, HostRequests(context))
+            host = HostRequests(context, self._log_levels.of(session))
+            return await self._meta_tools.get_prompt(name, arguments or {}, session, progress, host)
         except CodemodeError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
+
+    async def _set_log_level(self, ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
+        self._log_levels.set(self._sessions.session_of_request(ctx), params.level)
+        return EmptyResult()
 
     def _note_standing(self) -> None:
         request = _request.get()

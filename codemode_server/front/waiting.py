@@ -13,11 +13,12 @@ from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
+from codemode_server.gateway.host_log import HostLog
 
 
 def host_input(host: Host) -> HostInput:
     """What a new execution asks for input."""
-    return PendingInput(host.features) if host.is_modern else host
+    return PendingInput(host.features, host.log_level) if host.is_modern else host
 
 
 def resumed(context: ToolContext) -> Execution | None:
@@ -45,8 +46,11 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
+            tasks.start_soon(_forward_log, execution.calls.log, context.host)
             is_asking = not await executions.wait_for_end_or_input_request(execution)
             tasks.cancel_scope.cancel()
+        execution.calls.log.tell_dropped()
+        await execution.calls.log.send_all(context.host.log)
     finally:
         if not is_asking:
             await executions.cancel(execution.execution_id)
@@ -54,3 +58,10 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
         return None
     executions.park(execution)
     return Answer("", {}, input_requests=execution.pending_input.waiting, state=execution.execution_id)
+
+
+async def _forward_log(log: HostLog, host: Host) -> None:
+    """Send the host what upstreams log, until cancelled."""
+    while True:
+        await log.wait()
+        await log.send_all(host.log)

@@ -11,6 +11,7 @@ from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
+from codemode_server.gateway.host_log import HostLog
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.upstreams.progress import CallProgress
@@ -68,6 +69,8 @@ class ExecutionCalls:
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     host: HostInput = NO_HOST_INPUT
     """The host's side of input requests."""
+    log: HostLog = field(default_factory=HostLog)
+    """The log messages of upstreams for the host."""
     host_wait: HostWait = field(default_factory=HostWait)
     input_requests: int = 0
     """Number of input requests of upstreams so far."""

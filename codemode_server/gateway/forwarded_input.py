@@ -51,7 +51,7 @@ def forwarded_request(request: InputRequest, server: str, redactor: Redactor) ->
         InputRefused: it must not be forwarded; the message says why.
     """
     _check_size(request.params, "the request")
-    params = _without_secrets(dict(request.params), redactor)
+    params = without_secrets(dict(request.params), redactor)
     match request.feature:
         case Feature.ELICITATION:
             return InputRequest(request.method, _form(params, server))
@@ -70,7 +70,7 @@ def returned_answer(request: InputRequest, answer: Mapping[str, Any], redactor: 
         InputRefused: it is no answer to the request.
     """
     _check_size(answer, "the host's answer")
-    taken: dict[str, Any] = _without_secrets(dict(answer), redactor)
+    taken: dict[str, Any] = without_secrets(dict(answer), redactor)
     match request.feature:
         case Feature.ELICITATION | Feature.URL:
             return _elicited(request, taken)
@@ -240,7 +240,7 @@ def _on_one_line(value: Any) -> Any:
     }
 
 
-def _without_secrets(value: Any, redactor: Redactor) -> Any:
+def without_secrets(value: Any, redactor: Redactor) -> Any:
     """The value with secrets masked, and without control characters in its texts."""
     return redactor.value(_cleaned(redactor.value(value)))
 

@@ -36,6 +36,7 @@ from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallInputRequested, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy import Spellings, decide, require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
@@ -173,7 +174,10 @@ class CallPipeline:
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
-        progress = CallProgress(input_provider=CallInput(calls, call, self._config, partial(self._asked, attempt)))
+        progress = CallProgress(
+            input_provider=CallInput(calls, call, self._config, partial(self._asked, attempt)),
+            log=CallLog(calls.log, call.server, calls.host, self._config),
+        )
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered = False
         while True:

@@ -126,8 +126,9 @@ class Requests:
 
         try:
             with anyio.move_on_after(timeout_s) as patience:
-                call = CallInFlight(reported.input_provider, patience, timeout_s)
+                call = CallInFlight(reported.input_provider, patience, timeout_s, reported.log)
                 with self.in_flight.one_more(call):
+                    await link.lower_log_level(reported.log.level if reported.log is not None else None)
                     return await Exchange(link, call, take, lambda: self._ready_link(None)).run(method, params)
         except MCPError as error:
             if is_end(error):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codemode_server.domain.input_requests import InputProvider
+from codemode_server.domain.log_messages import LogTaker
 from codemode_server.redaction import Redactor
 
 MAX_MESSAGE_CHARACTERS = 1_000
@@ -30,6 +31,8 @@ class CallProgress:
     """`restarted` or `reconnected`, if that happened to the upstream since the call before: its state may be lost."""
     input_provider: InputProvider | None = None
     """Answers what the upstream asks meanwhile; None: nothing is answered."""
+    log: LogTaker | None = None
+    """Takes what the upstream logs meanwhile."""
 
     def take(self, done: float, total: float | None, message: str | None, now: float, redactor: Redactor) -> None:
         """Take in one progress notification."""

@@ -1,8 +1,10 @@
 """A server by hand that asks the client what its tool is told to: `asking.py legacy|modern LOG`.
 
 `ask(requests)` asks for each and answers with the list of answers; an error is answered as {"error": message}. `again`
-asks so many times; `outside` asks once the call has been answered. `work` does the same as a task. LOG
-gets a line for each answer, and one for the capabilities of each handshake or call. Standard library only.
+asks so many times; `outside` asks once the call has been answered; `tells` are notifications that are sent first, and
+`tells_after` once the call has been answered. `work` does the same as a task. LOG gets a line for each answer, each
+notification that comes, the capabilities of each handshake or call, and each level of log messages that is asked for.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ NUMBERS = itertools.count(1)
 TASKS: dict[str, dict[str, Any]] = {}
 """By their ids: the requests left, the answers so far, and whether the task never ends."""
 REQUESTS = {"type": "array", "items": {"type": "object"}}
-PROPERTIES = {"requests": REQUESTS, "again": {"type": "integer"}, "outside": {"type": "boolean"}}
+PROPERTIES = {
+    "requests": REQUESTS,
+    "again": {"type": "integer"},
+    "outside": {"type": "boolean"},
+    "tells": REQUESTS,
+    "tells_after": REQUESTS,
+}
 WORK = {"requests": REQUESTS, "is_endless": {"type": "boolean"}, "task_id": {"type": "string"}}
 TOOLS: list[dict[str, Any]] = [
     {"name": "ask", "inputSchema": {"type": "object", "properties": PROPERTIES, "required": ["requests"]}},
@@ -29,7 +37,11 @@ TOOLS: list[dict[str, Any]] = [
         "execution": {"taskSupport": "required"},
     },
 ]
-CAPABILITIES: dict[str, Any] = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}}}
+CAPABILITIES: dict[str, Any] = {
+    "tools": {},
+    "logging": {},
+    "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}},
+}
 
 
 def log(kind: str, value: Any) -> None:
@@ -65,9 +77,12 @@ def text(value: Any) -> dict[str, Any]:
 
 def call(arguments: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
     requests = arguments["requests"] * arguments.get("again", 1)
+    for notification in arguments.get("tells", []):
+        send(notification)
     if not IS_MODERN:
         return text([ask(request) for request in ([] if arguments.get("outside") else requests)])
     log("capabilities", params["_meta"][META + "clientCapabilities"])
+    log("level", params["_meta"].get(META + "logLevel"))
     answers = json.loads(params.get("requestState", "[]"))
     answers += list(params.get("inputResponses", {}).values())
     if len(answers) < len(requests):
@@ -135,6 +150,11 @@ def handle(message: dict[str, Any]) -> None:
         log("capabilities", params["capabilities"])
         server = {"name": "asking", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": server}
+    elif method == "logging/setLevel":
+        log("level", params["level"])
+        result = {}
+    elif method.startswith("notifications/"):
+        log("notification", method)
     elif method == "tools/list":
         result = {"tools": TOOLS, **cache}
     elif method == "tools/call" and params["name"] == "work":
@@ -144,9 +164,17 @@ def handle(message: dict[str, Any]) -> None:
     elif method == "tools/call":
         result = call(params["arguments"], params)
     if "id" in message and method:
-        send({"id": message["id"], **({"result": result} if result else {"error": {"code": -32601, "message": "no"}})})
+        send(
+            {
+                "id": message["id"],
+                **({"result": result} if result is not None else {"error": {"code": -32601, "message": "no"}}),
+            }
+        )
     if method == "tools/call" and params["arguments"].get("outside"):
         ask(params["arguments"]["requests"][0])
+    if method == "tools/call":
+        for notification in params["arguments"].get("tells_after", []):
+            send(notification)
 
 
 while True:

@@ -27,6 +27,7 @@ class FakeHost:
     action: str = "accept"
     features: frozenset[Feature] = frozenset({Feature.URL})
     seen: list[Mapping[str, Any]] = field(default_factory=list)
+    log_level: str | None = None
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         self.seen.append(request.params)

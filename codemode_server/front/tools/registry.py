@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codemode_server.catalog.catalog import Catalog, RefusalOf
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import Feature, InputRequest
+    from codemode_server.domain.log_messages import LogMessage
     from codemode_server.domain.principals import Principal, Session
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.service import ExecutionService
@@ -88,6 +89,13 @@ class Host(Protocol):
     @property
     def features(self) -> frozenset[Feature]:
         """What it can be asked for."""
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that it wants; None: it wants none."""
+
+    async def log(self, message: LogMessage) -> None:
+        """Send it a log message."""
 
     @property
     def state(self) -> str | None:

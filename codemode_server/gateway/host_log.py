@@ -1,0 +1,107 @@
+"""The log messages of upstreams that one execution's host gets: masked, named after their server, and limited.
+
+Whoever serves the host sends them. What exceeds a limit is dropped before any work is done on it, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.log_messages import LogMessage, is_at_least
+from codemode_server.gateway.forwarded_input import without_secrets
+from codemode_server.gateway.host_input import HostInput
+from codemode_server.off_loop import is_large
+
+MAX_MESSAGES = 200
+"""Messages of one execution."""
+MAX_TOTAL_CHARACTERS = 64 * 1024
+MAX_MESSAGE_CHARACTERS = 2_000
+MAX_BURST, MESSAGES_PER_SECOND = 30, 10.0
+_MAX_NAME_CHARACTERS = 100
+OWN_LOGGER = "codemode-server"
+
+
+class HostLog:
+    """The messages of one execution that wait to be sent."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[LogMessage] = deque()
+        self._news = anyio.Event()
+        self._taken = self._characters = self._dropped = 0
+        self._allowance, self._refilled_at = float(MAX_BURST), 0.0
+
+    def take(self, server: str, message: LogMessage, config: LiveConfig, now: float) -> None:
+        """Take a message of the server of this raw name; `now` in seconds."""
+        if not self._has_room(now) or is_large([message.data, message.logger]):
+            self._dropped += 1
+            return
+        text = _text(message, config)
+        if self._characters + len(text) > MAX_TOTAL_CHARACTERS:
+            self._dropped += 1
+            return
+        self._taken, self._characters = self._taken + 1, self._characters + len(text)
+        self._allowance -= 1
+        self._waiting.append(LogMessage(message.level, _logger(server, message, config), text))
+        self._wake()
+
+    async def wait(self) -> None:
+        """Wait until there are messages."""
+        while not self._waiting:
+            await self._news.wait()
+
+    async def send_all(self, send: Callable[[LogMessage], Awaitable[None]]) -> None:
+        """Send the waiting messages; if this is cancelled, those that were not sent still wait."""
+        while self._waiting:
+            await send(self._waiting[0])
+            self._waiting.popleft()
+
+    def tell_dropped(self) -> None:
+        """Add a message about those that were dropped since the last time."""
+        if self._dropped:
+            count, self._dropped = self._dropped, 0
+            text = f"{count:,} more log messages of MCP servers were dropped, since they came too fast or were too long"
+            self._waiting.append(LogMessage("warning", OWN_LOGGER, text))
+
+    def _has_room(self, now: float) -> bool:
+        refill = MESSAGES_PER_SECOND * (now - self._refilled_at)
+        self._allowance, self._refilled_at = min(float(MAX_BURST), self._allowance + refill), now
+        return self._taken < MAX_MESSAGES and self._allowance >= 1
+
+    def _wake(self) -> None:
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+
+class CallLog:
+    """Implements `LogTaker` for one call."""
+
+    def __init__(self, log: HostLog, server: str, host: HostInput, config: LiveConfig) -> None:
+        self._log = log
+        self._server = server
+        self._host = host
+        self._config = config
+
+    @property
+    def level(self) -> str | None:
+        return self._host.log_level
+
+    def take(self, message: LogMessage) -> None:
+        if is_at_least(message.level, self.level):
+            self._log.take(self._server, message, self._config, anyio.current_time())
+
+
+def _text(message: LogMessage, config: LiveConfig) -> str:
+    """The message as a text without secrets, and without characters that nobody sees."""
+    data = without_secrets(message.data, config.redactor)
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
+
+
+def _logger(server: str, message: LogMessage, config: LiveConfig) -> str:
+    own = config.redactor.line(message.logger or "", _MAX_NAME_CHARACTERS)
+    return f"{server}/{own}" if own else server

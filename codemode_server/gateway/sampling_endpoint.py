@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
+
 from codemode_server.domain.input_requests import InputRefused
 from codemode_server.settings import SamplingEndpoint
 
@@ -22,26 +24,35 @@ async def sample(params: Mapping[str, Any], endpoint: SamplingEndpoint) -> dict[
     """
     import httpx2
 
-    url = endpoint.url.rstrip("/")
-    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
     try:
-        # Redirects are not followed: the key must not reach another address.
-        async with (
-            httpx2.AsyncClient(headers=headers, follow_redirects=False, timeout=endpoint.timeout) as client,
-            client.stream(
-                "POST", url if url.endswith(_PATH) else url + _PATH, json=_request(params, endpoint)
-            ) as response,
-        ):
-            received = bytearray()
-            async for part in response.aiter_bytes():
-                received += part
-                if len(received) > _MAX_ANSWER_BYTES:
-                    raise InputRefused("the model's answer is too large")
+        with anyio.fail_after(endpoint.timeout):  # each part of an answer may come in time, and the answer never end
+            status, received = await _ask(params, endpoint)
+    except TimeoutError:
+        raise InputRefused("the model of the configuration gave no answer in time") from None
     except (httpx2.HTTPError, httpx2.InvalidURL):
         raise InputRefused("the model of the configuration can't be reached") from None
-    if response.status_code != 200:
-        raise InputRefused(f"the model of the configuration answers {response.status_code}")
-    return _result(bytes(received), endpoint)
+    if status != 200:
+        raise InputRefused(f"the model of the configuration answers {status}")
+    return _result(received, endpoint)
+
+
+async def _ask(params: Mapping[str, Any], endpoint: SamplingEndpoint) -> tuple[int, bytes]:
+    """The status and the body of the endpoint's answer."""
+    import httpx2
+
+    url = endpoint.url.rstrip("/")
+    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    # Redirects are not followed: the key must not reach another address.
+    async with (
+        httpx2.AsyncClient(headers=headers, follow_redirects=False, timeout=None) as client,
+        client.stream("POST", url if url.endswith(_PATH) else url + _PATH, json=_request(params, endpoint)) as response,
+    ):
+        received = bytearray()
+        async for part in response.aiter_bytes():
+            received += part
+            if len(received) > _MAX_ANSWER_BYTES:
+                raise InputRefused("the model's answer is too large")
+    return response.status_code, bytes(received)
 
 
 def _request(params: Mapping[str, Any], endpoint: SamplingEndpoint) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,18 @@ def test_nothing_prints_to_stdout_but_the_command_line() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 to_stderr = any(keyword.arg == "file" for keyword in node.keywords)
                 assert to_stderr or path.name == "build.py" or path.parent.name == "cli", f"{path.name}:{node.lineno}"
+
+
+def test_every_folder_of_the_user_has_the_same_name_on_windows() -> None:
+    """There platformdirs puts our folder into one of the author, which has the same name, unless told not to."""
+    calls = [
+        (f"{path.name}:{node.lineno}", {keyword.arg for keyword in node.keywords})
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and re.search(r"\buser_\w+_(?:dir|path)$", ast.unparse(node.func))
+    ]
+    assert calls, "control"
+    assert [place for place, keywords in calls if "appauthor" not in keywords] == []
 
 
 def test_every_module_says_what_it_owns() -> None:

@@ -17,7 +17,7 @@ import anyio.to_thread
 from codemode_server.cli.arguments import add_config, config_file, seconds
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config.problems import nearest
+from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import sign_ins
 from codemode_server.settings import ServerSettings
@@ -64,9 +64,7 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
     settings = loaded.settings.servers.get(name)
     if settings is None:
         known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        meant = nearest(name, known, cutoff=0.5)
-        hint = f"did you mean {meant!r}?" if meant else f"servers with a url: {', '.join(known) or 'none'}"
-        raise CodemodeError(f"there is no server {name!r} in {loaded.path or 'a configuration'}; {hint}")
+        raise no_server(name, known, str(loaded.path or "a configuration"), others="servers with a url:")
     if settings.url is None:
         raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
     return settings

@@ -56,6 +56,10 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
             state,
             "the database, sign-ins, secrets that no keyring holds, workspaces, stored results and logs (state.dir)",
         ),
-        ("cache", platformdirs.user_cache_path("codemode-server"), "the compiled sandbox; it is made again"),
+        (
+            "cache",
+            platformdirs.user_cache_path("codemode-server", appauthor=False),
+            "the compiled sandbox; it is made again",
+        ),
         ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),
     ]

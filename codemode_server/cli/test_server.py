@@ -14,8 +14,7 @@ from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.edited_config import only
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config.problems import nearest, printable
-from codemode_server.domain.errors import CodemodeError
+from codemode_server.config.problems import no_server
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.text import one_line
 
@@ -30,9 +29,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded, name = load(config_file(parsed)), parsed.server
     names = [*loaded.settings.servers, *loaded.invalid_servers]
     if name not in names:
-        meant = nearest(name, names)
-        there = f"did you mean {meant}?" if meant else f"there are {', '.join(map(printable, names)) or 'none'}"
-        raise CodemodeError(f"there is no server {name!r}; {there}")
+        raise no_server(name, names)
     text, is_ready = anyio.run(_connected, _switched_on(only(loaded, [name]), name), parsed.wait)
     show(text)
     return 0 if is_ready else 1

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codemode_server.config.document import Node, parse, plain_json
-from codemode_server.config.problems import Problems, nearest, printable
+from codemode_server.config.problems import Problems, no_server, printable
 from codemode_server.config.yaml_layout import Piece, layout
 from codemode_server.config.yaml_writing import Plain, block, flow, item, scalar
 from codemode_server.domain.errors import CodemodeError
@@ -106,10 +106,7 @@ class ConfigText:
         for section in SECTIONS:
             if isinstance(tree.get(section), dict) and name in tree[section]:
                 return section
-        names = list(self.servers())
-        meant = nearest(name, names)
-        there = f"did you mean {meant!r}?" if meant else f"there are {', '.join(map(printable, names)) or 'none'}"
-        raise CodemodeError(f"there is no server {printable(name)!r} in this file; {there}")
+        raise no_server(name, self.servers(), "this file")
 
     def _change(self, text: str, expected: Mapping[str, Any], what: str) -> None:
         """Take the new text if it says what it should."""

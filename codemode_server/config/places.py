@@ -90,7 +90,7 @@ def default_state_folder() -> Path:
     """Where the state is unless `state.dir` names another folder."""
     from platformdirs import user_data_path
 
-    return user_data_path("codemode-server")
+    return user_data_path("codemode-server", appauthor=False)
 
 
 def stamp_of(*files: Path) -> Stamp:

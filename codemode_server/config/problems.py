@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.text import escaped
 
 _MAX_SHOWN = 50
@@ -85,6 +85,14 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
             return candidate
     matches = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
+
+
+def no_server(name: str, known: Iterable[str], place: str = "", *, others: str = "there are") -> CodemodeError:
+    """The error for the name of a server that `place` doesn't have, with the one that was probably meant."""
+    names = list(known)
+    meant = nearest(name, names)
+    hint = f"did you mean {printable(meant)!r}?" if meant else f"{others} {', '.join(map(printable, names)) or 'none'}"
+    return CodemodeError(f"there is no server {printable(name)!r}{place and f' in {place}'}; {hint}")
 
 
 def joined(where: str, member: str | int) -> str:

@@ -14,14 +14,13 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from codemode_server.private_files import NotPrivate, is_own, open_private, private_folder
+from codemode_server.private_files import NotPrivate, is_own, open_private, private_folder, replace_private
 
 Digests: TypeAlias = Mapping[str, str]
 """SHA-256 of each file that was read, by path; empty where there was no such file."""
@@ -52,14 +51,7 @@ def record(path: Path, digests: Digests) -> None:
         NotPrivate: somebody else could write it.
     """
     folder = private_folder(_folder(), "$XDG_DATA_HOME")
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"path": str(path), "digests": dict(digests)}, file)
-        Path(temporary).replace(record_file(path))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_private(folder / record_file(path).name, json.dumps({"path": str(path), "digests": dict(digests)}).encode())
 
 
 def find(path: Path) -> TrustRecord | None:

@@ -35,7 +35,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
-from codemode_server.upstreams._texts import parse_document
+from codemode_server.upstreams.text_values import parse_document
 
 _MAX_BLOCKS = 100
 _MIN_TOKENS = 50

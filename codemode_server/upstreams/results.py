@@ -5,7 +5,7 @@ In this order:
 * `structuredContent`, of which a lone `{"result": x}` is `x`: SDKs wrap what is no object so. JSON in such an x is
   read, since tools that are declared to give a string often give that. Images and files that come with an object, and a
   text that is not its copy (of a tool that declares no output: nothing says that the object is all), are `beside` it.
-* the text: `_texts` says what of it is read as a value. An embedded text that is all there is counts as one; it is
+* the text: `text_values` says what of it is read as a value. An embedded text that is all there is counts as one; it is
   read as JSON where it is said to be JSON, or nothing is said.
 * a list of blocks when there is an image, a file, a link or anything else beside text. An embedded text is a file then:
   it has a URI and a type of its own. A text that is a JSON object or array is one in there too.
@@ -32,7 +32,7 @@ from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, is_nested_deeper
-from codemode_server.upstreams._texts import are_too_much, parse_document, parse_text, parse_texts
+from codemode_server.upstreams.text_values import are_too_much, parse_document, parse_text, parse_texts
 
 ERROR_CHARACTERS = 2_000
 """An upstream's error text is cut after so many."""

@@ -93,6 +93,16 @@ def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path,
     assert error.startswith(told)
 
 
+@pytest.mark.parametrize(("line", "place"), [("test", ""), ("login", " in {file}"), ("enable", " in this file")])
+def test_a_mistyped_server_is_answered_with_the_one_that_was_meant(tmp_path: Path, line: str, place: str) -> None:
+    file = tmp_path / "upstream.yaml"
+    file.write_text("servers:\n  github: {url: 'https://h.example/mcp'}\n")
+    done = command(tmp_path, f"{line} githb --config {file}")
+    place = place.format(file=file)
+    assert done.stdout == ""
+    assert done.stderr == f"codemode-server: there is no server 'githb'{place}; did you mean 'github'?\n"
+
+
 @pytest.mark.parametrize(
     "line", ["--help", "serve --help", "config --help", "status --help", "sync --help", "doctor --help", "setup --help"]
 )

@@ -12,8 +12,8 @@ from codemode_server.domain.errors import ToolFailed
 from codemode_server.sandbox.guest import encoded as guest_encoded
 from codemode_server.sandbox.guest import page_marks
 from codemode_server.upstreams._embedded import embedded_files
-from codemode_server.upstreams._texts import parse_document, parse_text, parse_texts
 from codemode_server.upstreams.results import failure_of, resource_reply, to_reply
+from codemode_server.upstreams.text_values import parse_document, parse_text, parse_texts
 from tests.fuzz.strategies import (
     containers,
     damaged,

@@ -12,8 +12,8 @@ import pytest
 
 from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
 from codemode_server.sandbox.contract import Reply
-from codemode_server.upstreams._texts import parse_text
 from codemode_server.upstreams.results import resource_reply, to_reply
+from codemode_server.upstreams.text_values import parse_text
 
 
 def texts(*blocks: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.config.host_files.spans import Path as KeyPath
-from codemode_server.private_files import NotPrivate, open_private, private_folder
+from codemode_server.private_files import NotPrivate, open_private, private_folder, replace_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +52,7 @@ class ConnectRecord:
 def write(record: ConnectRecord) -> None:
     """Raises `OSError`, `NotPrivate`."""
     folder = private_folder(_folder(), "$XDG_DATA_HOME")
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(record), file)
-        Path(temporary).replace(_record_file(Path(record.file)))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_private(folder / _record_file(Path(record.file)).name, json.dumps(asdict(record)).encode())
 
 
 def find(file: Path) -> ConnectRecord | None:

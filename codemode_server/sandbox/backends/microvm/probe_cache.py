@@ -13,7 +13,6 @@ import logging
 import platform
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ import anyio.to_thread
 import platformdirs
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.private_files import NotPrivate, is_own, private_folder
+from codemode_server.private_files import NotPrivate, is_own, private_folder, replace_private
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.backends.microvm import MicrovmSettings, runtime
 
@@ -88,7 +87,7 @@ def key(settings: MicrovmSettings) -> str:
 
 def folder() -> Path:
     """The cache folder."""
-    return Path(platformdirs.user_cache_dir("codemode-server")) / "microvm"
+    return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "microvm"
 
 
 def recall(name: str, now: Callable[[], float] = time.time) -> ProbeResult | None:
@@ -118,9 +117,7 @@ def remember(name: str, result: ProbeResult, now: Callable[[], float] = time.tim
     text = json.dumps({"at": now(), "verdict": asdict(result)})
     try:
         private_folder(folder())
-        with tempfile.NamedTemporaryFile("w", dir=folder(), prefix=".", delete=False, encoding="utf-8") as file:
-            file.write(text)  # 0600 from the start
-        Path(file.name).replace(folder() / f"{name}.json")
+        replace_private(folder() / f"{name}.json", text.encode())
         for path in folder().iterdir():  # of other kernels, versions and images
             if path.lstat().st_mtime < time.time() - _FORGOTTEN_SECONDS:
                 path.unlink()

@@ -39,7 +39,7 @@ _IN_USE_SECONDS = 86_400.0
 
 def cache_folder() -> Path:
     """The default folder for native code."""
-    return Path(platformdirs.user_cache_dir("codemode-server")) / "wasm"
+    return Path(platformdirs.user_cache_dir("codemode-server", appauthor=False)) / "wasm"
 
 
 def wasmtime_folder() -> Path:

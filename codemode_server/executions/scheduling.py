@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -36,7 +36,12 @@ class QueuePlace:
 @dataclass(slots=True, eq=False)
 class _Waiting:
     session: Session
+    programs: int
+    """The limit at the time it came."""
     on_place: Callable[[QueuePlace], None]
+    is_running: bool = False
+    """It left the queue and has a place."""
+    started: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Turns:
@@ -47,7 +52,6 @@ class Turns:
         self._queue: list[_Waiting] = []
         self._running: Counter[str] = Counter()
         self._last_used: dict[str, float] = {}
-        self._changed: anyio.Event | None = None
 
     @asynccontextmanager
     async def turn(
@@ -63,38 +67,53 @@ class Turns:
         Raises:
             LimitExceeded: there was none in time.
         """
-        waiting = _Waiting(session, on_place)
+        waiting = _Waiting(session, limits.programs, on_place)
         self._note_use(session)
-        with anyio.move_on_after(limits.queue_seconds) as patience:
-            self._queue.append(waiting)
-            self._report_places()
-            try:
-                while not self._is_next(waiting, limits.programs):
-                    on_wait()
-                    await self._change()
-                self._running[session.session_id] += 1
-            finally:
-                self._queue.remove(waiting)
-                self._notify()
-        if patience.cancelled_caught:
-            raise LimitExceeded(
-                f"{limits.programs} programs are running already, and none ended within {limits.queue_seconds:g} s; "
-                "try again later (the user can raise limits.programs or limits.queue_seconds)",
-                setting="limits.programs",
-            )
+        self._queue.append(waiting)
         try:
+            self._report_places()
+            self._give_places()
+            with anyio.move_on_after(limits.queue_seconds):
+                if not waiting.is_running:
+                    on_wait()
+                await waiting.started.wait()
+            if not waiting.is_running:
+                raise LimitExceeded(
+                    f"{limits.programs} programs are running already, and none ended within "
+                    f"{limits.queue_seconds:g} s; try again later (the user can raise limits.programs or "
+                    "limits.queue_seconds)",
+                    setting="limits.programs",
+                )
             yield
         finally:
-            self._running[session.session_id] -= 1
-            self._running += Counter()  # forgets those at zero
-            self._notify()
+            self._leave(waiting)
 
-    def _is_next(self, waiting: _Waiting, programs: int) -> bool:
-        left = programs - self._running.total()
-        return left > 0 and next((one for one in self._order() if self._may_take(one, left)), None) is waiting
+    def _give_places(self) -> None:
+        """Let those start whose turn it is. Only they are woken: with many waiting, waking all for each end is slow."""
+        while (waiting := self._next()) is not None:
+            self._queue.remove(waiting)
+            self._running[waiting.session.session_id] += 1
+            waiting.is_running = True
+            waiting.started.set()
+            self._report_places()
+
+    def _leave(self, waiting: _Waiting) -> None:
+        if waiting.is_running:
+            self._running[waiting.session.session_id] -= 1
+            self._running += Counter()  # forgets those at zero
+        else:
+            self._queue.remove(waiting)
+        self._report_places()
+        self._give_places()
+
+    def _next(self) -> _Waiting | None:
+        running = self._running.total()
+        free = (one for one in self._order() if self._may_take(one, one.programs - running))
+        return next(free, None)
 
     def _may_take(self, waiting: _Waiting, left: int) -> bool:
-        return left > 1 or not self._running[waiting.session.session_id] or not self._are_others_active(waiting.session)
+        is_first = not self._running[waiting.session.session_id]
+        return left > 1 or (left == 1 and (is_first or not self._are_others_active(waiting.session)))
 
     def _order(self) -> list[_Waiting]:
         return sorted(self._queue, key=lambda one: self._running[one.session.session_id])
@@ -114,14 +133,3 @@ class Turns:
     def _report_places(self) -> None:
         for place, waiting in enumerate(self._order(), 1):
             waiting.on_place(QueuePlace(place, len(self._queue), self._running.total()))
-
-    def _notify(self) -> None:
-        self._report_places()
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
-
-    async def _change(self) -> None:
-        if self._changed is None:
-            self._changed = anyio.Event()
-        await self._changed.wait()

@@ -20,6 +20,7 @@ import anyio
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from codemode_server.front.http_admission import Admission
 from codemode_server.json_size import holds_too_many_values
 from codemode_server.off_loop import Pace
 from codemode_server.text import escaped
@@ -88,6 +89,7 @@ class _Guarded:
             "This server needs its token, in the header `Authorization: Bearer TOKEN`. "
             f"The user who runs it finds the token in {escaped(str(token_file))}\n"
         )
+        self._admission = Admission()
         self._large = anyio.Semaphore(_LARGE_AT_ONCE)
         self._parsing = anyio.Semaphore(1)
 
@@ -98,7 +100,7 @@ class _Guarded:
         if not self._has_token(scope):
             await _refuse(send, 401, self._refusal, (b"www-authenticate", b'Bearer realm="codemode-server"'))
             return
-        async with AsyncExitStack() as held:
+        async with self._admission.admitted(_session(scope)), AsyncExitStack() as held:
             try:
                 with anyio.fail_after(BODY_SECONDS):
                     body = await self._body(scope, receive, held)
@@ -163,6 +165,11 @@ class _Guarded:
             return False
         scheme, _, token = given[0].partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+
+
+def _session(scope: Scope) -> bytes:
+    found: bytes = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), b"")
+    return found
 
 
 class _TooLarge(Exception):

@@ -24,6 +24,7 @@ from codemode_server import temporary
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
+from codemode_server.sandbox.backends.wasm.demand import RECENT_SECONDS, Demand
 from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Instance, Worker
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
@@ -63,8 +64,10 @@ class WasmBackend:
         self._quotas = Quotas()
         self._left: list[Path] = []
         """Scratch folders that programs did not leave empty, to be removed by `tend`."""
-        self._is_any_left = anyio.Event()
+        self._is_work_left = anyio.Event()
+        """Set when there is something for `tend` to do."""
         self._is_tended = False
+        self._demand = Demand()
         self._removing = anyio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -88,18 +91,26 @@ class WasmBackend:
                 await self._fill()
 
     async def tend(self) -> None:
-        """Remove what programs left in their scratch folders; it can take long, so their answers do not wait for it."""
+        """Remove what programs left in their scratch folders, which can take long, so that their answers do not wait
+        for it; and end the workers that were kept after several programs at once."""
         self._is_tended = True
         try:
             while True:
-                await self._is_any_left.wait()
-                self._is_any_left = anyio.Event()
+                with anyio.move_on_after(RECENT_SECONDS if len(self._idle) > self._warm else None):
+                    await self._is_work_left.wait()
+                self._is_work_left = anyio.Event()
                 await self._remove_left()
+                while len(self._idle) > self._kept():
+                    await self._discard(self._idle[0])
         finally:
             self._is_tended = False
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh instance."""
+        with self._demand.counted(program):
+            return await self._run(program, host_api)
+
+    async def _run(self, program: Program, host_api: HostApi) -> Outcome:
         worker, scratch = await self._take(program)
         is_reusable = False
         try:
@@ -144,7 +155,11 @@ class WasmBackend:
             os.rmdir(scratch)  # noqa: PTH106
         except OSError:
             self._left.append(scratch)
-            self._is_any_left.set()
+            self._is_work_left.set()
+
+    def _kept(self) -> int:
+        """How many idle workers are kept."""
+        return max(self._warm, self._demand.most_at_once()) if self._warm and self._is_tended else self._warm
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, host_api)
@@ -159,7 +174,7 @@ class WasmBackend:
         Workers that died while idle, and instances made for other limits or folders, are discarded.
         """
         while True:
-            worker, was_idle = await self._next()
+            worker, was_idle = await self._next(program)
             if worker.instance is not None and not worker.instance.is_for(program):
                 await self._discard(worker)
                 continue
@@ -177,9 +192,9 @@ class WasmBackend:
                     await self._discard(worker)
                 raise
 
-    async def _next(self) -> tuple[Worker, bool]:
+    async def _next(self, program: Program) -> tuple[Worker, bool]:
         """A worker, and whether it was idle before."""
-        if self._idle:
+        if len(self._idle) > self._demand.reserved(program):
             return self._idle.pop(), True
         return await self._start_worker(), False
 
@@ -200,14 +215,16 @@ class WasmBackend:
     async def _give_back(self, worker: Worker, program: Program, *, is_reusable: bool) -> None:
         """Return a worker to the pool with an instance for the next program, which probably has the same limits and
         workspace; or discard it."""
-        if is_reusable and len(self._idle) < self._warm and not self._closed:
+        if is_reusable and len(self._idle) < self._kept() and not self._closed:
             try:
                 await worker.prepare(_make_instance(program))
             except SandboxUnavailable as error:
                 _log.warning("no sandbox could be prepared for the next program: %s", error)
             else:
-                if len(self._idle) < self._warm and not self._closed:  # still, after waiting
+                if len(self._idle) < self._kept() and not self._closed:  # still, after waiting
                     self._idle.append(worker)
+                    if len(self._idle) > self._warm:
+                        self._is_work_left.set()
                     return
         await self._discard(worker)
         try:

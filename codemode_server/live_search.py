@@ -20,7 +20,6 @@ from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.settings import SearchSettings
-from codemode_server.text import clean_line
 from codemode_server.upstream_catalog import UpstreamCatalog
 
 _INDEX_AFTER_SECONDS = 0.2
@@ -47,7 +46,6 @@ class LiveSearch:
         self._vectors = vectors
         self._indexing = anyio.Lock()
         self._indexed: tuple[RankerStack, Catalog, list[Skill]] | None = None
-        self._reported_level = ""
         self._settings = config.settings.search
         self.stack = self._new_stack()
 
@@ -67,20 +65,6 @@ class LiveSearch:
         if query.strip():
             self._usage.found(session, found.tools)
         return found
-
-    def ranking_news(self) -> str:
-        """A line for the model about a better ranking that is being prepared; once for each level that answers
-        meanwhile.
-
-        A level counts once its encoder works: before that, it may turn out that there is no model.
-        """
-        status = self.stack.status
-        coming = [state for state in status.states if state.total and not (state.is_ready or state.problem)]
-        if not coming or self._reported_level == status.level:
-            return ""
-        self._reported_level = status.level
-        by = "words only" if status.level == "lexical" else f"the {status.level} level"
-        return f"ranked by {by} for now; {coming[-1].level}: {clean_line(coming[-1].text, 120)}"
 
     async def _ready(self) -> RankerStack:
         """The rankers with the current catalog and use, indexed off the event loop."""

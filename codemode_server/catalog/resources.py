@@ -213,6 +213,11 @@ class ServerResources:
         return f"from servers.{self.server} import {self.module}"
 
     @property
+    def usage_line(self) -> str:
+        """`7 resources and 2 templates: from servers.everything import resources`."""
+        return f"{self.counts}: {self.import_line}"
+
+    @property
     def ways(self) -> str:
         """What programs can do with the module."""
         return f"{self.module}.read(name_or_uri, **template_arguments), {self.module}.list(), {self.module}.templates()"

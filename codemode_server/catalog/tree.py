@@ -17,7 +17,8 @@ from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.tool_lines import refusal_line, refused_tools, short_refusal, tool_line
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading, TopicEntry
-from codemode_server.catalog.untrusted import joined_within, one_line
+from codemode_server.catalog.unknown_members import prompt_titles
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 
 PAGE_SIZE = 100
@@ -165,8 +166,7 @@ def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
 
 def _resources_entry(server: Server) -> Entry | None:
     found = server.resources
-    note = f"{found.counts}: from servers.{server.name} import {found.module}"
-    return Entry(found.module, note, is_folder=True) if found.all else None
+    return Entry(found.module, found.usage_line, is_folder=True) if found.all else None
 
 
 def _resources_folder(server: Server, page: int) -> Folder:
@@ -184,8 +184,8 @@ def _prompt_count(server: Server) -> str:
 
 def _prompts_line(server: Server) -> str:
     """The prompts of a server, which are for the user: a host offers them by these names."""
-    names = [one_line(f"{server.name}/{prompt.name}", 80) for prompt in server.listing.prompts]
-    return f"{_prompt_count(server)} for the user: {joined_within(names, 400)}" if names else ""
+    prompts = server.listing.prompts
+    return f"{_prompt_count(server)} for the user: {prompt_titles(server.name, prompts)}" if prompts else ""
 
 
 def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf) -> Folder:

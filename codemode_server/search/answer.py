@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
+from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.tools import Effect
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
-from codemode_server.search.matching_resources import matching_resources
+from codemode_server.search.matching_resources import matching_resources, words_of_resource
 from codemode_server.search.missing_words import doubtful_clauses, missing_words
+from codemode_server.search.offers import Offer, offers_for
 from codemode_server.search.question import Question
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
@@ -53,16 +55,26 @@ def search_tools(
     ranking = rankers.rank(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
     )
-    found = _answer(catalog, rankers, question, ranking, refusal_of)
     if question.is_of_skills or question.effect not in (None, Effect.READS):
-        return found
+        return _answer(catalog, rankers, question, ranking, refusal_of)
     servers = catalog.servers if question.server is None else (question.server,)
-    return replace(found, resources=matching_resources(servers, question.query, rankers.meanings))
+    resources = matching_resources(servers, question.query, rankers.meanings)
+    offers = offers_for(servers, question.query)
+    found = _answer(catalog, rankers, question, ranking, refusal_of, resources, offers)
+    return replace(found, resources=resources, offers=offers)
 
 
 def _answer(
-    catalog: Catalog, rankers: RankerStack, question: Question, ranking: Ranking, refusal_of: RefusalOf
+    catalog: Catalog,
+    rankers: RankerStack,
+    question: Question,
+    ranking: Ranking,
+    refusal_of: RefusalOf,
+    resources: Sequence[Resource] = (),
+    offers: Sequence[Offer] = (),
 ) -> SearchResults:
+    """The tools and skills; what is said about them takes into account what is shown beside them."""
+
     def is_callable(tool: Tool) -> bool:
         server = catalog.by_name.get(tool.server)
         return server is not None and server.is_available and refusal_of(server, tool) is None
@@ -79,22 +91,30 @@ def _answer(
     unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
     down = "" if question.within else other_servers_down(catalog, question.query)
     if not groups:
-        return SearchResults((), _lines(unavailable or _nothing(catalog, question), down))
+        nothing = "no tool matches" if resources or offers else _nothing(catalog, question)
+        return SearchResults((), _lines(unavailable or nothing, down))
     shown = [group.best.thing for group in groups]
     doubtful = doubtful_clauses(question.query, rankers.meanings, rankers.has)
     missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
     doubt = ""
     if missing == [question.query]:
+        if offers:
+            return SearchResults((), _lines(unavailable or "no tool matches", down))
         groups = _callable_first(worthy, is_callable)[: min(_WEAK_SHOWN, question.limit)]
         if not unavailable:
             doubt = _nothing_fits([question.query], _filters(question))
-            if question.within is None:
+            if resources:
+                doubt = doubt.replace("nothing fits", "no tool fits", 1)
+            elif question.within is None:
                 doubt += f"; nearest: {_nearest(catalog, groups)}"
     elif missing:
         doubt = _nothing_fits(missing, _filters(question))
     else:
-        doubt = missing_words(question.query, things, rankers.meanings, rankers.has)
-        groups = _callable_first(groups, is_callable) if doubt else groups
+        beside = list(map(words_of_resource, resources))
+        ordered = _callable_first(groups, is_callable)
+        mentioning = [ordered[0].best.thing, *things]
+        doubt = "" if offers else missing_words(question.query, mentioning, rankers.meanings, rankers.has, beside)
+        groups = ordered if doubt else groups
     doubt = _lines(unavailable, doubt)
     note = down if doubt else _lines(_siblings(catalog, question, groups, is_callable), down)
     return SearchResults(_found(catalog, question, groups, refusal_of), note, doubt)

@@ -47,6 +47,13 @@ def matching_resources(
     return tuple(resource for _, resource in found[:MAX_SHOWN])
 
 
+def words_of_resource(resource: Resource) -> frozenset[str]:
+    """The stems by which it is found."""
+    it = resource.definition
+    said = f"{it.name} {it.title or ''} {it.uri[:400]} {it.description[:_DESCRIPTION_CHARACTERS]}"
+    return frozenset(stems(said))
+
+
 def resource_line(resource: Resource) -> str:
     """A match as the model sees it."""
     return f"{resource.import_line}; {resource.read_line}  # {resource.summary}"

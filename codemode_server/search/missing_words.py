@@ -23,22 +23,34 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def missing_words(
-    query: str, shown: Sequence[Findable], meanings: Callable[[str], frozenset[str]], is_known: Callable[[str], bool]
+    query: str,
+    shown: Sequence[Findable],
+    meanings: Callable[[str], frozenset[str]],
+    is_known: Callable[[str], bool],
+    resources: Sequence[frozenset[str]] = (),
 ) -> str:
     """A sentence that names the words of a query for one thing that no result has; empty if there are none.
 
-    `meanings` returns the stems equivalent to a word, `is_known` whether any tool has a stem. Verbs such as `list` and
-    `find` are ignored, since few descriptions contain them.
+    The answer begins with the first of `shown`. `meanings` returns the stems equivalent to a word, `is_known` whether
+    any tool has a stem; `resources` are the stems of each resource that is shown beside the tools. Verbs such as `list`
+    and `find` are ignored, since few descriptions contain them.
     """
     if not query.isascii() or len(query.split()) < 2 or not is_short(query) or subqueries(query) or short_parts(query):
         return ""
-    asked = {word: meanings(word) for word in _content_words(query)}
+    whole = asked = {word: meanings(word) for word in _content_words(query)}
     if len(asked) > _MAX_WORDS_TOGETHER:
         asked = {word: stems for word, stems in asked.items() if not any(map(is_known, stems))}
-    alone = [word for word in asked if not any(_mentions(thing, {word: asked[word]}) for thing in shown)]
+    in_resources = frozenset().union(*resources)
+    alone = [
+        word
+        for word, stems in asked.items()
+        if not stems & in_resources and not any(_mentions(thing, {word: stems}) for thing in shown)
+    ]
     if alone:
-        return f"none of these mentions {' or '.join(map(_quoted, alone[:_MAX_NAMED]))}"
-    if any(_mentions(thing, asked) for thing in shown):
+        missing = f"none of these mentions {' or '.join(map(_quoted, alone[:_MAX_NAMED]))}"
+        others = [word for word in whole if word not in alone and _mentions(shown[0], {word: whole[word]})]
+        return f"{missing}; the first matches {', '.join(map(_quoted, others[:_MAX_NAMED]))}" if others else missing
+    if resources or any(_mentions(thing, asked) for thing in shown):
         return ""
     *others, last = map(_quoted, asked)
     return f"none of these mentions {'both' if len(others) == 1 else 'all of'} {', '.join(others)} and {last}"

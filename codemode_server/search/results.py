@@ -18,6 +18,7 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
+from codemode_server.search.offers import Offer
 from codemode_server.search.question import SKILLS, DetailLevel
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
@@ -140,13 +141,18 @@ class SearchResults:
     """What the results lack: `nothing fits "…" well`, or words that no result mentions. Shown before the results."""
     resources: tuple[Resource, ...] = ()
     """Resources and templates that match as well, the best first."""
+    offers: tuple[Offer, ...] = ()
+    """Resources and prompts in general, if the query asks for them."""
 
     @property
     def text(self) -> str:
         shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
         legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
         data = "\n".join(["resources:", *(f"  {resource_line(it)}" for it in self.resources)]) if self.resources else ""
-        return "\n".join(part for part in (self.doubt, shown, legend, data, self.note) if part)
+        tools = (self.doubt, shown, legend)
+        # What fits comes first: where no tool does, the resources.
+        parts = (data, *tools) if self.doubt else (*tools, data)
+        return "\n".join(part for part in (*(offer.text for offer in self.offers), *parts, self.note) if part)
 
     @property
     def tools(self) -> list[Tool]:
@@ -154,7 +160,8 @@ class SearchResults:
         return [tool for found in self.results for tool in (found.thing, *found.also) if isinstance(tool, Tool)]
 
     def as_json(self) -> list[dict[str, Any]]:
-        return [*(found.as_json() for found in self.results), *map(resource_json, self.resources)]
+        offered = [record for offer in self.offers for record in offer.records]
+        return [*offered, *(found.as_json() for found in self.results), *map(resource_json, self.resources)]
 
     @property
     def _is_grouped(self) -> bool:

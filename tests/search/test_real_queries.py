@@ -68,9 +68,9 @@ def test_a_query_without_a_verb_finds_no_tool_that_deletes_and_a_query_with_one_
 @pytest.mark.parametrize(
     ("query", "server", "doubt"),
     [
-        ("list pull requests", "cyanheads_git", 'none of these mentions "requests"'),
-        ("delete a file", "filesystem", 'none of these mentions "delete"'),
-        ("gitlab merge request", None, 'none of these mentions "gitlab"'),
+        ("list pull requests", "cyanheads_git", 'none of these mentions "requests"; the first matches "pull"'),
+        ("delete a file", "filesystem", 'none of these mentions "delete"; the first matches "file"'),
+        ("gitlab merge request", None, 'none of these mentions "gitlab"; the first matches "merge", "request"'),
         ("write a file", "filesystem", ""),
     ],
 )

@@ -116,9 +116,6 @@ class ToolSearch(Protocol):
         self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults: ...
 
-    def ranking_news(self) -> str:
-        """A line for the model about a better ranking that is being prepared; empty if there is nothing new."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:

@@ -48,10 +48,11 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
         arguments.limit,
         arguments.effect,
     )
-    notices = [line for line in (_still_connecting(services.catalog()), services.search.ranking_news()) if line]
-    note = "\n".join(part for part in (found.doubt, found.note, *notices) if part)
+    connecting = _still_connecting(services.catalog())
+    note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
     content: dict[str, Any] = {"tools": found.as_json()}
-    return Answer("\n".join([found.text, *notices]), content | ({"note": note} if note else {}))
+    text = "\n".join(part for part in (found.text, connecting) if part)
+    return Answer(text, content | ({"note": note} if note else {}))
 
 
 def _still_connecting(catalog: Catalog) -> str:

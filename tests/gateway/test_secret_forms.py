@@ -1,0 +1,99 @@
+"""Which fields of forms are taken for a question for a secret: names, titles and types as real servers have them.
+
+A warning on harmless forms teaches people to overlook it, so both directions are specified.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.gateway.secret_forms import asks_for_secret
+
+SECRETS = [
+    ("password", "string"),
+    ("newPassword", "string"),
+    ("passphrase", "string"),
+    ("api_key", "string"),
+    ("apiKey", "string"),
+    ("OPENAI_API_KEY", "string"),
+    ("client_secret", "string"),
+    ("Client Secret", "string"),
+    ("access_token", "string"),
+    ("accessToken", "string"),
+    ("GitHub token", "string"),
+    ("token", "string"),
+    ("Personal access tokens", "string"),
+    ("private_key", "string"),
+    ("pin", "string"),
+    ("PIN", "integer"),
+    ("Enter PIN to continue", "string"),
+    ("PIN to continue", "string"),
+    ("otp", "string"),
+    ("otp", "integer"),
+    ("verification_code", "integer"),
+    ("2fa_code", "string"),
+    ("seed", "string"),
+    ("seed_phrase", "string"),
+    ("recoveryPhrase", "string"),
+    ("mnemonic", "string"),
+    ("cvv", "integer"),
+    ("card_number", "string"),
+    ("ssn", "string"),
+    ("aws credentials", "string"),
+]
+HARMLESS = [
+    ("max_tokens", "integer"),
+    ("maxTokens", "string"),
+    ("max_output_tokens", "number"),
+    ("tokens", "integer"),
+    ("Number of tokens", "string"),
+    ("token_limit", "string"),
+    ("token_symbol", "string"),
+    ("token_type", "string"),
+    ("seed", "integer"),
+    ("random_seed", "string"),
+    ("seed_urls", "array"),
+    ("Seed funding", "string"),
+    ("pin", "boolean"),
+    ("Pin", "boolean"),
+    ("Pin this message", "string"),
+    ("Pin the post", "string"),
+    ("Do you want to pin it?", "string"),
+    ("pinned", "string"),
+    ("GPIO pin", "integer"),
+    ("pin_mode", "string"),
+    ("secret", "boolean"),
+    ("Use 2FA", "boolean"),
+    ("rotate_api_keys", "boolean"),
+    ("secretary", "string"),
+    ("Secret Santa budget", "number"),
+    ("opinion", "string"),
+    ("passenger", "string"),
+    ("zip_code", "string"),
+    ("country_code", "string"),
+    ("sort_key", "string"),
+    ("keyboard", "string"),
+    ("author", "string"),
+]
+
+
+def form(name: str, kind: str, message: str = "Please fill this in.", **texts: str) -> dict[str, object]:
+    return {"message": message, "requestedSchema": {"type": "object", "properties": {name: {"type": kind, **texts}}}}
+
+
+@pytest.mark.parametrize(("name", "kind"), SECRETS)
+def test_a_field_for_a_secret_is_recognized_by_its_name_and_by_its_title(name: str, kind: str) -> None:
+    assert asks_for_secret(form(name, kind))
+    assert asks_for_secret(form("value", kind, title=name))
+
+
+@pytest.mark.parametrize(("name", "kind"), HARMLESS)
+def test_a_harmless_field_gets_no_warning(name: str, kind: str) -> None:
+    assert not asks_for_secret(form(name, kind))
+    assert not asks_for_secret(form("value", kind, title=name))
+
+
+def test_a_text_beside_a_harmless_field_counts_whatever_the_fields_type() -> None:
+    assert not asks_for_secret(form("agreed", "boolean", description="You have read the terms."))
+    assert asks_for_secret(form("agreed", "boolean", description="Write your token into the other field."))
+    assert asks_for_secret(form("max_tokens", "integer", message="How many tokens? And what is your password?"))

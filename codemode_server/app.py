@@ -92,7 +92,7 @@ class App:
         self.usage.load()
         self.lone_usage = UsageStats(SqliteLoneUsageStore(self.database, self.stores.thread), self.config)
         self.lone_usage.load()
-        self._lone_tools = last_run.lone_tools
+        self.lone_tools = last_run.lone_tools
         self.tools = UpstreamCatalog(
             loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
         )
@@ -172,7 +172,7 @@ class App:
             services,
             self.config,
             lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
-            self._lone_tools,
+            self.lone_tools,
         )
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:

@@ -1,27 +1,30 @@
-"""The `status` command: connects to every upstream, and shows their states, the sandbox, the search and the size of
-the workspace."""
+"""The `status` command: connects to every upstream, and shows their states, the direct tools, the size of the
+workspace, the search and the sandbox."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 
 import anyio
 import anyio.to_thread
 
-from codemode_server.app import inspected
+from codemode_server.app import App, inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.tools import UpstreamState, definition_text
+from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import diagnose
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
 
 _MAX_CELL_CHARACTERS = 200
+_MAX_DIRECT = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +47,20 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
         lines = [one_line(mask(line)) for line in (files, f"search: {search.text}", sandbox)]
-        page = "\n".join([servers_table(servers, mask), "", *lines])
+        page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
+
+
+def _direct_tools(app: App) -> Iterator[str]:
+    """The tools that hosts get beside the four, on a line, and why others don't come; nothing if none are exposed."""
+    settings, mask = app.config.settings, app.config.redactor.text
+    if not any(server.may_have_direct_tools for server in settings.servers.values()):
+        return
+    found, problems = direct_definitions(direct_tools(app.catalog(), settings, app.lone_tools), app.config.redactor)
+    names = ", ".join(it["name"] for it in found[:_MAX_DIRECT]) + (", …" if len(found) > _MAX_DIRECT else "")
+    tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
+    yield f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"
+    yield from (f"  {one_line(mask(problem))}" for problem in problems)
 
 
 def is_well(server: Server) -> bool:

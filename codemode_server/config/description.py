@@ -92,6 +92,14 @@ def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterat
     if tools.include != ("*",) or tools.exclude:
         excluded = f", without {' '.join(tools.exclude)}" if tools.exclude else ""
         yield f"    tools: {' '.join(tools.include) or 'none'}{excluded}"
+    if server.may_have_direct_tools:
+        yield f"    direct tools: {', '.join(_direct_tools(server))}"
+
+
+def _direct_tools(server: ServerSettings) -> tuple[str, ...]:
+    if server.expose == "direct":
+        return ("all",)
+    return (*(["those that are mostly called alone"] if server.expose == "auto" else []), *server.direct)
 
 
 def _command_line(server: ServerSettings, loaded: LoadedSettings) -> str:

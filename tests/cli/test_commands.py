@@ -218,6 +218,19 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     ]
 
 
+def test_status_names_the_direct_tools(tmp_path: Path) -> None:
+    servers = office(tmp_path, "github", "slack")
+    servers["github"] |= {"expose": "direct"}
+    servers["slack"] |= {"direct": ["nothing_*"]}
+    configuration(tmp_path, servers)
+    (line,) = re.findall(
+        "^direct tools: (.*)$", command(tmp_path, "status --config upstream.yaml").stdout, re.MULTILINE
+    )
+    names, _, counted = line.partition(" (3, ")
+    assert all(name.startswith("github__") for name in names.split(", "))
+    assert counted.endswith(" tokens)")
+
+
 def test_status_masks_a_secret_in_what_an_upstream_says_at_its_end(tmp_path: Path) -> None:
     """`command` looks for the secret in all that it prints."""
     code = "import os, sys; sys.exit('bad token ' + os.environ['API_TOKEN'])"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+import pytest
 
 from codemode_server.config.description import describe
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE
@@ -114,3 +117,21 @@ def test_every_section_of_the_settings_is_described_and_none_shows_a_secret(fold
     ) in lines
     assert "hunter2" not in described
     assert "sk-lf" not in described
+
+
+@pytest.mark.parametrize(
+    ("exposed", "shown"),
+    [
+        ("expose: direct, direct: [a]", "all"),
+        ("expose: auto, direct: [a]", "those that are mostly called alone, a"),
+        ("direct: [a, b_*]", "a, b_*"),
+        ("direct: [a], enabled: false", None),
+        ("expose: code", None),
+    ],
+)
+def test_tools_that_hosts_get_directly_are_named_as_they_are_chosen(
+    folder: Folder, exposed: str, shown: str | None
+) -> None:
+    described = describe(folder.load(f"servers: {{s: {{command: sh, {exposed}}}}}"))
+    found = re.findall("^    direct tools: (.*)$", described, re.MULTILINE)
+    assert found == ([] if shown is None else [shown])

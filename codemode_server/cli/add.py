@@ -6,9 +6,7 @@ import argparse
 import re
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import show
-from codemode_server.config import locate
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
 from codemode_server.config.new_server import entry_of
@@ -38,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
             "or digit"
         )
     found = FoundServer(parsed.name, _entry(parsed), "the command line", "", "user")
-    with edited_config.locked(locate(config_file(parsed))) as file:
+    with edited_config.locked(edited_config.located(parsed)) as file:
         if parsed.name in file.text.servers():
             raise CodemodeError(f"there is a server {parsed.name!r} already; remove it first, or choose another name")
         storage = edited_config.SecretDestination(file, parsed.secrets)

@@ -7,18 +7,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import announce, show
-from codemode_server.config import LoadedSettings, locate, saving
+from codemode_server.config import LoadedSettings, locate, saving, trust
 from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.import_plan import ImportPlan, overruled
 from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place
-from codemode_server.config.places import Change, ConfigFile, Sources
+from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.secrets.store import SecretStore
@@ -39,7 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def opened(parsed: argparse.Namespace) -> EditedFile:
     """The file that the commands edit, which may not exist yet."""
-    return EditedFile(locate(config_file(parsed)))
+    return EditedFile(located(parsed))
+
+
+def located(parsed: argparse.Namespace) -> ConfigFile:
+    """The file to edit. While another command edits the trusted file of this folder, that is not trusted for a moment:
+    it is waited for, since the user's own file would be edited instead."""
+    config = config_file(parsed)
+    place = locate(config)
+    here = in_folder(Path.cwd())
+    if here is None or here.path == place.path or trust.find(here.path) is None:
+        return place
+    with saving.locked(here):
+        return locate(config)
 
 
 @contextmanager
@@ -58,7 +71,7 @@ def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
     Raises:
         CodemodeError: there is none.
     """
-    place = locate(config_file(parsed))
+    place = located(parsed)
     if not place.path.exists():
         raise CodemodeError(f"there is no {place.path}; `codemode-server init` writes a first one")
     with locked(place) as file:

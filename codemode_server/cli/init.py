@@ -11,9 +11,9 @@ from pathlib import Path
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import show
+from codemode_server.config import saving
 from codemode_server.config.host_places import HOSTS, KnownHost, System
 from codemode_server.config.places import ConfigFile, user_file
-from codemode_server.config.saving import EditedFile
 
 _COMMANDS = {
     "claude-code": "claude mcp add -s user codemode -- {line}",
@@ -33,9 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     given = config_file(parsed)
-    file = EditedFile(ConfigFile(Path(given).expanduser().absolute() if given else user_file()))
-    if file.is_new:
-        file.save()
+    with saving.locked(ConfigFile(Path(given).expanduser().absolute() if given else user_file())) as file:
+        if is_new := file.is_new:
+            file.save()
+    if is_new:
         show(f"written: {file.place.path}")
     else:
         show(f"{file.place.path} is there already; it stays as it is")

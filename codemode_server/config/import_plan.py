@@ -16,7 +16,7 @@ from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.literal_secrets import SecretNames, without_literal_secrets
 from codemode_server.config.problems import Problems
 from codemode_server.config.yaml_writing import Plain, block
-from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.errors import CodemodeError, SettingsError
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
 """Fields that say which server an entry is."""
@@ -82,7 +82,11 @@ def plan(
     names = _Names(existing)
     for server in found:
         added_before = dict(storage.added)
-        entry = without_literal_secrets(server.name, server.entry, storage, server.from_env_file)
+        try:
+            entry = without_literal_secrets(server.name, server.entry, storage, server.from_env_file)
+        except CodemodeError as error:
+            made.skipped.append(f"{server.name} of {server.source}: {error}")
+            continue
         alike = [it for it in existing if it == server.name or it.startswith(f"{server.name}-")]
         if same := next((it for it in alike if _equal(existing[it], entry)), ""):
             made.skipped.append(f"{server.name} of {server.source}: is there already as {same}")

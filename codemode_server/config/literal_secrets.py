@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from codemode_server.config.secrecy import Secrets, looks_secret, named_arguments
 from codemode_server.config.yaml_writing import Plain
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import ServerSettings
 
 _SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)(\S.*)", re.IGNORECASE | re.DOTALL)
@@ -25,6 +27,9 @@ _IS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 _REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
 """A `$${` is plain text."""
+
+_MAX_SECRETS = 100
+"""Of one server: the work grows with their square."""
 
 
 @dataclass(slots=True)
@@ -43,11 +48,8 @@ class SecretNames:
         """A reference to a new name for this value. `is_variable`: the name is a variable's already."""
         base = _variable_name(name)
         prefixed = base if base.startswith(_variable_name(server)) else f"{_variable_name(server)}_{base}"
-        candidates = [
-            *([name] if is_variable and _IS_NAME.fullmatch(name) else []),
-            prefixed,
-            *(f"{prefixed}_{number}" for number in range(2, 1000)),
-        ]
+        first = [name] if is_variable and _IS_NAME.fullmatch(name) else []
+        candidates = chain(first, [prefixed], (f"{prefixed}_{number}" for number in count(2)))
         chosen = next(it for it in candidates if self._is_free(it, value))
         if chosen not in self.stored:
             self.added[chosen] = value
@@ -62,7 +64,11 @@ def without_literal_secrets(
     server: str, entry: Mapping[str, Plain], storage: SecretNames, from_env_file: frozenset[str] = frozenset()
 ) -> dict[str, Plain]:
     """The entry with references in place of secrets. All variables in `from_env_file` count as secrets: the person has
-    put them into a file of their own."""
+    put them into a file of their own.
+
+    Raises:
+        CodemodeError: it has too many.
+    """
     return _Extraction(server, entry, storage, from_env_file).run()
 
 
@@ -85,6 +91,8 @@ class _Extraction:
         secrets = Secrets()
         secrets.add_server(ServerSettings.model_construct(**fields))
         self._known = {it for it in secrets.values | secrets.short if not _REFERENCE.search(it)}
+        if len(self._known) > _MAX_SECRETS:
+            raise CodemodeError(f"has more than {_MAX_SECRETS} secrets, which no server needs")
         long = self._known & secrets.values
         # The parts of a secret, for instance the password in `user:password`, are put in place of the whole.
         self._within = sorted((it for it in long if not any(it != part and part in it for part in long)), key=len)[::-1]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from codemode_server import cli
-from codemode_server.config import load
+from codemode_server.cli import trust
+from codemode_server.config import load, saving
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.saving import EditedFile
 from codemode_server.first_listing import state_folder
 from codemode_server.secrets.keyring_store import open_store
 from codemode_server.settings import Settings
@@ -488,6 +492,25 @@ class TestWhatARepositoryNames:
         assert "debug" not in machine.output, "control"
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+    @pytest.mark.parametrize(
+        "argument",
+        ["a" * 2_000_000, "a." * 1_000_000, "eyJaaaaaaaaaaaa." * 100_000],
+        ids=["a word", "a scheme", "tokens"],
+    )
+    def test_the_preview_of_a_long_argument_takes_linear_time(self, machine: Machine, argument: str) -> None:
+        """Each took minutes."""
+        machine.write("their.json", cursor(x={"command": "c", "args": [argument]}))
+        assert machine.run("import", "--dry-run", str(machine.home / "their.json")) == 0
+        assert "1  x" in machine.output
+
+    @pytest.mark.parametrize(("count", "is_taken"), [(100, True), (101, False)])
+    def test_a_server_with_too_many_secrets_is_not_taken(self, machine: Machine, count: int, *, is_taken: bool) -> None:
+        entry = {"command": "c", "args": [word for it in range(count) for word in ("--token", f"secret-{it:06}")]}
+        machine.write("their.json", cursor(x=entry, y={"command": "c"}))
+        machine.run("import", "--dry-run", str(machine.home / "their.json"))
+        assert "1  y" in machine.output or is_taken
+        assert ("x of their.json: has more than 100 secrets" in machine.output) is not is_taken
+
     def test_a_pipe_is_not_waited_for(self, machine: Machine) -> None:
         for name in ("pipe.json", ".mcp.json"):
             os.mkfifo(machine.project / name)
@@ -521,6 +544,31 @@ class TestATrustedFolder:
 
         assert list(machine.servers()) == ["a", "b"]
         assert (machine.project / ".env").exists()
+
+    def test_it_is_edited_although_another_command_is_about_to_trust_its_new_content(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        machine.run("trust", "--yes")
+        (machine.project / "upstream.yaml").write_text("servers:\n  a: {command: z}\n")
+        real = saving.locked
+
+        def locked(place: ConfigFile) -> AbstractContextManager[EditedFile]:
+            trust.trust(trust.examine(machine.project))  # the other command has done so before it unlocks the file
+            return real(place)
+
+        monkeypatch.setattr(saving, "locked", locked)
+        assert machine.run("add", "b", "--no-test", "--", "y") == 0
+        assert list(machine.servers()) == ["a", "b"]
+        assert not machine.file.exists()
+
+    def test_init_waits_for_a_command_that_edits_the_file(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(saving, "_LOCK_S", 0.05)
+        with saving.locked(ConfigFile(machine.file)):
+            assert machine.run("init") == 2
+        assert "another command is editing" in machine.errors
+        assert machine.run("init") == 0
 
     def test_a_file_that_is_not_trusted_is_not_edited(self, machine: Machine) -> None:
         assert machine.run("add", "b", "--no-test", "--", "y") == 0

@@ -337,7 +337,8 @@ class ExecutionService(OwnsTasks):
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.owner)
         checked = await self._check(execution.code, backend.importable, last_value)
-        if await self._gateway.offer_sign_ins(execution.calls, checked.imports):
+        is_rejected = bool(checked.errors)
+        if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
             checked = await self._check(execution.code, backend.importable, last_value)
         self._recorder.checked(checked, span)
         if checked.errors:

@@ -55,18 +55,24 @@ class Gateway:
             upstreams=upstreams, journal=journal, events=self._events, config=config, sign_in_offers=sign_in_offers
         )
 
-    async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str]) -> bool:
-        """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it.
+    async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:
+        """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it, until
+        one is not signed in to. Returns whether one is signed in to now.
 
-        Returns whether one of them is signed in to now.
+        `is_rejected`: the program was rejected; only tools that are not known yet can change that.
         """
         if self._sign_in_offers is None:
             return False
         named = dict.fromkeys(module.split(".")[1] for module in modules)
-        found = [server for name in named if (server := self._catalog().by_name.get(name)) is not None]
-        needed = [server.raw_name for server in found if server.state is UpstreamState.SIGNED_OUT]
-        outcomes = [await self._sign_in_offers.offer(calls, name) for name in needed]
-        return OfferOutcome.SIGNED_IN in outcomes
+        signed_in = False
+        for name in named:
+            server = self._catalog().by_name.get(name)
+            if server is None or server.state is not UpstreamState.SIGNED_OUT or (is_rejected and server.tools):
+                continue
+            if await self._sign_in_offers.offer(calls, server.raw_name) is not OfferOutcome.SIGNED_IN:
+                break
+            signed_in = True
+        return signed_in
 
     async def call(
         self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False

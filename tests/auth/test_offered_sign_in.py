@@ -100,3 +100,31 @@ async def test_nobody_is_asked_where_the_settings_decline_questions_of_the_serve
     async with in_memory(path, **person.callbacks) as host:
         assert "codemode-server login protected" in (await host.run(WHO)).error["message"]
     assert person.seen == []
+
+
+async def test_a_program_that_the_permissions_refuse_offers_no_sign_in(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    found = await kit.person_signs_in(tmp_path, protected.url)
+    person = Person()
+    async with in_memory(config) as host:
+        assert (await host.run(WHO)).value == "ada"  # its tools are known from now on
+    issuing.revoke(found)
+    servers, rules = {"protected": {"url": protected.url}}, {"rules": [{"deny": "protected"}]}
+    denied = configuration(tmp_path, servers, permissions=rules)
+    async with in_memory(denied, **person.callbacks) as host:
+        assert (await host.run(WHO)).result.is_error
+    assert person.seen == []
+    async with in_memory(configuration(tmp_path, servers), **person.callbacks) as host:  # the control
+        assert (await host.run(WHO)).value == "ada"
+
+
+async def test_a_program_that_imports_several_servers_asks_no_further_after_a_refusal(
+    tmp_path: Path, protected: kit.ProtectedServer
+) -> None:
+    person = Person("decline")
+    path = kit.configured(tmp_path, {name: {"url": protected.url} for name in ("one", "two", "three")})
+    async with in_memory(path, **person.callbacks) as host:
+        code = "from servers.one import whoami\nfrom servers.two import whoami\nfrom servers.three import whoami"
+        assert (await host.run(code)).result.is_error
+    assert len(person.seen) == 1

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from io import BufferedReader
 from pathlib import Path
 
 import anyio
@@ -159,6 +160,33 @@ def test_the_builder_can_be_loaded_where_nothing_is_installed() -> None:
     code = f"import runpy; print(runpy.run_path({str(build.__file__)!r})['sources_digest']())"
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == build.sources_digest()
+
+
+def test_the_component_is_read_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[object] = []
+    digest = hashlib.file_digest
+
+    def noted(file: BufferedReader, name: str) -> object:
+        reads.append(file.name)
+        return digest(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", noted)
+    monkeypatch.setattr(component, "_SETTLED_SECONDS", -1e9)
+    component._known_digest.cache_clear()
+    for _ in range(3):
+        assert component.checked_component() == build.COMPONENT
+    assert reads == [str(build.COMPONENT)]
+
+
+def test_a_component_that_was_just_written_is_read_each_time(tmp_path: Path) -> None:
+    """The times of two writes within a few milliseconds are the same, and so are these sizes."""
+    place = tmp_path / "guest.wasm"
+    place.write_bytes(b"sound")
+    status = place.stat()
+    sound = component._digest(place)
+    place.write_bytes(b"wrong")
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert component._digest(place) != sound
 
 
 async def test_native_code_that_does_not_load_is_made_again(

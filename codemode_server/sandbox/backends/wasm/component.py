@@ -9,6 +9,7 @@ for one another.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -33,6 +34,8 @@ WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
 _UNUSED_SECONDS = 30 * 86_400.0
 _MAX_FILES = 10
+_SETTLED_SECONDS = 2.0
+"""The times of a file that was written more recently may be the same after one more write."""
 _IN_USE_SECONDS = 86_400.0
 """Files beyond `_MAX_FILES` stay if they were used within this time: a running product may start workers from them."""
 
@@ -63,7 +66,7 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
         raise SandboxUnavailable(
             f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make component"
         )
-    if stamp.get("component") != hashlib.sha256(component.read_bytes()).hexdigest():
+    if stamp.get("component") != _digest(component):
         raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make component")
     return component
 
@@ -183,5 +186,18 @@ def _digest_path(target: Path) -> Path:
 
 
 def _digest(path: Path) -> str:
+    """The SHA-256 of a file, which a process reads once for as long as nobody writes to the file."""
+    status = path.stat()
+    if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED_SECONDS:
+        return _read_digest(path)
+    return _known_digest(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@functools.lru_cache(maxsize=16)
+def _known_digest(path: Path, *_state: int) -> str:
+    return _read_digest(path)
+
+
+def _read_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

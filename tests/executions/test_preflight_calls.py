@@ -287,6 +287,25 @@ async def test_a_tool_that_is_used_without_an_import_is_found_with_the_import_to
     ]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "mcp.call_tool('list_issues', {'repo': 'a'})",
+        "call_mcp_tool(server='github', tool='list_issues')",
+        "session.call_tool('mcp__github__list_issues')",
+    ],
+)
+async def test_a_client_that_programs_don_t_have_is_answered_with_the_import(call: str) -> None:
+    (line,) = await errors(call)
+    assert line.endswith("is not defined; tools are functions: from servers.github import list_issues")
+
+
+async def test_a_client_without_a_known_tool_is_answered_with_the_form_and_another_name_is_not() -> None:
+    (line,) = await errors("mcp.list_tools()")
+    assert line.endswith("tools are functions: from servers.<server> import <tool> (search_tools finds it)")
+    assert await errors("session.get('list_issues')") == [], "left to the run, as any name of a program without tools"
+
+
 async def test_a_misspelt_variable_of_a_program_with_tools_is_found_before_a_call_is_made() -> None:
     code = "from servers.github import boom, create_issue\ntitle = 'x'\nboom()\ncreate_issue('a', titel)"
     assert await errors(code) == ["4: name 'titel' is not defined; did you mean 'title'?"]

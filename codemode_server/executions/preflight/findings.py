@@ -45,6 +45,11 @@ _GIVEN = frozenset(dir(builtins)) | {
 """Names that every program has."""
 
 
+_CLIENT_CALLS = frozenset({"call_tool", "callTool", "call_mcp_tool", "use_mcp_tool"})
+_CLIENTS = _CLIENT_CALLS | {"mcp", "mcp_client"}
+"""Names of MCP clients, which programs of plain MCP call tools by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A defect at a line."""
@@ -258,6 +263,18 @@ class Findings:
             if hint or self.names.imports_tools:
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")
 
+    def _called_by_client(self, node: ast.Name) -> str:
+        """What to write in place of `mcp.call_tool("git_status", …)`: here a tool is a function."""
+        parent = self.reading.parents.get(node)
+        attribute = parent.attr if isinstance(parent, ast.Attribute) else ""
+        if node.id not in _CLIENTS and attribute not in _CLIENT_CALLS:
+            return ""
+        call = self.reading.parents.get(parent) if isinstance(parent, ast.Attribute) else parent
+        texts = {text.rpartition("__")[2] for text in _texts_of(call)}
+        lines = [tool.import_line for tool in self._catalog.tools() if {tool.name, tool.raw_name} & texts]
+        write = " or ".join(lines[:3]) or "from servers.<server> import <tool> (search_tools finds it)"
+        return f"; tools are functions: {write}"
+
     def _hint(self, node: ast.Name) -> str:
         name = node.id
         tools = [tool for tool in self._catalog.tools() if tool.name == name]
@@ -265,6 +282,8 @@ class Findings:
             return f"; write: {' or '.join(tool.import_line for tool in tools[:3])}"
         if any(server.name == name for server in self._catalog.servers):
             return f"; write: from servers import {name}"
+        if called := self._called_by_client(node):
+            return called
         if not self.names.imports_tools:
             return ""
         is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
@@ -272,6 +291,12 @@ class Findings:
             return f"; write: {wanted}"
         meant = similar_name(name, [known for known in self.names.bound if known])
         return f"; did you mean {meant!r}?" if meant else f"; {starts_fresh(self._last_result)}"
+
+
+def _texts_of(node: ast.AST | None) -> list[str]:
+    """The texts that a call is given."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    return [it.value for it in given if isinstance(it, ast.Constant) and isinstance(it.value, str)]
 
 
 def _arguments_of(node: ast.Call, texts: int) -> dict[str, Any] | None:

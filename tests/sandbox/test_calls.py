@@ -418,9 +418,12 @@ async def test_the_host_can_end_a_program_whatever_it_catches(lab: Lab) -> None:
 
 async def test_calls_still_on_their_way_when_a_program_ends_are_cancelled(lab: Lab) -> None:
     tools = Tools()
-    code = f"import asyncio\nfrom servers.github import forever\nt = asyncio.create_task(forever())\nawait asyncio.sleep({0.01 * SLOWNESS})\n1"
+    code = (
+        IMPORT + "import asyncio\nfrom servers.github import forever\nt = asyncio.create_task(forever())\n"
+        "await asyncio.create_task(echo())\n1"
+    )
     assert await lab.value(code, tools) == 1
-    assert (len(tools.calls), tools.here) == (1, 0)
+    assert (len(tools.calls), tools.here) == (2, 0)
 
 
 async def test_answers_that_come_when_the_program_has_ended_harm_nothing(lab: Lab) -> None:

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import tempfile
 from dataclasses import replace
-from typing import IO
 
 import anyio
-import anyio.to_thread
 from anyio.abc import ByteSendStream
 
 from codemode_server.domain.errors import (
@@ -35,15 +32,15 @@ from codemode_server.json_size import MAX_VALUES
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import frames, host_frames
+from codemode_server.sandbox.argument_room import ArgumentRoom
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
+from codemode_server.sandbox.outgoing_frame import OutgoingFrame
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
-_PIECE = 256 * 2**10
-"""Bytes that are given to the stream at once: it copies what the guest does not read yet."""
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
 _TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
@@ -67,65 +64,6 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:g} MB" if size_bytes % 10**5 == 0 else f"{size_bytes:,} bytes"
 
 
-class _Room:
-    """The memory that the arguments of the calls being made may take together. One call always has room."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._taken: dict[int, int] = {}
-        self._less = anyio.Event()
-
-    async def wait(self, memory: int) -> None:
-        """Wait until there is room for so many bytes."""
-        while self._taken and sum(self._taken.values()) + memory > self._most_bytes:
-            await self._less.wait()
-
-    async def take(self, call: frames.Call | frames.Read) -> None:
-        """Wait until there is room for one more."""
-        await self.wait(call.memory)
-        self._taken[call.id] = call.memory
-
-    def give_back(self, call: frames.Call | frames.Read) -> None:
-        del self._taken[call.id]
-        self._less.set()
-        self._less = anyio.Event()
-
-
-class _Answer:
-    """A frame that is to be sent."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self._pieces = pieces
-        self._file: IO[bytes] | None = None
-        self.size = sum(map(len, pieces))
-
-    def put_on_disk(self) -> None:
-        """Hold it in a file without a name rather than in memory, if there is room for that."""
-        try:
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
-        except OSError:
-            return
-        try:
-            file.writelines(self._pieces)
-            file.seek(0)
-        except OSError:
-            file.close()
-        else:
-            self._file, self._pieces = file, ()
-
-    async def send(self, stream: ByteSendStream) -> None:
-        if self._file is not None:
-            while piece := await anyio.to_thread.run_sync(self._file.read, _PIECE):
-                await stream.send(piece)
-        for whole in self._pieces:
-            for start in range(0, len(whole), _PIECE):
-                await stream.send(whole[start : start + _PIECE])
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
 class Channel:
     """One program's conversation with the host."""
 
@@ -139,7 +77,7 @@ class Channel:
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
         most = max(program.limits.call_bytes, _ROOM_BYTES)
-        self._room, self._max_wide_bytes = _Room(most), most // 2
+        self._room, self._max_wide_bytes = ArgumentRoom(most), most // 2
         self._sending = anyio.Lock(fast_acquire=True)
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
@@ -192,7 +130,9 @@ class Channel:
         longest = frames.longest_frame(self._limits)
         try:
             program = self._program
-            await self._send(_Answer(frames.run_frame(self._run_id, program.code, self._limits, program.modules)))
+            await self._send(
+                OutgoingFrame(host_frames.run_frame(self._run_id, program.code, self._limits, program.modules))
+            )
             self._program.begun.set()
             pace = Pace()
             while self._ended is None:
@@ -262,10 +202,10 @@ class Channel:
         if self._calls > self._limits.calls + 2 * self._limits.calls_in_flight:
             self._exceed_limit("limits.calls")
             return
-        answer = _Answer(frames.refusal_frame(call.id, LimitExceeded.code, self._too_many_calls()))
+        answer = OutgoingFrame(host_frames.refusal_frame(call.id, LimitExceeded.code, self._too_many_calls()))
         tasks.start_soon(self._send_refusal, answer)
 
-    async def _send_refusal(self, answer: _Answer) -> None:
+    async def _send_refusal(self, answer: OutgoingFrame) -> None:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # as for calls
             await self._send(answer)
 
@@ -287,12 +227,12 @@ class Channel:
         finally:
             self._call_slots.release()
 
-    async def _answer_of(self, call: frames.Call | frames.Read) -> _Answer:
+    async def _answer_of(self, call: frames.Call | frames.Read) -> OutgoingFrame:
         try:
             reply = await self._ask_host(call)
             return await self._encoded(call.id, reply, f"the result of {call.title}")
         except CallError as error:
-            return _Answer(frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE]))
+            return OutgoingFrame(host_frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE]))
         finally:
             self._room.give_back(call)
             self._clock.call_ended()
@@ -303,19 +243,21 @@ class Channel:
             return await self._host_api.read(call.server, call.uri, call.arguments)
         return await self._host_api.call(call.server, call.tool, call.arguments, raw=call.is_raw)
 
-    async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> _Answer:
+    async def _encoded(self, request_id: int, reply: Reply, what: str = "") -> OutgoingFrame:
         """The frame of a reply. If `what` says what it is, one that is larger than a call may be becomes an error."""
         try:
             is_long = is_large(reply.value)
-            answer = _Answer(*await run_sized(is_long, frames.reply_frame, request_id, reply.value, reply.encoding))
+            answer = OutgoingFrame(
+                *await run_sized(is_long, host_frames.reply_frame, request_id, reply.value, reply.encoding)
+            )
         except RecursionError:
             message = f"{what or 'the answer'} is nested too deep; ask for a part of it"
-            return _Answer(frames.refusal_frame(request_id, ResultTooDeep.code, message))
+            return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooDeep.code, message))
         if not what or answer.size <= self._limits.call_bytes:
             return answer
         message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"
         message += " (the user can raise limits.call_bytes)"
-        return _Answer(frames.refusal_frame(request_id, ResultTooLarge.code, message))
+        return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooLarge.code, message))
 
     async def _answer(self, request: _Question) -> None:
         try:
@@ -330,7 +272,7 @@ class Channel:
         finally:
             self._asking.release()
 
-    async def _answer_to(self, request: _Question) -> _Answer:
+    async def _answer_to(self, request: _Question) -> OutgoingFrame:
         host_api = self._host_api
         try:
             match request:
@@ -350,7 +292,7 @@ class Channel:
         except CodemodeError as error:
             if isinstance(error, ExecutionError):
                 raise
-            return _Answer(frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
+            return OutgoingFrame(host_frames.refusal_frame(request.id, error.code, str(error)[:_MAX_MESSAGE]))
 
     def _take_output(self, output: frames.Output) -> None:
         most = self._limits.max_output_bytes
@@ -381,7 +323,7 @@ class Channel:
         self._done = done
         self._ended = (Ending.RETURNED if done.error is None else Ending.RAISED, done.error)
 
-    async def _send(self, answer: _Answer) -> None:
+    async def _send(self, answer: OutgoingFrame) -> None:
         try:
             if answer.size > _WAITS_ON_DISK and self._sending.locked():
                 await run_large(answer.put_on_disk)

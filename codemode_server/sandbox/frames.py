@@ -1,4 +1,6 @@
-"""The protocol between host and guest, the same for every backend: its frames and their limits.
+"""The protocol between host and guest, the same for every backend: the frames of guests and their limits.
+
+`host_frames` writes those of the host.
 
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
@@ -34,14 +36,11 @@ How much may be on its way, so that neither end has to hold more than it can:
 from __future__ import annotations
 
 import base64
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_bytes import json_bytes, json_pieces
 from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.processes import framing
@@ -66,8 +65,6 @@ _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 _PIECE_CHARACTERS = 2**20
 """Base64 that is read at once; a multiple of four."""
-_FRAME_VALUES = 1_000
-"""More values than a frame holds beside its payload."""
 GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
 """Limits that a guest detects before the host: otherwise it would have to send a frame that is too long, or it knows
 that the program has had its one `LimitExceeded`. `values`: the program's value holds too many values."""
@@ -267,38 +264,6 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
             return Done(_name(frame, "id"), frame.get("value"), form, raised, len(data), _hint(frame))
         case other:
             raise ProtocolError(f"a frame has the unknown op {str(other)[:50]!r}")
-
-
-def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue]) -> bytes:
-    """The first frame to a guest."""
-    passed_on = {
-        "call_bytes": limits.call_bytes,
-        "calls_in_flight": limits.calls_in_flight,
-        "value_bytes": limits.max_value_bytes,
-        "values": MAX_VALUES - _FRAME_VALUES,
-    }
-    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules})
-
-
-def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
-    """A reply, in pieces, since joining them would copy a large value once more.
-
-    Raises:
-        RecursionError: the value is nested too deep.
-    """
-    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
-    pieces = list(json_pieces(value))
-    return framing.LENGTH.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
-
-
-def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
-    """A reply that is an error."""
-    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
-
-
-def encode(frame: dict[str, Any]) -> bytes:
-    """A frame with its length."""
-    return framing.frame(json_bytes(frame))
 
 
 def longest_frame(limits: Limits) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import frames, host_frames
 from codemode_server.sandbox.contract import Limits, ProgramError
 from codemode_server.sandbox.guest import calls, values
 from codemode_server.upstreams import _bounded_http, _messages
@@ -128,7 +128,7 @@ def test_nesting_up_to_the_limit_is_read() -> None:
 
 @pytest.mark.parametrize("value", ["a", "é\n😀\ud800" * 700_000, '"\\' * 1_500_000, ["a" * 2_000_000]])
 def test_a_reply_in_pieces_is_that_of_the_whole(value: Any) -> None:
-    data = b"".join(frames.reply_frame(1, value, "json"))
+    data = b"".join(host_frames.reply_frame(1, value, "json"))
     assert int.from_bytes(data[:4], "big") == len(data) - 4
     said = json.loads(data[4:])["value"]
     assert said == json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
@@ -164,7 +164,7 @@ class Chunks:
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 async def test_frames_are_read_however_the_bytes_arrive(size: int) -> None:
-    data = frames.refusal_frame(1, "k", "é") + frames.encode({"op": "x"})
+    data = host_frames.refusal_frame(1, "k", "é") + host_frames.encode({"op": "x"})
     reader = FrameReader(Chunks(data, size))
     assert [json.loads(await reader.read(1_000)) for _ in range(2)] == [
         {"op": "reply", "id": 1, "ok": False, "kind": "k", "message": "é"},

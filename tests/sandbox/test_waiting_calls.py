@@ -19,7 +19,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import frames
+from codemode_server.sandbox import host_frames
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
 from tests.sandbox.lab import Lab, Tools
@@ -129,7 +129,7 @@ class Guest(ByteReceiveStream, ByteSendStream):
     """Sends what it was given, then `done`, which needs what it hears first. Reads nothing until `reads` is set."""
 
     def __init__(self, said: list[dict[str, Any]], until: Callable[[], bool] = lambda: True) -> None:
-        self._said = [frames.encode(frame) for frame in said]
+        self._said = [host_frames.encode(frame) for frame in said]
         self._until = until
         self.reads = anyio.Event()
         self.heard = bytearray()
@@ -143,7 +143,7 @@ class Guest(ByteReceiveStream, ByteSendStream):
             await anyio.sleep(0.01)
         run = json.loads(self.heard[4 : 4 + int.from_bytes(self.heard[:4], "big")])
         done = {"op": "done", "id": run["id"], "value": 1, "value_form": "json", "error": None}
-        return frames.encode(done)
+        return host_frames.encode(done)
 
     async def send(self, item: bytes) -> None:
         self.heard += item

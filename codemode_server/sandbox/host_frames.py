@@ -1,0 +1,48 @@
+"""Writes the frames that the host sends to a guest; `frames` has the protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.json_bytes import json_bytes, json_pieces
+from codemode_server.json_size import MAX_VALUES
+from codemode_server.processes import framing
+from codemode_server.sandbox.contract import Limits
+
+_FRAME_VALUES = 1_000
+"""More values than a frame holds beside its payload."""
+
+
+def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue]) -> bytes:
+    """The first frame to a guest."""
+    passed_on = {
+        "call_bytes": limits.call_bytes,
+        "calls_in_flight": limits.calls_in_flight,
+        "value_bytes": limits.max_value_bytes,
+        "values": MAX_VALUES - _FRAME_VALUES,
+    }
+    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules})
+
+
+def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:
+    """A reply, in pieces, since joining them would copy a large value once more.
+
+    Raises:
+        RecursionError: the value is nested too deep.
+    """
+    head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
+    pieces = list(json_pieces(value))
+    return framing.LENGTH.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
+
+
+def refusal_frame(request_id: int, kind: str, message: str) -> bytes:
+    """A reply that is an error."""
+    return encode({"op": "reply", "id": request_id, "ok": False, "kind": kind, "message": message})
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """A frame with its length."""
+    return framing.frame(json_bytes(frame))

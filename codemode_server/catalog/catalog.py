@@ -25,7 +25,7 @@ from codemode_server.catalog.observed import (
     schemas_digest,
 )
 from codemode_server.catalog.parameters import Parameter, parameters_of
-from codemode_server.catalog.resources import MODULE, ServerResources
+from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.stubs import Stub, stub_of
@@ -338,11 +338,11 @@ class Catalog:
         return self.server(server).tool(tool)
 
 
-RefusalOf = Callable[[Server, Tool], Refusal | None]
-"""Why every call of a tool is refused; None if programs may call it."""
+RefusalOf = Callable[[Server, Tool | Resource], Refusal | None]
+"""Why every call of a tool, or reading of a resource, is refused; None if programs may use it."""
 
 
-def no_refusal(_server: Server, _tool: Tool) -> None:
+def no_refusal(_server: Server, _tool: Tool | Resource) -> None:
     """A `RefusalOf` without permissions."""
 
 

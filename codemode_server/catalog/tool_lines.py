@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from codemode_server.catalog.catalog import RefusalOf, Server, Tool
+from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 
@@ -30,9 +32,9 @@ def refusal_line(refusal: Refusal | None) -> str:
     return one_line(refusal.predicate, _MAX_REASON_CHARACTERS) if refusal else ""
 
 
-def refused_tools(server: Server, refusal_of: RefusalOf) -> list[str]:
-    """How many tools of a server are refused, for each reason."""
-    refusals = Counter(refusal for tool in server.tools if (refusal := refusal_of(server, tool)))
+def refused(server: Server, listed: Iterable[Tool | Resource], refusal_of: RefusalOf) -> list[str]:
+    """How many tools or resources of a server are refused, for each reason."""
+    refusals = Counter(refusal for one in listed if (refusal := refusal_of(server, one)))
     by_number = refusals.most_common()
     remarks = [
         f"{count} {refusal.summary}: {one_line(refusal.reason, _MAX_REASON_CHARACTERS)}"

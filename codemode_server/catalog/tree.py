@@ -14,12 +14,13 @@ from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.catalog.tool_lines import refusal_line, refused_tools, short_refusal, tool_line
+from codemode_server.catalog.tool_lines import refusal_line, refused, short_refusal, tool_line
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading, TopicEntry
 from codemode_server.catalog.unknown_members import prompt_titles
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.tools import Refusal
 
 PAGE_SIZE = 100
 _PAGE_CHARACTERS = 12_000
@@ -66,7 +67,7 @@ def list_dir(
         case ["servers", name] if server := catalog.by_name.get(name):
             return _server_folder(server, page, refusal_of)
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
-            return _resources_folder(server, page)
+            return _resources_folder(server, page, refusal_of)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
         ):
@@ -147,10 +148,10 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
     if topics := _topics(server):
         count += f' by topic; list_dir("{path}/<topic>") tells more'
-    refused = refused_tools(server, refusal_of)
+    refusals = refused(server, server.tools, refusal_of)
     beside = _resources_entry(server)
     offered = [_prompts_line(server), beside.text if beside and topics else ""]
-    summary = " · ".join(part for part in (raw, count, *refused, *offered, server.availability, left_out) if part)
+    summary = " · ".join(part for part in (raw, count, *refusals, *offered, server.availability, left_out) if part)
     if not topics:
         entries = _tool_entries(server, server.tools, refusal_of)
         return _paged(path, summary, [beside, *entries] if beside else entries, page)
@@ -169,13 +170,17 @@ def _resources_entry(server: Server) -> Entry | None:
     return Entry(found.module, found.usage_line, is_folder=True) if found.all else None
 
 
-def _resources_folder(server: Server, page: int) -> Folder:
+def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     found = server.resources
     first = found.all[0]
     summary = [f"{found.counts} of {server.name}; in a program: {first.import_line}; {first.read_line}"]
-    entries = [Entry(resource.name, resource.summary) for resource in found.all]
-    said = " · ".join(filter(None, [*summary, server.availability]))
+    entries = [Entry(it.name, _resource_line(it, short_refusal(refusal_of(server, it)))) for it in found.all]
+    said = " · ".join(filter(None, [*summary, *refused(server, found.all, refusal_of), server.availability]))
     return _paged(f"/servers/{server.name}/{found.module}", said, entries, page)
+
+
+def _resource_line(resource: Resource, mark: str) -> str:
+    return f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary
 
 
 def _prompt_count(server: Server) -> str:
@@ -256,7 +261,7 @@ def _read(
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
             if match["path"].endswith(".py"):
                 return _file(f"/servers/{server.name}/{folder}.py", server.resources.source, match)
-            return list_dir(catalog, match["path"])
+            return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
         ):
@@ -268,13 +273,18 @@ def _read(
             inner[-1] = match["path"].rsplit("/", 1)[-1]
             return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(match["first"])), match)
     if (resource := _resource_at(catalog, parts, match["path"])) is not None:
-        return _file(resource.path, resource.text, match)
+        server = catalog.server(resource.server)
+        return _file(resource.path, resource.text, match, _notes(server, refusal_of(server, resource)))
     tool = _tool_at(catalog, parts)
     if tool is None:
         raise MetaToolError(_no_such(catalog, match["path"], parts))
     server = catalog.server(tool.server)
-    notes = (server.availability, refusal_line(refusal_of(server, tool)))
-    return _file(tool.path, tool.stub.source, match, "".join(f" · {note}" for note in notes if note))
+    return _file(tool.path, tool.stub.source, match, _notes(server, refusal_of(server, tool)))
+
+
+def _notes(server: Server, refusal: Refusal | None) -> str:
+    """What prevents the use of one of its tools or resources, for the head of a file."""
+    return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal)) if note)
 
 
 def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:

@@ -15,11 +15,17 @@ from weakref import WeakKeyDictionary
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.catalog.resources import MODULE, Resource
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.tools import Refusal
 from codemode_server.settings import PermissionRule, PermissionSettings
+
+READ_RESOURCE = "read_resource"
+"""The name of reading any resource in `permissions.rules`."""
+READ_METHOD = "resources/read"
+"""Its name in records: the protocol's method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,18 @@ class Spellings:
     @classmethod
     def of_tool(cls, tool: Tool) -> Spellings:
         return cls(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL))
+
+    @classmethod
+    def of_resource(cls, resource: Resource) -> Spellings:
+        """As it is listed. Reading it also regards the templates whose expansion its URI may be (`gateway/targets.py`),
+        which takes too long for a list."""
+        return cls(READ_METHOD, READ_RESOURCE, also=resource_names(resource.uri, resource))
+
+
+def resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
+    """The names of a URI, and of what it may be, in `permissions.rules`."""
+    names = {uri, *(name for it in resources for name in (it.name, it.uri, it.definition.name))}
+    return tuple(f"{MODULE}/{name}" for name in sorted(names) if name)
 
 
 def decide(permissions: PermissionSettings, server: Spellings, tool: Spellings) -> Allow | Deny | Ask:
@@ -79,21 +97,21 @@ def refusal_of(decision: Decision) -> Refusal | None:
 
 
 class Refusals:
-    """Which tools no program may call under the permissions in force, and why; decided once for each tool."""
+    """Which tools and resources no program may use under the permissions in force, and why; decided once for each."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
-        self._decided: tuple[PermissionSettings, WeakKeyDictionary[Tool, Refusal | None]] | None = None
+        self._decided: tuple[PermissionSettings, WeakKeyDictionary[Tool | Resource, Refusal | None]] | None = None
 
-    def of(self, server: Server, tool: Tool) -> Refusal | None:
-        """The refusal that a call of the tool gets now; a `catalog.RefusalOf`."""
+    def of(self, server: Server, tool: Tool | Resource) -> Refusal | None:
+        """The refusal that a call of the tool, or a reading of the resource, gets now; a `catalog.RefusalOf`."""
         permissions = self._config.settings.permissions
         if self._decided is None or self._decided[0] is not permissions:
             self._decided = permissions, WeakKeyDictionary()
         known = self._decided[1]
         if tool not in known:
-            decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
-            known[tool] = refusal_of(decision)
+            spellings = Spellings.of_tool(tool) if isinstance(tool, Tool) else Spellings.of_resource(tool)
+            known[tool] = refusal_of(decide(permissions, Spellings.of_server(server), spellings))
         return known[tool]
 
 

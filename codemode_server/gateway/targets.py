@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codemode_server.catalog.catalog import Server, Tool
-from codemode_server.catalog.resources import MODULE, Found, Resource
+from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy import Spellings
+from codemode_server.gateway.policy import READ_METHOD, READ_RESOURCE, Spellings, resource_names
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
@@ -21,12 +21,8 @@ from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import failure_of
 from codemode_server.upstreams.unmarked_errors import unmarked_error
 
-READ_RESOURCE = "read_resource"
-"""The name of reading any resource in `permissions.rules`."""
 READING = f"{MODULE}.read"
-"""Its name in reports, as programs call it."""
-_READ_METHOD = "resources/read"
-"""Its name in records: the protocol's method."""
+"""The name of reading a resource in reports, as programs call it."""
 _MAX_DOUBTS = 20
 """Messages of an execution, after which no more are added about its arguments."""
 _PROMPTS = "prompts"
@@ -124,7 +120,7 @@ class ResourceTarget:
     server: Server
     found: Found
     is_linked: bool
-    raw_name = _READ_METHOD
+    raw_name = READ_METHOD
     name = READING
     effect = Effect.READS
 
@@ -144,9 +140,9 @@ class ResourceTarget:
         """
         known, meant = self.found.resource, self.server.resources.meant_by(self.found.uri)
         return Spellings(
-            *(_READ_METHOD, READ_RESOURCE),
-            also=_resource_names(self.found.uri, *([known] if known else [])),
-            to_refuse=_resource_names(self.found.uri, *meant.resources),
+            *(READ_METHOD, READ_RESOURCE),
+            also=resource_names(self.found.uri, *([known] if known else [])),
+            to_refuse=resource_names(self.found.uri, *meant.resources),
             unknown_below="" if meant.is_complete else f"{MODULE}/",
         )
 
@@ -221,11 +217,6 @@ class PromptTarget:
 
 
 CallTarget = ToolTarget | ResourceTarget | PromptTarget
-
-
-def _resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
-    names = {uri, *(name for it in resources for name in (it.name, it.uri, it.definition.name))}
-    return tuple(f"{MODULE}/{name}" for name in sorted(names) if name)
 
 
 def prompt_spellings(name: str) -> Spellings:

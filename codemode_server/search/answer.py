@@ -61,7 +61,8 @@ def search_tools(
     resources = matching_resources(servers, question.query, rankers.meanings)
     offers = offers_for(servers, question.query)
     found = _answer(catalog, rankers, question, ranking, refusal_of, resources, offers)
-    return replace(found, resources=resources, offers=offers)
+    refusals = [refusal_of(catalog.server(it.server), it) for it in resources]
+    return replace(found, resources=tuple(zip(resources, refusals, strict=True)), offers=offers)
 
 
 def _answer(

@@ -12,6 +12,8 @@ from typing import Any
 from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.stored_results import stored_in_value
+from codemode_server.catalog.tool_lines import refusal_line
+from codemode_server.domain.tools import Refusal
 from codemode_server.search.words import stems
 
 MAX_SHOWN = 3
@@ -54,14 +56,15 @@ def words_of_resource(resource: Resource) -> frozenset[str]:
     return frozenset(stems(said))
 
 
-def resource_line(resource: Resource) -> str:
+def resource_line(resource: Resource, refusal: Refusal | None) -> str:
     """A match as the model sees it."""
-    return f"{resource.import_line}; {resource.read_line}  # {resource.summary}"
+    mark = f"  [{refusal_line(refusal)}]" if refusal else ""
+    return f"{resource.import_line}; {resource.read_line}  # {resource.summary}{mark}"
 
 
-def resource_json(resource: Resource) -> dict[str, Any]:
+def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]:
     """A match as programs get it."""
-    return {
+    return ({"unavailable": refusal_line(refusal)} if refusal else {}) | {
         "server": resource.server,
         "name": resource.name,
         "kind": "template" if resource.is_template else "resource",

@@ -139,8 +139,8 @@ class SearchResults:
     """What to do next, if it is not obvious; shown after the results."""
     doubt: str = ""
     """What the results lack: `nothing fits "…" well`, or words that no result mentions. Shown before the results."""
-    resources: tuple[Resource, ...] = ()
-    """Resources and templates that match as well, the best first."""
+    resources: tuple[tuple[Resource, Refusal | None], ...] = ()
+    """Resources and templates that match as well, the best first, each with why reading it is refused."""
     offers: tuple[Offer, ...] = ()
     """Resources and prompts in general, if the query asks for them."""
 
@@ -148,7 +148,8 @@ class SearchResults:
     def text(self) -> str:
         shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
         legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
-        data = "\n".join(["resources:", *(f"  {resource_line(it)}" for it in self.resources)]) if self.resources else ""
+        lines = [f"  {resource_line(*it)}" for it in self.resources]
+        data = "\n".join(["resources:", *lines]) if lines else ""
         tools = (self.doubt, shown, legend)
         # What fits comes first: where no tool does, the resources.
         parts = (data, *tools) if self.doubt else (*tools, data)
@@ -161,7 +162,7 @@ class SearchResults:
 
     def as_json(self) -> list[dict[str, Any]]:
         offered = [record for offer in self.offers for record in offer.records]
-        return [*offered, *(found.as_json() for found in self.results), *map(resource_json, self.resources)]
+        return [*offered, *(found.as_json() for found in self.results), *(resource_json(*it) for it in self.resources)]
 
     @property
     def _is_grouped(self) -> bool:

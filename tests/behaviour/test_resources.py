@@ -57,6 +57,21 @@ async def test_a_denied_resource_is_not_asked_for_and_others_are(tmp_path: Path)
     assert asked_of_library(tmp_path) == ["readme"]
 
 
+async def test_a_denied_resource_is_marked_wherever_it_is_shown_and_others_are_not(tmp_path: Path) -> None:
+    rules = {"rules": [{"deny": "library/resources/private"}, {"deny": "library/resources/library://books/*"}]}
+    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
+        folder = (await host.call("list_dir", path="library/resources")).text
+        file = (await host.call("read_tool", path="library/resources/private")).text
+        found = (await host.call("search_tools", query="private staff")).text
+        other = (await host.call("search_tools", query="readme")).text
+    marked = [line.split()[0] for line in folder.split("\n") if line.endswith("[not permitted]")]
+    assert marked == ["private", "book"]
+    assert "is not permitted: rule 1" in file.split("\n")[0]
+    assert "[is not permitted: rule 1" in found
+    assert "resources.read('readme')" in other
+    assert "not permitted" not in other
+
+
 @pytest.mark.parametrize(
     "pattern", ["library/resources/book", "library/resources/*", "library/read_resource", "library"]
 )

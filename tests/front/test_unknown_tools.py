@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.resources import Resource
 from codemode_server.domain.tools import Refusal, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.front.unknown_tools import unknown_tool
 
@@ -21,7 +22,7 @@ CATALOG = Catalog.build(
 )
 
 
-def refusal_of(server: Server, tool: Tool) -> Refusal | None:
+def refusal_of(_server: Server, tool: Tool | Resource) -> Refusal | None:
     return (
         Refusal("not permitted", "is not permitted: the user forbids it", "a rule") if tool.name == "git_push" else None
     )

@@ -92,7 +92,7 @@ def test_programs_get_them_as_dicts() -> None:
 
 def test_what_a_shown_resource_mentions_is_not_said_to_be_missing() -> None:
     found = search("architecture of git")
-    assert [it.name for it in found.resources] == ["architecture.md"]
+    assert [it.name for it, _ in found.resources] == ["architecture.md"]
     assert "mentions" not in found.text
     assert 'none of these mentions "constellation"' in search("constellation of git").text, "control"
 

@@ -69,7 +69,10 @@ class Gateway:
             server = self._catalog().by_name.get(name)
             if server is None or server.state is not UpstreamState.SIGNED_OUT or (is_rejected and server.tools):
                 continue
-            if await self._sign_in_offers.offer(calls, server.raw_name) is not OfferOutcome.SIGNED_IN:
+            outcome = await self._sign_in_offers.offer(calls, server.raw_name)
+            if outcome is not OfferOutcome.SIGNED_IN:
+                if outcome.remark:
+                    calls.messages.append(f"servers.{server.name}:{outcome.remark}")
                 break
             signed_in = True
         return signed_in

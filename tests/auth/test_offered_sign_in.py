@@ -77,8 +77,9 @@ async def test_a_sign_in_that_ends_in_the_middle_of_a_program_is_offered_again(
 async def test_a_user_who_declines_is_not_asked_again_and_the_error_names_the_command(config: Path, mode: str) -> None:
     person = Person("decline")
     async with in_memory(config, mode=mode, **person.callbacks) as host:
-        for _ in range(2):
-            assert "codemode-server login protected" in (await host.run(WHO)).error["message"]
+        first, second = await host.run(WHO), await host.run(WHO)
+    assert "servers.protected: (the user was asked to sign in, and declined)" in first.text
+    assert all("codemode-server login protected" in answer.error["message"] for answer in (first, second))
     assert len(person.seen) == 1
 
 

@@ -15,13 +15,18 @@ from typing import Any
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.config.host_files import connecting, entries
+from codemode_server.config.host_files import connecting, entries, forms
+from codemode_server.config.host_files.difference import difference
 from codemode_server.config.host_files.forms import ProductCommand
+from codemode_server.config.host_files.readable import readable
 from codemode_server.config.host_files.spans import HostFileNotEditable
 from codemode_server.config.host_places import HOSTS, HostPlace, System
+from tests.config.test_import_table import FILES
+from tests.config.test_import_table import SECRETS as SECRETS_OF_HOSTS
 from tests.work import lines_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
+FILES_OF_HOSTS = [it for it in FILES if it.name.startswith(tuple(HOSTS))]
 LAUNCH = ProductCommand("/opt/bin/codemode-server")
 SECRET = "s3cretValueOfAnotherServer"
 PAINT = "red\x1b[31m\x1b]0;title\x07\x9b2J\u202egit\u2066\r"
@@ -191,7 +196,7 @@ def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: st
         assert path.read_text() == content
 
 
-FILES = {
+CONTENTS = {
     "cursor": '{"mcpServers": {"x": {"command": "c", "args": ["--key", "SECRET"], "env": {"A": "SECRET"}}}}',
     "claude-code": '{\n  "mcpServers": {\n    "x": {"url": "https://SECRET/", "headers": {"B": "SECRET"}}\n  }\n}',
     "vscode": '{\n "servers": {\n  // SECRET\n  "x": {"env": {"A": "SECRET"}} /* SECRET\nSECRET */\n }\n}',
@@ -201,10 +206,10 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("host", FILES)
+@pytest.mark.parametrize("host", CONTENTS)
 def test_no_value_of_another_server_is_in_the_diff(home: Path, host: str) -> None:
     file = place(home, host)
-    file.path.write_text(FILES[host].replace("SECRET", SECRET))
+    file.path.write_text(CONTENTS[host].replace("SECRET", SECRET))
     plan = connecting.plan_connect(file, home, LAUNCH)
     shown = "\n".join(plan.difference())
     assert LAUNCH.command in shown, "ours are shown"
@@ -235,6 +240,16 @@ def test_what_another_server_starts_is_in_the_diff_without_its_secrets(
     page = "\n".join(connecting.plan_connect(file, home, LAUNCH).difference())
     assert not [text for text in shown if text not in page]
     assert not [text for text in hidden if text in page]
+
+
+@pytest.mark.parametrize("path", FILES_OF_HOSTS, ids=lambda path: path.name)
+def test_no_secret_of_a_file_that_a_host_wrote_is_in_the_diff(path: Path) -> None:
+    host = HOSTS[next(it for it in sorted(HOSTS, reverse=True) if path.name.startswith(it))]
+    text = entries.decoded(path.read_bytes(), host.syntax)
+    servers = entries.find(data := entries.read(text, host.syntax), forms.servers_path(host, data))
+    page = "\n".join(difference(text, "", host.syntax, (), readable(servers)))
+    assert len(page.splitlines()) >= len(text.splitlines()), "all of it"
+    assert not [secret for secret in SECRETS_OF_HOSTS if secret in page]
 
 
 def test_a_secret_outside_of_the_servers_is_masked_though_a_server_has_the_same_word(home: Path) -> None:

@@ -6,6 +6,7 @@ The check parses the new text anew: it must hold the old data and the change, an
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +55,8 @@ def find(data: Any, path: Path) -> Any:
 def with_entry(text: str, syntax: Syntax, path: Path, value: Mapping[str, Any], *, is_list: bool = False) -> str:
     """The text with this entry. Raises `HostFileNotEditable`."""
     expected = copy.deepcopy(read(text, syntax))
+    if not _is_encodable([path, value]):
+        raise HostFileNotEditable("the entry has half of a character, which no file can have; edit it by hand")
     if syntax == "yaml":
         changed = yaml_edits.with_member(text, path, value, is_list=is_list)
     else:
@@ -89,6 +92,15 @@ def _is_alone(data: Any, path: Path) -> bool:
 
 def _module(syntax: Syntax) -> Any:
     return {"json": json_edits, "toml": toml_edits, "yaml": yaml_edits}[syntax]
+
+
+def _is_encodable(value: Any) -> bool:
+    """Whether UTF-8 has all characters of the value: JSON can escape half of one."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _set(data: Any, path: Path, value: Mapping[str, Any], *, is_list: bool) -> None:

@@ -203,7 +203,9 @@ async def report() -> str:
 Written by `make bench-direct`. Tokens (o200k) of what went between a real client and the product, or the server itself,
 with the 26 definitions of `@modelcontextprotocol/server-github` and made-up answers in the form of GitHub's. The model
 is scripted: it knows each time what to call. Calls that do not depend on each other share a turn. *Definitions* are in
-each turn, and hosts cache them; *read in all turns* is what the model reads altogether without a cache."""
+each turn, and hosts cache them; *read in all turns* is what the model reads altogether without a cache. The definitions
+of a program are our four tools and the instructions (RESULTS.md has their tokens without any server), with what
+`execute_code` lists of this server and its tools."""
     return "\n\n".join([about, *tables]) + "\n"
 
 

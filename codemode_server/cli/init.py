@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import show
 from codemode_server.config import saving
+from codemode_server.config.host_files.launch import command_words
 from codemode_server.config.host_places import HOSTS, KnownHost, System
 from codemode_server.config.places import ConfigFile, user_file
 
@@ -40,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
         show(f"written: {file.place.path}")
     else:
         show(f"{file.place.path} is there already; it stays as it is")
-    command = [_program(), *(["--config", str(file.place.path)] if given else [])]
+    command = [*_product(), *(["--config", str(file.place.path)] if given else [])]
     system = System.current()
     found = [host for host in HOSTS.values() if host.is_present(system)]
     show("\n".join(_page(found, command, system)))
@@ -90,6 +91,6 @@ def _snippet(path: tuple[str, ...], command: list[str]) -> str:
     return json.dumps({path[0]: {"codemode": {"command": first, **({"args": rest} if rest else {})}}})
 
 
-def _program() -> str:
-    """The full path: applications of the desktop have another PATH than the terminal."""
-    return shutil.which("codemode-server") or "codemode-server"
+def _product() -> list[str]:
+    """By its full path: applications of the desktop have another PATH than the terminal."""
+    return command_words(sys.argv[0], Path(sys.executable), sys.prefix)

@@ -112,7 +112,7 @@ class TestInit:
 
         assert "# " in machine.file.read_text()
         assert "Cursor: codemode-server connect cursor" in machine.output
-        assert "codex mcp add codemode -- " in machine.output
+        assert f"codex mcp add codemode -- {Path(sys.executable).with_name('codemode-server')}" in machine.output
         assert "goose" not in machine.output
 
     def test_overwrites_nothing(self, machine: Machine) -> None:

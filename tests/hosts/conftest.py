@@ -13,7 +13,7 @@ import pytest
 
 from codemode_server.sandbox.backends.wasm import build, component
 from tests.hosts.kit import ROOT, NodeTools, processes, until
-from tests.hosts.model_hosts import MODEL_HOSTS, ModelHost
+from tests.hosts.model_hosts import LISTING_HOSTS, MODEL_HOSTS, ModelHost
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +25,13 @@ def node_tools() -> NodeTools:
 @pytest.fixture(scope="module", params=MODEL_HOSTS, ids=lambda host: host.name)
 def installed_host(request: pytest.FixtureRequest) -> tuple[ModelHost, NodeTools]:
     """Each host in turn: tests of one host come together."""
+    host: ModelHost = request.param
+    return host, _installed(host.name)
+
+
+@pytest.fixture(scope="module", params=LISTING_HOSTS, ids=lambda host: host.name)
+def listing_host(request: pytest.FixtureRequest) -> tuple[ModelHost, NodeTools]:
+    """Each host that lists its servers, in turn."""
     host: ModelHost = request.param
     return host, _installed(host.name)
 

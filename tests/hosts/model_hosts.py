@@ -208,3 +208,9 @@ MODEL_HOSTS = [
         ("run", "--model", "scripted/scripted", PROMPT),
     ),
 ]
+LISTING_HOSTS = [
+    *MODEL_HOSTS,
+    ModelHost("copilot", ("@github/copilot-linux-*/copilot",), lambda _project: {}, ()),
+]
+"""With those whose list of servers needs no account and no model. Cline's asks for a terminal, Amp needs a
+script of its package, and packages that Qwen Code's lock would name are not on npm."""

@@ -1,4 +1,4 @@
-"""`connect` and `disconnect` with real hosts: Claude Code, Codex, Gemini CLI and opencode, from npm.
+"""`connect` and `disconnect` with real hosts: Claude Code, Codex, Gemini CLI, opencode and Copilot CLI, from npm.
 
 Each has a home of its own with a file that its own command wrote. After `connect` its own list shows the product, and
 the file gets its bytes back.
@@ -30,6 +30,8 @@ class Connection:
     """Its command that adds a server `other`; none if it asks a person."""
     get: tuple[str, ...] = ()
     """Its command that shows one server."""
+    states: tuple[str, ...] = ("connected",)
+    """What its list says of a server that works, or that it has not started."""
 
 
 OPENCODE = '{\n  // mine\n  "$schema": "https://opencode.ai/config.json",\n  "autoupdate": false,\n}\n'
@@ -47,13 +49,16 @@ CONNECTIONS = {
         ("mcp", "add", "-s", "user", "other", "--", *OTHER),
         ("mcp", "get", "codemode"),
     ),
-    "codex": Connection("codex", {}, ("mcp", "add", "other", "--", *OTHER), ("mcp", "get", "codemode")),
+    "codex": Connection("codex", {}, ("mcp", "add", "other", "--", *OTHER), ("mcp", "get", "codemode"), ("enabled",)),
     "gemini-cli": Connection(
         "gemini",
         {"GEMINI_API_KEY": "not-a-key", "GEMINI_CLI_TRUST_WORKSPACE": "true"},
         ("mcp", "add", "-s", "user", "other", *OTHER),
     ),
     "opencode": Connection("opencode", {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}, ()),
+    "copilot": Connection(
+        "copilot", {}, ("mcp", "add", "other", "--", *OTHER), ("mcp", "get", "codemode"), ("(local)",)
+    ),
 }
 
 
@@ -73,8 +78,8 @@ class Connected:
 
 
 @pytest.fixture(scope="module")
-def connected(installed_host: tuple[ModelHost, NodeTools], tmp_path_factory: pytest.TempPathFactory) -> Connected:
-    host, tools = installed_host
+def connected(listing_host: tuple[ModelHost, NodeTools], tmp_path_factory: pytest.TempPathFactory) -> Connected:
+    host, tools = listing_host
     connection = CONNECTIONS[host.name]
     folder = tmp_path_factory.mktemp(host.name)
     project = Project(folder, "", configured(folder, "github"))
@@ -118,8 +123,9 @@ def _of(name: str, listed: str) -> list[str]:
 
 
 def test_the_host_lists_the_product_as_connected(connected: Connected) -> None:
-    """Codex says `enabled` of a server and does not start it for the list."""
-    assert any("connected" in line or "enabled" in line for line in _of("codemode", connected.listed_between))
+    """Codex and Copilot CLI do not start a server for the list."""
+    lines = _of("codemode", connected.listed_between)
+    assert any(state in line for state in connected.host.states for line in lines), connected.listed_between
     assert not any("failed" in line or "disabled" in line for line in _of("codemode", connected.listed_between))
 
 

@@ -18,8 +18,12 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 
 _MAX_VALUES = 2_000
 """Lists and objects of one call that are looked at."""
-_MAX_COMPARED = 20
+_MAX_COMPARED = 5
 """Undeclared keys of one call that are compared with declared ones."""
+_MAX_CHARACTERS = 40
+"""Longer keys are not compared: the time that a comparison takes grows with the square of their length."""
+_MAX_NEAR = 30
+"""Declared keys that one is compared with."""
 _MAX_FORMS = 20
 _MAX_PLACE = 100
 _MIN_SIMILARITY = 0.75
@@ -37,8 +41,15 @@ def misspelt_keys(tool: Tool, arguments: dict[str, Any]) -> list[str]:
         f"{tool.server}.{tool.name} declares no key {quoted(key)}{place and f' in {quoted(place)}'}, which was sent "
         f"all the same; did you mean {quoted(meant)}?"
         for place, key, absent in undeclared
-        if (meant := similar_name(key, absent)) and _is_similar(key, meant)
+        if (meant := _meant_by(key, absent))
     ]
+
+
+def _meant_by(key: str, absent: list[str]) -> str | None:
+    lengths = range(round(0.6 * len(key)), min(_MAX_CHARACTERS, round(len(key) / 0.6)) + 1)  # others are less similar
+    near = [it for it in absent if len(it) in lengths]
+    meant = similar_name(key, near[:_MAX_NEAR])
+    return meant if meant and _is_similar(key, meant) else None
 
 
 def _is_similar(key: str, meant: str) -> bool:
@@ -46,7 +57,7 @@ def _is_similar(key: str, meant: str) -> bool:
 
 
 def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name[:_MAX_PLACE])).casefold()
+    return "".join(filter(str.isalnum, name)).casefold()
 
 
 def _undeclared(arguments: Any, schema: object, reader: SchemaReader) -> Iterator[tuple[str, str, list[str]]]:
@@ -67,7 +78,8 @@ def _undeclared(arguments: Any, schema: object, reader: SchemaReader) -> Iterato
             declared = {key: child for flat in reversed(forms) for key, child in properties_of(flat).items()}
             if declared and not any("patternProperties" in flat for flat in forms):
                 absent = [key for key in declared if key not in value]
-                yield from ((place, key, absent) for key in value if absent and key not in declared)
+                others = (key for key in value if absent and key not in declared and len(key) <= _MAX_CHARACTERS)
+                yield from ((place, key, absent) for key in others)
             waiting += [
                 (f"{place}.{key}".lstrip(".")[-_MAX_PLACE:], inner, _forms(declared[key], reader))
                 for key, inner in islice(value.items(), _MAX_VALUES)

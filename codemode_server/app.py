@@ -158,7 +158,7 @@ class App:
     def _new_meta_tools(self) -> ConfiguredMetaTools:
         services = Services(
             wait_for_listing=self.tools.wait_for_first_listing,
-            wait_for_change=self.tools.wait_next_change,
+            wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
             refusal_of=self.refusals.of,
             search=self.search,

@@ -79,8 +79,9 @@ class LiveSearch:
 
     async def keep_indexed(self) -> None:
         """Index changed listings in the background, so that the next search does not wait for it."""
+        revision = 0
         while True:
-            await self._tools.wait_changed()
+            revision = await self._tools.wait_newer(revision)
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             await self._tools.prepare()
             await self._ready()

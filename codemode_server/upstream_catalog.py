@@ -37,8 +37,9 @@ class UpstreamCatalog:
         self._learning = learning
         self._connected = connected
         self._patience_until = math.inf
+        self.revision = 0
+        """The number of changes of listings so far."""
         self._changed = anyio.Event()
-        self._next_change = anyio.Event()
         self._preparing = anyio.Lock()
         self._catalog = last_run.catalog
         self._catalog = self._newest()
@@ -75,18 +76,15 @@ class UpstreamCatalog:
 
     def listings_changed(self) -> None:
         self._is_old = True
-        self._changed.set()
-        change, self._next_change = self._next_change, anyio.Event()
-        change.set()
+        self.revision += 1
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
-    async def wait_changed(self) -> None:
-        """Wait until a listing has changed since the last call."""
-        await self._changed.wait()
-        self._changed = anyio.Event()
-
-    async def wait_next_change(self) -> None:
-        """Wait until a listing changes after this call."""
-        await self._next_change.wait()
+    async def wait_newer(self, revision: int) -> int:
+        """Wait until the listings are newer than `revision`; returns the present revision."""
+        while self.revision <= revision:
+            await self._changed.wait()
+        return self.revision
 
     def _newest(self) -> Catalog:
         return Catalog.build(self.pool.listings(), self._catalog, self._learning.known)

@@ -121,19 +121,20 @@ class ConfiguredMetaTools:
         """Call the listeners until cancelled."""
         waiting = {name for name, server in self._config.settings.servers.items() if server.may_have_direct_tools}
         waiting -= {name for name in waiting if self._has_tools(name)}
+        revision = 0
         while waiting:
             listed = set(filter(self._has_tools, waiting))
             if not listed:
-                await self._services.wait_for_change()
+                revision = await self._services.wait_for_newer_listings(revision)
             waiting -= listed
             for listener in self._listeners if listed else ():
                 await listener("tools")
 
     async def announce_prompts(self) -> None:
         """Call the listeners after each change of the prompts, until cancelled."""
-        known = await self.prompts()
+        known, revision = await self.prompts(), 0
         while True:
-            await self._services.wait_for_change()
+            revision = await self._services.wait_for_newer_listings(revision)
             await anyio.sleep(_PROMPTS_AFTER_S)
             if (now := await self.prompts()) != known:
                 known = now

@@ -9,6 +9,8 @@ from typing import Any
 
 import anyio
 
+from codemode_server.app import App
+from codemode_server.config import load
 from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
@@ -141,3 +143,14 @@ async def test_tools_of_the_last_run_are_there_before_their_upstream_is(tmp_path
         assert "unavailable" in json.dumps(answer.content["tools"][0])
         failed = await host.run("from servers.changing import paint\npaint()")
         assert "the licence has run out" in failed.error["message"]
+
+
+async def test_each_waiter_learns_of_a_change_that_came_while_it_was_busy(tmp_path: Path) -> None:
+    async with App.open(load(configuration(tmp_path, {}))) as app:
+        seen = app.tools.revision
+        app.tools.listings_changed()
+        with anyio.fail_after(5):
+            assert [await app.tools.wait_newer(seen) for _ in range(2)] == [seen + 1, seen + 1]
+        with anyio.move_on_after(0.05) as patience:
+            await app.tools.wait_newer(seen + 1)
+        assert patience.cancelled_caught, "the control: nothing else has changed"

@@ -123,8 +123,8 @@ class Services:
 
     wait_for_listing: Callable[[], Awaitable[None]]
     """Waits until every server has listed its tools or has had its time for that."""
-    wait_for_change: Callable[[], Awaitable[None]]
-    """Waits until the listing of a server changes."""
+    wait_for_newer_listings: Callable[[int], Awaitable[int]]
+    """Waits until the listings of servers are newer than this revision, and gives the present one."""
     catalog: Callable[[], Catalog]
     refusal_of: RefusalOf
     search: ToolSearch

@@ -109,13 +109,7 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self.gateway = self._new_gateway()
-        self._preflight = Preflight(
-            catalog=self.catalog,
-            listed=self.tools.wait_for_first_listing,
-            config=self.config,
-            refusal_of=self.refusals.of,
-            why_no_skill=self._skills.why_missing,
-        )
+        self._preflight = self._new_preflight()
         self.executions = self._new_executions()
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
@@ -137,6 +131,15 @@ class App:
             learning=self.learning,
             subscribers=[audit, lambda event: self.executions.take_call_event(event)],
             sign_in_offers=SignInOffers(self.pool, self.config),
+        )
+
+    def _new_preflight(self) -> Preflight:
+        return Preflight(
+            catalog=self.catalog,
+            listed=self.tools.wait_for_first_listing,
+            config=self.config,
+            refusal_of=self.refusals.of,
+            why_no_skill=self._skills.why_missing,
         )
 
     def _new_executions(self) -> ExecutionService:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -89,6 +89,10 @@ audit: $(TOOLS)/.installed
 ## What a release is made of, as CycloneDX in dist/.
 sbom: setup $(TOOLS)/.installed
 	@$(TOOLS)/bin/python -m scripts.sbom
+
+## The image of the Dockerfile, built without a registry, and a client of it: as root on Debian, with buildah.
+image: setup
+	@sh scripts/image.sh
 
 $(TOOLS)/.installed: requirements/tools.txt
 	@$(PYTHON) -m venv --clear $(TOOLS)

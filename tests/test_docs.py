@@ -257,6 +257,7 @@ def test_the_targets_do_what_contributing_says() -> None:
         "audit",
         "sbom",
         "fuzz",
+        "image",
     }
     assert "all tests" in told["test"]
     assert re.search(r"python -m pytest -n auto --dist worksteal$", does["test"], re.MULTILINE)

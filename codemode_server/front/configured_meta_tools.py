@@ -174,7 +174,9 @@ class ConfiguredMetaTools:
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = artifact_name(uri)
         if name is None:
-            raise MetaToolError(f"there is no resource {clean_line(uri, 200)!r}; a program's result names its own")
+            raise MetaToolError(
+                f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
+            )
         owner = RequestContext.local(session, self._config).owner
         item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, owner, name)
         return contents_of(item, data, self._config.redactor)

@@ -42,6 +42,10 @@ _MIN_TOKENS = 50
 _MAX_NAME_CHARACTERS = 200
 _MAX_URI_CHARACTERS = 2_000
 _ROOM_FOR_THE_REST = 10_000
+_LINK_REMARK = (
+    "note: links of this server can't be read by the host; a program that calls this tool reads them: its result has "
+    ".files, file.text fetches one"
+)
 
 
 def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Answer:
@@ -123,6 +127,8 @@ class _Blocks:
                 said = self._line(item.get("description"), 300) or None
                 mime_type = self._mime_type(item)
                 safe_uri = self._line(uri, _MAX_URI_CHARACTERS)
+                if not uri.lower().startswith(("https:", "http:")) and _LINK_REMARK not in self.remarks:
+                    self.remarks.append(_LINK_REMARK)
                 self.made.append(
                     ResourceLink(type="resource_link", uri=safe_uri, name=name, mime_type=mime_type, description=said)
                 )

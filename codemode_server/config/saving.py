@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -115,6 +116,8 @@ class EditedFile:
             raise CodemodeError(f"can't write {printable(str(self.path))}: {error.strerror}") from error
 
     def _save(self, storing: AbstractContextManager[Change | None], *, keeps_copy: bool) -> Path | None:
+        if self._before is not None and not self._mode() & stat.S_IWUSR:
+            raise CodemodeError(f"{printable(str(self.path))} is read-only; make it writable first")
         content = self.text.text.encode()
         for folder in (self.folder, self.path.parent):
             folder.mkdir(parents=True, exist_ok=True)

@@ -245,6 +245,17 @@ def test_servers_that_would_be_started_twice_are_told_with_the_option(home: Home
     assert "--take-out-imported" not in home.run("connect", "claude-code", "--dry-run"), "it can't be used"
 
 
+def test_a_change_by_others_between_two_of_ours_is_not_lost_by_the_backup(home: Home) -> None:
+    home.configuration(gh=GITHUB)
+    file = home.file("cursor", json.dumps({"mcpServers": {"github": GITHUB}}))
+    home.run("connect", "cursor", "--yes")
+    file.write_text(json.dumps({**parsed(file), "theirs": 1}))
+    home.run("connect", "cursor", "--yes", "--take-out-imported")
+    assert list(parsed(file)["mcpServers"]) == ["codemode"]
+    home.run("disconnect", "cursor", "--yes")
+    assert parsed(file) == {"mcpServers": {"github": GITHUB}, "theirs": 1}
+
+
 @pytest.mark.parametrize("host", ["gemini", "qwen"])
 @pytest.mark.parametrize(
     ("settings", "told"),

@@ -696,6 +696,16 @@ class TestTheRest:
         assert "secrets remove" not in machine.output
         assert "codemode-server logout dead" in machine.output
 
+    def test_a_read_only_file_is_not_replaced(self, machine: Machine) -> None:
+        before = machine.file.read_text()
+        machine.file.chmod(0o444)
+        for command in ("remove notes", "disable notes", "add a --no-test -- x"):
+            assert machine.run(*command.split()) == 2
+            assert "is read-only; make it writable first" in machine.errors
+        assert machine.file.read_text() == before
+        machine.file.chmod(0o644)
+        assert machine.run("disable", "notes") == 0
+
     def test_disable_and_enable(self, machine: Machine) -> None:
         before = machine.file.read_text()
         assert machine.run("disable", "notes") == 0

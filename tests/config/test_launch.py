@@ -1,0 +1,60 @@
+"""The command by which a host starts this product is one that stays when the product is upgraded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codemode_server.config.host_files.launch import command_words
+
+
+@pytest.fixture(autouse=True)
+def _no_command_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def script(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("folder", ["archive-v0/x", "environments-v2/x"])
+def test_uvx_is_named_instead_of_an_environment_in_its_cache(tmp_path: Path, folder: str) -> None:
+    prefix = tmp_path / "cache/uv" / folder
+    mine = script(prefix / "bin/codemode-server")
+    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == ["uvx", "codemode-server"]
+    uvx = script(tmp_path / "bin/uvx")
+    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == [str(uvx), "codemode-server"]
+
+
+def test_pipx_run_is_named_instead_of_an_environment_in_its_cache(tmp_path: Path) -> None:
+    prefix = tmp_path / ".cache/pipx/0123456789abcde"
+    mine = script(prefix / "bin/codemode-server")
+    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == ["pipx", "run", "codemode-server"]
+
+
+@pytest.mark.parametrize("folder", ["share/pipx/venvs/codemode-server", "share/uv/tools/codemode-server"])
+def test_an_installed_tool_is_named_by_its_link(tmp_path: Path, folder: str) -> None:
+    """The link stays when an upgrade replaces the environment."""
+    prefix = tmp_path / folder
+    mine = script(prefix / "bin/codemode-server")
+    link = tmp_path / "links/codemode-server"
+    link.parent.mkdir()
+    link.symlink_to(mine)
+    assert command_words(str(link), prefix / "bin/python", str(prefix)) == [str(link)]
+
+
+def test_a_module_is_named_by_the_script_beside_its_interpreter(tmp_path: Path) -> None:
+    mine = script(tmp_path / "venv/bin/codemode-server")
+    started = tmp_path / "venv/lib/codemode_server/__main__.py"
+    assert command_words(str(started), mine.with_name("python"), str(tmp_path / "venv")) == [str(mine)]
+
+
+def test_a_module_without_a_script_is_named_by_the_command_on_the_path_or_by_its_interpreter(tmp_path: Path) -> None:
+    started, python = tmp_path / "codemode_server/__main__.py", tmp_path / "venv/bin/python"
+    assert command_words(str(started), python, str(tmp_path)) == [str(python), "-m", "codemode_server"]
+    found = script(tmp_path / "bin/codemode-server")
+    assert command_words(str(started), python, str(tmp_path)) == [str(found)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.types import GetPromptResult
 
 MAX_PROMPTS = 200
-"""Prompts of all servers together; a person chooses them from a menu."""
+"""Prompts of all servers together; a person chooses them from a menu. Of too many, each server has its share."""
 MAX_ARGUMENT_CHARACTERS = 256 * 1024
 """All arguments of one prompt together."""
 MAX_RESULT_CHARACTERS = 2 * 2**20
@@ -38,14 +38,23 @@ _CONTENTS = ("text", "image", "audio", "resource", "resource_link")
 
 def prompt_definitions(catalog: Catalog, permissions: PermissionSettings, redactor: Redactor) -> list[dict[str, Any]]:
     """The prompts as the protocol has them, for `prompts/list`, without those that the permissions deny."""
-    shown: list[dict[str, Any]] = []
-    for server, prompt in _prompts(catalog):
-        if len(shown) == MAX_PROMPTS:
-            break
-        decision = decide(permissions, Spellings.of_server(server), prompt_spellings(prompt.name))
-        if not isinstance(decision, Deny):
-            shown.append(_definition(server, prompt, redactor))
-    return shown
+    allowed = [(server, _allowed(server, permissions)) for server in catalog.servers if server.listing.prompts]
+    taken, room = {}, MAX_PROMPTS
+    for position, (server, prompts) in enumerate(sorted(allowed, key=lambda one: len(one[1]))):
+        taken[server.name] = min(len(prompts), room // (len(allowed) - position))
+        room -= taken[server.name]
+    return [
+        _definition(server, prompt, redactor) for server, prompts in allowed for prompt in prompts[: taken[server.name]]
+    ]
+
+
+def _allowed(server: Server, permissions: PermissionSettings) -> list[PromptDefinition]:
+    spellings = Spellings.of_server(server)
+    return [
+        prompt
+        for prompt in server.listing.prompts
+        if not isinstance(decide(permissions, spellings, prompt_spellings(prompt.name)), Deny)
+    ]
 
 
 def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]:

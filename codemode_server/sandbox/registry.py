@@ -37,7 +37,7 @@ class SandboxSettings(Section):
     """`microvm`: where microVMs do not work, programs are refused with the reason, and no weaker sandbox is used."""
     warm: Number = Field(default=1, ge=0, le=16)
     """Sandboxes started in advance: microVMs, each for one session, or `wasm` workers, each for one program (about 45
-    MB). After several programs at once, as many workers are kept for half a minute; with 0, none are."""
+    MB). After several programs at once, as many workers are kept for five seconds; with 0, none are."""
 
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:

@@ -1,7 +1,7 @@
 """The official conformance suite against the product over HTTP: every scenario that needs no fixture server.
 
 The others call tools, prompts and resources by names that only a server written for the suite has
-(`test_simple_text`, `test://static-text`), or are about what the product does not offer (completion, log levels,
+(`test_simple_text`, `test://static-text`), or are about what the product does not offer (completion,
 subscriptions, tasks). Single checks of that sort are in conformance_baseline.yml.
 """
 
@@ -33,6 +33,7 @@ SCENARIOS = [
     ("ping", "2025-11-25"),
     ("tools-list", "2025-11-25"),
     ("tools-list", "2026-07-28"),
+    ("logging-set-level", "2025-11-25"),
     ("resources-list", "2025-11-25"),
     ("resources-list", "2026-07-28"),
     ("prompts-list", "2025-11-25"),

@@ -14,7 +14,7 @@ import anyio
 
 from codemode_server.sandbox.contract import Program
 
-RECENT_SECONDS = 30.0
+RECENT_SECONDS = 5.0
 
 
 class Demand:

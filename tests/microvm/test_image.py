@@ -267,11 +267,13 @@ async def test_a_registry_that_falls_silent_is_given_up_and_its_process_ended() 
     assert "sleep 987" not in running_commands()
 
 
-async def test_a_pull_ends_with_a_product_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("handling", ["SIG_DFL", "SIG_IGN"], ids=["usual", "started by nohup"])
+async def test_a_pull_ends_with_a_product_that_is_killed(handling: str, tmp_path: Path) -> None:
     """It went on downloading, beside the pull of the next product."""
     product = tmp_path / "product.py"
     product.write_text(
-        "import anyio\n"
+        "import anyio, signal\n"
+        f"signal.signal(signal.SIGHUP, signal.{handling})\n"
         "from codemode_server.sandbox.backends.microvm.pull_progress import run_in_terminal\n"
         "def moved(text):\n    print(text, flush=True)\n    return True\n"
         "command = ['sh', '-c', 'echo started >&2; exec sleep 986']\n"

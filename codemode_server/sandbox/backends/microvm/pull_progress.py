@@ -24,12 +24,14 @@ _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _BAR = re.compile(r"layer (\d+)/(\d+)\s+[━╸╌\s]*([\d.]+) (B|[KMG]iB)/([\d.]+) (B|[KMG]iB)\s+(\w+)")
 _MAX_OUTPUT_CHARACTERS = 16_384
 _IN_ITS_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 fcntl.ioctl(2, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 """Makes the terminal the controlling one. When our end of it closes, also because we were killed, the system sends
-SIGHUP to the command, which would else go on for as long as the download takes."""
+SIGHUP to the command, which would else go on for as long as the download takes. `nohup` has us and our children ignore
+SIGHUP."""
 
 
 class PullProgress:

@@ -40,12 +40,12 @@ class HostLog:
         if not self._has_room(now) or is_large([message.data, message.logger]):
             self._dropped += 1
             return
+        self._allowance -= 1
         text = _text(message, config)
         if self._characters + len(text) > MAX_TOTAL_CHARACTERS:
             self._dropped += 1
             return
         self._taken, self._characters = self._taken + 1, self._characters + len(text)
-        self._allowance -= 1
         self._waiting.append(LogMessage(message.level, _logger(server, message, config), text))
         self._wake()
 
@@ -98,7 +98,7 @@ class CallLog:
 def _text(message: LogMessage, config: LiveConfig) -> str:
     """The message as a text without secrets, and without characters that nobody sees."""
     data = without_secrets(message.data, config.redactor)
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    text = data if isinstance(data, str) else config.redactor.text(json.dumps(data, ensure_ascii=False))
     return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
 
 

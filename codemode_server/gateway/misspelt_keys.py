@@ -25,6 +25,8 @@ _MAX_CHARACTERS = 40
 _MAX_NEAR = 30
 """Declared keys that one is compared with."""
 _MAX_FORMS = 20
+_MAX_DECLARED = 20_000
+"""Declared keys of all objects together: a list may hold many objects of a large schema."""
 _MAX_PLACE = 100
 _MIN_SIMILARITY = 0.75
 """A map of free keys may well have a key that shares a word with a declared one (`name` beside `full_name`)."""
@@ -63,6 +65,7 @@ def _letters(name: str) -> str:
 def _undeclared(arguments: Any, schema: object, reader: SchemaReader) -> Iterator[tuple[str, str, list[str]]]:
     """Place and name of each key that an object does not declare, with the declared ones that it does not have."""
     waiting: list[tuple[str, Any, list[Flat]]] = [("", arguments, _forms(schema, reader))]
+    left = _MAX_DECLARED
     for _ in range(_MAX_VALUES):
         if not waiting:
             return
@@ -75,11 +78,14 @@ def _undeclared(arguments: Any, schema: object, reader: SchemaReader) -> Iterato
                 if items and isinstance(item, (dict, list))
             ]
         elif isinstance(value, dict):
+            left -= sum(len(properties_of(flat)) for flat in forms)
+            if left < 0:
+                return
             declared = {key: child for flat in reversed(forms) for key, child in properties_of(flat).items()}
             if declared and not any("patternProperties" in flat for flat in forms):
-                absent = [key for key in declared if key not in value]
-                others = (key for key in value if absent and key not in declared and len(key) <= _MAX_CHARACTERS)
-                yield from ((place, key, absent) for key in others)
+                others = [key for key in value if key not in declared and len(key) <= _MAX_CHARACTERS]
+                absent = [key for key in declared if key not in value] if others else []
+                yield from ((place, key, absent) for key in others if absent)
             waiting += [
                 (f"{place}.{key}".lstrip(".")[-_MAX_PLACE:], inner, _forms(declared[key], reader))
                 for key, inner in islice(value.items(), _MAX_VALUES)

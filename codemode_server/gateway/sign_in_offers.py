@@ -58,8 +58,10 @@ class OfferOutcome(Enum):
         match self:
             case OfferOutcome.DECLINED:
                 return " (the user was asked to sign in, and declined)"
-            case OfferOutcome.UNANSWERED | OfferOutcome.FAILED:
+            case OfferOutcome.UNANSWERED:
                 return " (the user was asked to sign in, and did not finish it)"
+            case OfferOutcome.FAILED:
+                return " (a sign-in was tried, and failed)"
         return ""
 
 
@@ -96,10 +98,11 @@ class SignInOffers:
                     outcome = await self._offer(calls, server) if self._can_offer(calls, server) else OfferOutcome.NONE
         finally:
             calls.input_s += anyio.current_time() - began
-        if outcome is OfferOutcome.SIGNED_IN:
-            self._refused_at.pop(server, None)
-        elif outcome is not OfferOutcome.NONE:
-            self._refused_at[server] = self._clock()
+            # Also for a program that ends while the user is asked: the next one would ask again.
+            if outcome is OfferOutcome.SIGNED_IN:
+                self._refused_at.pop(server, None)
+            elif outcome is not OfferOutcome.NONE:
+                self._refused_at[server] = self._clock()
         return outcome
 
     def _can_offer(self, calls: ExecutionCalls, server: str) -> bool:

@@ -242,6 +242,42 @@ def test_what_another_server_starts_is_in_the_diff_without_its_secrets(
     assert not [text for text in hidden if text in page]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"args": ["-u", "root", "-p", "hush4-Zq"]},
+        {"args": ["-phush4-Zq"]},
+        {"args": ["--user", "me:hush4-Zq"]},
+        {"args": ["--x-id", "hush4-Zq"]},
+        {"args": ["Server=db;User Id=sa;Password=hush4-Zq"]},
+        {"args": ["host=db password=hush4-Zq"]},
+        {"args": ["--config", '{"apiKey":"hush4-Zq"}']},
+        {"args": ['--config={"apiKey":"hush4-Zq"}']},
+        {"command": "sh", "args": ["-c", "export API_TOKEN=hush4-Zq; npx x"]},
+        {"command": "cmd", "args": ["/c", "set TOKEN=hush4-Zq&& npx x"]},
+        {"args": "--token hush4-Zq"},
+        {"args": ["--header", "X-Team: hush4-Zq"]},
+        {"command": "npx", "args": ["--token", "hush4-Zq"]},
+        {"command": "npx", "args": ["-y", "server", "hush4-Zq"]},
+        {"command": ["uvx", "server", "--token", "hush4-Zq"]},
+        {"httpHeaders": {"X": "hush4-Zq"}},
+        {"Env": {"X": "hush4-Zq"}},
+        {"settings": {"x": "hush4-Zq"}},
+        {"url": "https://h.example/mcp?id=hush4-Zq"},
+        {"url": "https://h.example/hush4-Zq/mcp"},
+        {"url": "https://me:hush4-Zq@h.example/mcp"},
+        {"url": "https://h.example/mcp#hush4-Zq"},
+    ],
+    ids=json.dumps,
+)
+def test_what_may_be_a_secret_without_a_telling_name_is_masked(home: Path, entry: dict[str, Any]) -> None:
+    file = place(home)
+    file.path.write_text(f'{{\n"mcpServers": {{\n"x": {json.dumps(entry)}\n}}\n}}\n')
+    page = "\n".join(connecting.plan_connect(file, home, LAUNCH).difference())
+    assert '"x"' in page
+    assert "hush4" not in page
+
+
 @pytest.mark.parametrize("path", FILES_OF_HOSTS, ids=lambda path: path.name)
 def test_no_secret_of_a_file_that_a_host_wrote_is_in_the_diff(path: Path) -> None:
     host = HOSTS[next(it for it in sorted(HOSTS, reverse=True) if path.name.startswith(it))]
@@ -254,7 +290,7 @@ def test_no_secret_of_a_file_that_a_host_wrote_is_in_the_diff(path: Path) -> Non
 
 def test_a_secret_outside_of_the_servers_is_masked_though_a_server_has_the_same_word(home: Path) -> None:
     file = place(home)
-    settings = {"mcpServers": {"x": {"args": ["postgres"]}}, "password": "postgres", "theme": "dark"}
+    settings = {"mcpServers": {"x": {"command": "npx", "args": ["postgres"]}}, "password": "postgres", "theme": "dark"}
     file.path.write_text(json.dumps(settings, indent=2))
     page = "\n".join(connecting.plan_connect(file, home, LAUNCH).difference())
     assert '"postgres"' in page, "as an argument"

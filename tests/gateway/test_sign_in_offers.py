@@ -28,9 +28,13 @@ class FakeHost:
     features: frozenset[Feature] = frozenset({Feature.URL})
     seen: list[Mapping[str, Any]] = field(default_factory=list)
     log_level: str | None = None
+    is_silent: bool = False
+    """The user does not answer."""
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         self.seen.append(request.params)
+        if self.is_silent:
+            await anyio.sleep_forever()
         return {"action": self.action}
 
 
@@ -110,3 +114,15 @@ async def test_after_a_refusal_no_program_asks_again_for_ten_minutes() -> None:
     clock[0] = 601.0
     assert await offering.offer(calls(host), "linear") is OfferOutcome.DECLINED
     assert len(host.seen) == 2
+
+
+async def test_a_program_that_ends_while_the_user_is_asked_counts_as_a_refusal() -> None:
+    """Regression: programs that end at once had the user asked without end."""
+    host = FakeHost(is_silent=True)
+    offering = offers(FakeSignIn())
+    for _ in range(3):
+        async with anyio.create_task_group() as program:
+            program.start_soon(offering.offer, calls(host), "linear")
+            await anyio.wait_all_tasks_blocked()
+            program.cancel_scope.cancel()
+    assert len(host.seen) == 1

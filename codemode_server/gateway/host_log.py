@@ -1,7 +1,7 @@
 """The log messages of upstreams that one execution's host gets: masked, named after their server, and limited.
 
-Whoever serves the host sends them. Messages beyond a limit are dropped and counted. Those that are too large or come too
-fast are dropped before any work is done on them.
+Whoever serves the host sends them. Messages beyond a limit are dropped and counted. Those that are too large or come
+too fast are dropped before any work is done on them.
 """
 
 from __future__ import annotations

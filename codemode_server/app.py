@@ -38,7 +38,7 @@ from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.policy import Refusals
+from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.sign_in_offers import SignInOffers
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often

@@ -19,7 +19,8 @@ from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.tools import Effect
 from codemode_server.front.direct_schema import UnfitSchema, safe_schema
-from codemode_server.gateway.policy import Spellings, decide
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.rules import decide
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName
 from codemode_server.settings import ServerSettings, Settings

@@ -15,7 +15,8 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.front.example import INVENTED, Example, example_of
-from codemode_server.gateway.policy import Spellings, decide
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.rules import decide
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionSettings, Settings

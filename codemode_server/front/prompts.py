@@ -15,7 +15,8 @@ from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.gateway.policy import Spellings, decide
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.rules import decide
 from codemode_server.gateway.targets import prompt_spellings
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.guest.similar_names import similar_name

@@ -21,6 +21,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
+from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import READING, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
@@ -39,10 +40,12 @@ class Gateway:
         learning: Learning | None = None,
         subscribers: Sequence[Subscriber] = (),
         sign_in_offers: SignInOffers | None = None,
+        policy_steps: Sequence[PolicyStep] = (),
     ) -> None:
         """Without `learning`, observed result types are lost with the gateway.
 
-        `subscribers` receive the events of all calls, after the gateway's own subscribers.
+        `policy_steps` restrict calls beside the rules of the configuration. `subscribers` receive the events of all
+        calls, after the gateway's own subscribers.
         """
         self._catalog = catalog
         self._config = config
@@ -52,7 +55,12 @@ class Gateway:
         )
         self._sign_in_offers = sign_in_offers
         self._pipeline = CallPipeline(
-            upstreams=upstreams, journal=journal, events=self._events, config=config, sign_in_offers=sign_in_offers
+            upstreams=upstreams,
+            journal=journal,
+            events=self._events,
+            config=config,
+            policy=Policy(config, policy_steps),
+            sign_in_offers=sign_in_offers,
         )
 
     async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:

@@ -38,7 +38,8 @@ from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, Cal
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
-from codemode_server.gateway.policy import Spellings, decide, require_permission
+from codemode_server.gateway.policy.policy import Policy
+from codemode_server.gateway.policy.refusals import require_permission
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
@@ -94,6 +95,7 @@ class CallPipeline:
         journal: Journal,
         events: CallEvents,
         config: LiveConfig,
+        policy: Policy,
         sign_in_offers: SignInOffers | None = None,
     ) -> None:
         """Without `sign_in_offers`, calls to a server that needs a sign-in just fail."""
@@ -101,6 +103,7 @@ class CallPipeline:
         self._journal = journal
         self._events = events
         self._config = config
+        self._policy = policy
         self._sign_in_offers = sign_in_offers
 
     async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
@@ -142,7 +145,7 @@ class CallPipeline:
         seq, server, tool = calls.next_seq(), target.server.raw_name, target.raw_name
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
-        decision, revision = self._decide(target), self._config.revision
+        decision, revision = self._policy.decide(calls, target, arguments), self._config.revision
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
         return CallAttempt(calls, call, target, decision, revision, began_at, has_many)
@@ -209,13 +212,13 @@ class CallPipeline:
             shown = payload(values, self._config.payloads, self._config.redactor)
         self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
 
-    def _decide(self, target: CallTarget) -> Decision:
-        return decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
-
     def _decide_again(self, attempt: CallAttempt) -> None:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
-        attempt.decision = self._decide(target) if is_offered else Deny("the edited upstream.yaml does not offer it")
+        if is_offered:
+            attempt.decision = self._policy.decide(attempt.calls, target, attempt.call.arguments)
+        else:
+            attempt.decision = Deny("the edited upstream.yaml does not offer it")
         attempt.revision = self._config.revision
         require_permission(title_of(target), attempt.decision)
 

@@ -13,7 +13,7 @@ from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy import READ_METHOD, READ_RESOURCE, Spellings, resource_names
+from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, resource_names
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings

@@ -17,7 +17,7 @@ from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.executions.skills import Skills
-from codemode_server.gateway.policy import Refusals
+from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.settings import PermissionSettings, Settings, TypeSettings
 
 SHARED = Path(__file__).parents[3] / "shared"

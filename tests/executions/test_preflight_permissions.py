@@ -8,7 +8,9 @@ import pytest
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CallRefused
-from codemode_server.gateway.policy import Refusals, Spellings, decide, require_permission
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.refusals import Refusals, require_permission
+from codemode_server.gateway.policy.rules import decide
 from codemode_server.settings import PermissionSettings, Settings
 
 from .kit import OFFICE, checked, lines

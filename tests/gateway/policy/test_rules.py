@@ -6,7 +6,9 @@ import pytest
 
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.errors import CallRefused
-from codemode_server.gateway.policy import Spellings, decide, require_permission
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.refusals import require_permission
+from codemode_server.gateway.policy.rules import decide
 from codemode_server.settings import PermissionRule, PermissionSettings
 
 GITHUB = Spellings("github", "github")

@@ -1,0 +1,39 @@
+"""Decides whether a call may be sent: every step of the policy answers, and the most restrictive answer decides.
+
+A step is one reason to restrict calls, in a module of its own in this package: the rules of the configuration
+(`permission_step.py`) are the first; the others are given to the gateway. Pure, apart from the counters of rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.permission_step import PermissionStep
+from codemode_server.gateway.targets import CallTarget
+
+_STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Simulate: 2, Replay: 3, Deny: 4}
+"""Nobody is asked about a call that is only simulated or replayed, since nothing is sent."""
+
+
+class PolicyStep(Protocol):
+    """One reason to restrict calls."""
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
+        """The decision on a call with these raw argument names, with the reason; None if the step has no say in it."""
+
+
+class Policy:
+    """Decides under the configuration in force."""
+
+    def __init__(self, config: LiveConfig, steps: Sequence[PolicyStep] = ()) -> None:
+        """`steps` come after the rules of the configuration."""
+        self._steps: tuple[PolicyStep, ...] = (PermissionStep(config), *steps)
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
+        """The most restrictive decision of all steps; of equally restrictive ones the first."""
+        decisions = (step.decide(calls, target, arguments) for step in self._steps)
+        return max((one for one in decisions if one is not None), key=lambda one: _STRICTNESS[type(one)])

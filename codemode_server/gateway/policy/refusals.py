@@ -1,0 +1,60 @@
+"""Refusals of calls: the error for the program, and which tools are refused whatever a call's arguments are."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.resources import Resource
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
+from codemode_server.domain.errors import CallRefused
+from codemode_server.domain.tools import Refusal
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.rules import decide
+from codemode_server.settings import PermissionSettings
+
+_ADVICE = ". Do not try again; tell the user."
+
+
+def require_permission(title: str, decision: Decision) -> None:
+    """Return if the call `title` may be sent.
+
+    Raises:
+        CallRefused: it may not; the message is for the model.
+    """
+    if refusal := refusal_of(decision):
+        raise CallRefused(refusal.message(title))
+
+
+def refusal_of(decision: Decision) -> Refusal | None:
+    """Why calls with this decision are refused; None if they are sent."""
+    match decision:
+        case Allow():
+            return None
+        case Deny(reason=reason):
+            return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
+        case Ask(reason=reason):
+            predicate = "needs a person's approval, and asking for it is not possible yet, so calls are refused"
+            return Refusal("needs a person's approval", f"{predicate} ({reason})", reason, _ADVICE)
+        case Replay() | Simulate():
+            return Refusal("refused", f"was refused: {decision.kind} is not possible yet", decision.kind)
+
+
+class Refusals:
+    """Which tools and resources no program may use under the permissions in force, and why; decided once for each."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._decided: tuple[PermissionSettings, WeakKeyDictionary[Tool | Resource, Refusal | None]] | None = None
+
+    def of(self, server: Server, tool: Tool | Resource) -> Refusal | None:
+        """The refusal that a call of the tool, or a reading of the resource, gets now; a `catalog.RefusalOf`."""
+        permissions = self._config.settings.permissions
+        if self._decided is None or self._decided[0] is not permissions:
+            self._decided = permissions, WeakKeyDictionary()
+        known = self._decided[1]
+        if tool not in known:
+            spellings = Spellings.of_tool(tool) if isinstance(tool, Tool) else Spellings.of_resource(tool)
+            known[tool] = refusal_of(decide(permissions, Spellings.of_server(server), spellings))
+        return known[tool]

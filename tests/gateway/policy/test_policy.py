@@ -1,0 +1,64 @@
+"""The decision of several steps on one call: the most restrictive answer decides, with the reason of its step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Deny, Replay, Simulate
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.policy import Policy
+from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.settings import PermissionSettings, Settings
+
+CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("create_issue"),))])
+TARGET = ToolTarget(CATALOG.server("github"), CATALOG.tool("github", "create_issue"))
+REPLAY = Replay(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
+
+
+class Step:
+    def __init__(self, answer: Decision | None) -> None:
+        self.answer = answer
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
+        return self.answer
+
+
+def decided(*answers: Decision | None, default: str = "allow") -> Decision:
+    config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s1"), config))
+    return Policy(config, [Step(answer) for answer in answers]).decide(calls, TARGET, {})
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([Deny("no"), Ask("who knows")], Deny("no")),
+        ([Ask("who knows"), Deny("no")], Deny("no")),
+        ([Allow("yes"), Ask("who knows")], Ask("who knows")),
+        ([Ask("who knows"), Simulate("int", "dry run")], Simulate("int", "dry run")),
+        ([Simulate("int", "dry run"), REPLAY], REPLAY),
+        ([REPLAY, Deny("no")], Deny("no")),
+    ],
+)
+def test_the_most_restrictive_answer_decides_with_its_reason(answers: list[Decision], expected: Decision) -> None:
+    assert decided(*answers) == expected
+
+
+def test_of_equally_restrictive_answers_the_first_decides() -> None:
+    assert decided(Deny("first"), Deny("second")) == Deny("first")
+
+
+def test_a_step_can_only_restrict_what_the_configuration_permits() -> None:
+    assert decided(Allow("yes"), default="deny") == Deny("permissions.default is 'deny'")
+    assert decided(Allow("yes")) == Allow("permissions.default is 'allow'"), "control"
+
+
+def test_a_step_without_an_answer_changes_nothing() -> None:
+    assert decided(None) == Allow("permissions.default is 'allow'")

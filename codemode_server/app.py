@@ -39,6 +39,7 @@ from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import Refusals
+from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
@@ -131,6 +132,7 @@ class App:
             learning=self.learning,
             subscribers=[audit, lambda event: self.executions.take_call_event(event)],
             sign_in_offers=SignInOffers(self.pool, self.config),
+            addresses=RequiredAddresses(self.pool, self.config),
         )
 
     def _new_preflight(self) -> Preflight:

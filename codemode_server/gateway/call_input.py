@@ -103,15 +103,10 @@ class CallInput:
         """The answer; None if it took longer than the program may wait for answers."""
         if feature is Feature.ROOTS and not isinstance(server.roots, str):
             return {"roots": configured_roots(server.roots)}
-        left_s = self._config.settings.limits.input_seconds - self._calls.input_s
-        began = anyio.current_time()
-        try:
-            with anyio.move_on_after(max(0.0, left_s)), self._calls.host_wait.one_more():
-                if feature is Feature.SAMPLING and isinstance(server.sampling, SamplingEndpoint):
-                    return await sample(request.params, server.sampling)
-                return await self._calls.host.ask(request)
-        finally:
-            self._calls.input_s += anyio.current_time() - began
+        with self._calls.wait_for_person(self._config.settings.limits.input_seconds):
+            if feature is Feature.SAMPLING and isinstance(server.sampling, SamplingEndpoint):
+                return await sample(request.params, server.sampling)
+            return await self._calls.host.ask(request)
         return None
 
     def _refused(self, request: InputRequest, why: str) -> None:

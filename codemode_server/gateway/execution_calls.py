@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import anyio
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
@@ -50,6 +54,18 @@ class RunningCall:
 
 
 @dataclass(slots=True)
+class OpenedAddresses:
+    """What the user did about the addresses that one server required."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while the user is asked."""
+    rounds: int = 0
+    """How often the user has accepted."""
+    is_refused: bool = False
+    """Whether the user is not asked any more."""
+
+
+@dataclass(slots=True)
 class ExecutionCalls:
     """State of the calls of one execution.
 
@@ -76,6 +92,8 @@ class ExecutionCalls:
     """Number of input requests of upstreams so far."""
     input_s: float = 0.0
     """Seconds spent waiting for the answers to them."""
+    addresses: defaultdict[str, OpenedAddresses] = field(default_factory=lambda: defaultdict(OpenedAddresses))
+    """By the raw name of the server."""
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 
@@ -98,6 +116,17 @@ class ExecutionCalls:
     """Raw names → the tool when it first answered in this execution, as its stub described it."""
     mismatched_tools: set[tuple[str, str]] = field(default_factory=set)
     """Raw names of tools with a message that a result differs from its type."""
+
+    @contextmanager
+    def wait_for_person(self, input_seconds: float) -> Iterator[None]:
+        """What is done within waits for the host's person or model: it is counted as that, and cancelled once all such
+        waiting has taken this long."""
+        began = anyio.current_time()
+        try:
+            with anyio.move_on_after(max(0.0, input_seconds - self.input_s)), self.host_wait.one_more():
+                yield
+        finally:
+            self.input_s += anyio.current_time() - began
 
     def next_seq(self) -> int:
         self.started += 1

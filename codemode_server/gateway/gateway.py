@@ -22,6 +22,7 @@ from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
+from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import READING, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
@@ -41,6 +42,7 @@ class Gateway:
         subscribers: Sequence[Subscriber] = (),
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
+        addresses: RequiredAddresses | None = None,
     ) -> None:
         """Without `learning`, observed result types are lost with the gateway.
 
@@ -61,6 +63,7 @@ class Gateway:
             config=config,
             policy=Policy(config, policy_steps),
             sign_in_offers=sign_in_offers,
+            addresses=addresses,
         )
 
     async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:

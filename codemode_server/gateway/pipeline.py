@@ -19,6 +19,7 @@ import anyio
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, Deny, ToolCall, arguments_digest
 from codemode_server.domain.errors import (
+    AddressRequired,
     CallError,
     CallRefused,
     CallTimedOut,
@@ -40,6 +41,7 @@ from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy.policy import Policy
 from codemode_server.gateway.policy.refusals import require_permission
+from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
@@ -97,14 +99,17 @@ class CallPipeline:
         config: LiveConfig,
         policy: Policy,
         sign_in_offers: SignInOffers | None = None,
+        addresses: RequiredAddresses | None = None,
     ) -> None:
-        """Without `sign_in_offers`, calls to a server that needs a sign-in just fail."""
+        """Without `sign_in_offers`, calls to a server that needs a sign-in just fail; without `addresses`, those that
+        need the user to open an address."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
         self._config = config
         self._policy = policy
         self._sign_in_offers = sign_in_offers
+        self._addresses = addresses
 
     async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
         """Make one call for an execution and return what the program receives.
@@ -177,12 +182,13 @@ class CallPipeline:
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
+        answers = CallInput(calls, call, self._config, partial(self._asked, attempt))
         progress = CallProgress(
-            input_provider=CallInput(calls, call, self._config, partial(self._asked, attempt)),
+            input_provider=answers,
             log=CallLog(calls.log, call.server, calls.host, self._config),
         )
         self._events.publish(CallSent(calls, call, attempt.target, progress))
-        is_offered = False
+        is_offered = has_opened = False
         while True:
             try:
                 return await attempt.target.send(
@@ -198,6 +204,12 @@ class CallPipeline:
                 self._publish_offer(attempt, outcome)
                 if outcome is not OfferOutcome.SIGNED_IN:
                     raise SignInRequired(f"{error}{outcome.remark}") from error
+            except AddressRequired as error:
+                if self._addresses is None:
+                    raise
+                if has_opened:
+                    raise AddressRequired(f"{error} (the user has accepted to open it)") from error
+                has_opened = await self._addresses.open(calls, answers, call.server, error)
 
     def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
         if outcome is not OfferOutcome.NONE:

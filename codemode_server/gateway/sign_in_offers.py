@@ -89,15 +89,12 @@ class SignInOffers:
         if not self._can_offer(calls, server):
             return OfferOutcome.NONE
         outcome = OfferOutcome.UNANSWERED
-        left_s = self._config.settings.limits.input_seconds - calls.input_s
-        began = anyio.current_time()
         try:
-            with anyio.move_on_after(max(0.0, left_s)), calls.host_wait.one_more():
+            with calls.wait_for_person(self._config.settings.limits.input_seconds):
                 async with self._locks[server]:
                     # Another call may have been answered meanwhile.
                     outcome = await self._offer(calls, server) if self._can_offer(calls, server) else OfferOutcome.NONE
         finally:
-            calls.input_s += anyio.current_time() - began
             # Also for a program that ends while the user is asked: the next one would ask again.
             if outcome is OfferOutcome.SIGNED_IN:
                 self._refused_at.pop(server, None)

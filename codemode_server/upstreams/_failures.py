@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from codemode_server.domain.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.domain.errors import (
+    AddressRequired,
+    CallError,
+    ResultTooDeep,
+    ResultTooLarge,
+    ToolFailed,
+    UpstreamUnavailable,
+)
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import LIST_IS, is_broken_off, is_end
 from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
@@ -14,6 +21,10 @@ from codemode_server.upstreams.transports.registry import Transport
 
 _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
+_ADDRESS_REQUIRED = -32042
+"""`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
+_MAX_ADDRESSES = 5
+"""Of one error; one with more is an error like any other."""
 
 
 class SessionExpired(Exception):
@@ -67,6 +78,15 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
         )
     if status and message in (_HTTP_REFUSAL, "Not Found"):
         return UpstreamUnavailable(f"server {server!r} answered with HTTP {status}")
+    if error.code == _ADDRESS_REQUIRED and (requests := _required_addresses(error.data)):
+        said = error_text(message, redactor)
+        return AddressRequired(f"{what} of server {server!r} needs the user to open an address first: {said}", requests)
     if isinstance(error.data, str) and error.data:
         message = f"{message}: {error.data}"
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
+
+
+def _required_addresses(data: Any) -> tuple[dict[str, Any], ...]:
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    requests = listed if isinstance(listed, list) and len(listed) <= _MAX_ADDRESSES else []
+    return tuple(requests) if all(isinstance(request, dict) for request in requests) else ()

@@ -14,6 +14,7 @@ import anyio
 from codemode_server.domain.errors import CallTimedOut, SignInRequired, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
+from codemode_server.upstreams._completed_elicitations import CompletedElicitations
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
@@ -48,6 +49,7 @@ class Requests:
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
         self.in_flight = CallsInFlight()
+        self.completed = CompletedElicitations()
         self.last_link: Link | None = None
         """The link of the last request; over another link, the server has lost its state in memory."""
 
@@ -64,6 +66,7 @@ class Requests:
             DecisionOutdated: the configuration has another revision now; nothing was sent.
             SignInRequired: the person has to sign in first; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
+            AddressRequired: the person has to open an address first; nothing was done.
             CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
                 not counted.
             ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
@@ -88,6 +91,11 @@ class Requests:
         """Get a prompt and return what `read` makes of the result; all as for `call_tool`."""
         params = {"name": name, "arguments": arguments}
         return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
+
+    async def wait_completed(self, elicitation_ids: frozenset[str]) -> None:
+        """Return once the upstream has reported all of these as completed, or if its protocol has no such report."""
+        if self.last_link is not None and not self.last_link.is_modern:
+            await self.completed.wait(elicitation_ids)
 
     async def _ask(
         self,

@@ -142,6 +142,11 @@ class UpstreamPool(OwnsTasks):
         """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
         return await self._connection(server).requests.get_prompt(name, arguments, checked, progress, revision)
 
+    async def wait_completed(self, server: str, elicitation_ids: frozenset[str]) -> None:
+        """Return once a server, by its raw name, has reported all of these elicitations as completed, which may never
+        be, or if its protocol has no such report."""
+        await self._connection(server).requests.wait_completed(elicitation_ids)
+
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
 

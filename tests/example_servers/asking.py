@@ -2,9 +2,10 @@
 
 `ask(requests)` asks for each and answers with the list of answers; an error is answered as {"error": message}. `again`
 asks so many times; `outside` asks once the call has been answered; `tells` are notifications that are sent first, and
-`tells_after` once the call has been answered. `work` does the same as a task. LOG gets a line for each answer, each
-notification that comes, the capabilities of each handshake or call, and each level of log messages that is asked for.
-Standard library only.
+`tells_after` once the call has been answered. `work` does the same as a task. `enter` is refused until the file `door`
+exists, with the elicitations that lead there; once it exists, they are reported as completed, unless the server
+`is_silent`. LOG gets a line for each answer, each notification that comes, the capabilities of each handshake or call,
+each level of log messages that is asked for, and each `enter`. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ PROPERTIES = {
     "tells": REQUESTS,
     "tells_after": REQUESTS,
 }
+ENTER = {"elicitations": REQUESTS, "door": {"type": "string"}, "is_silent": {"type": "boolean"}}
 WORK = {"requests": REQUESTS, "is_endless": {"type": "boolean"}, "task_id": {"type": "string"}}
 TOOLS: list[dict[str, Any]] = [
     {"name": "ask", "inputSchema": {"type": "object", "properties": PROPERTIES, "required": ["requests"]}},
@@ -36,6 +40,7 @@ TOOLS: list[dict[str, Any]] = [
         "inputSchema": {"type": "object", "properties": WORK, "required": ["requests"]},
         "execution": {"taskSupport": "required"},
     },
+    {"name": "enter", "inputSchema": {"type": "object", "properties": ENTER, "required": ["elicitations", "door"]}},
 ]
 CAPABILITIES: dict[str, Any] = {
     "tools": {},
@@ -98,6 +103,26 @@ def call(arguments: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
     return {"resultType": "complete", **text(answers)}
 
 
+def enter(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer, as a result or an error."""
+    door, elicitations = Path(arguments["door"]), arguments["elicitations"]
+    log("enter", door.exists())
+    if door.exists():
+        return {"result": {"resultType": "complete", "content": [{"type": "text", "text": "entered"}]}}
+    if not arguments.get("is_silent"):
+        threading.Thread(target=complete, args=(door, elicitations), daemon=True).start()
+    data = {"elicitations": elicitations}
+    return {"error": {"code": -32042, "message": "Open the door first.", "data": data}}
+
+
+def complete(door: Path, elicitations: list[dict[str, Any]]) -> None:
+    while not door.exists():
+        time.sleep(0.01)
+    for elicitation in elicitations:
+        params = {"elicitationId": elicitation["elicitationId"]}
+        send({"method": "notifications/elicitation/complete", "params": params})
+
+
 def create_task(arguments: dict[str, Any]) -> dict[str, Any]:
     task_id = arguments.get("task_id") or f"t{next(NUMBERS)}"
     is_endless = arguments.get("is_endless", False)
@@ -143,6 +168,9 @@ def of_task(method: str, params: dict[str, Any]) -> dict[str, Any]:
 def handle(message: dict[str, Any]) -> None:
     method, params = message.get("method", ""), message.get("params") or {}
     result: dict[str, Any] | None = None
+    if method == "tools/call" and params["name"] == "enter":
+        send({"id": message["id"], **enter(params["arguments"])})
+        return
     cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_MODERN else {}
     if method == "server/discover" and IS_MODERN:
         result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **cache}

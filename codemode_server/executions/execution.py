@@ -12,6 +12,7 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Owner, Session
+from codemode_server.domain.repetition import Repeat
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
@@ -57,6 +58,8 @@ class Execution:
     results: CallResults
     direct_call: DirectCall | None = None
     """None for a program."""
+    repeat: Repeat = field(default_factory=Repeat.new)
+    """What the program's randomness and clock give."""
     is_recorded: bool = False
     """Whether the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED

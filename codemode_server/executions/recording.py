@@ -45,7 +45,8 @@ class ExecutionRecorder:
         spans.observe_input(span, code)
         # First the audit, which only queues it: both rows are then written in one transaction.
         self._append(AuditEventKind.EXECUTION_STARTED, execution, payload=code, level=level)
-        await self._journal.begin_execution(execution.record())
+        seed = None if execution.direct_call else execution.repeat.seed
+        await self._journal.begin_execution(execution.record(), seed=seed)
 
     def checked(self, checked: Checked, span: Span) -> None:
         spans.describe(
@@ -80,7 +81,12 @@ class ExecutionRecorder:
                 AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error
             )
             await self._journal.end_execution(
-                execution.execution_id, status, error=error, calls=calls.started, milliseconds=milliseconds
+                execution.execution_id,
+                status,
+                error=error,
+                calls=calls.started,
+                milliseconds=milliseconds,
+                clock=calls.clock,
             )
 
     def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:

@@ -366,6 +366,8 @@ class ExecutionService(OwnsTasks):
             modules=modules,
             begun=execution.begun,
             host_wait=execution.calls.host_wait,
+            repeat=execution.repeat,
+            clock=execution.calls.clock,
         )
 
     async def _settle(self, execution: Execution, span: Span) -> None:

@@ -13,6 +13,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.host_log import HostLog
@@ -88,6 +89,8 @@ class ExecutionCalls:
     log: HostLog = field(default_factory=HostLog)
     """The log messages of upstreams for the host."""
     host_wait: HostWait = field(default_factory=HostWait)
+    clock: ClockLog = field(default_factory=ClockLog)
+    """The clock readings of the program that wait for the next call to be recorded."""
     input_requests: int = 0
     """Number of input requests of upstreams so far."""
     input_s: float = 0.0

@@ -16,6 +16,7 @@ from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.repetition import ClockLog, Repeat
 
 
 class Journal(Protocol):
@@ -24,8 +25,8 @@ class Journal(Protocol):
     Every method raises `JournalUnavailable` if the store can't be used, with a message that says what to do.
     """
 
-    async def begin_execution(self, record: ExecutionRecord) -> None:
-        """Returns once the record survives the death of the process."""
+    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
+        """Returns once the record survives the death of the process. `seed`: of the program's randomness."""
 
     async def end_execution(
         self,
@@ -35,12 +36,17 @@ class Journal(Protocol):
         error: str | None,
         calls: int,
         milliseconds: float,
+        clock: ClockLog | None = None,
     ) -> None:
-        """Set a final status; an execution ends once."""
+        """Set a final status; an execution ends once. `clock`: as for `begin_call`."""
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
+    ) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
-        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing.
+
+        The readings that are in `clock` when the record is queued are taken out of it and recorded with the call."""
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it).
@@ -58,3 +64,7 @@ class Journal(Protocol):
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
         """All calls of an execution of this principal in the order of their numbers."""
+
+    async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
+        """What a program of this principal has to be given to run as it did: its seed, and all readings that were
+        recorded. None if there is no such execution (any more), if it had no seed, or if the seed can't be read."""

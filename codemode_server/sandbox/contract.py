@@ -22,6 +22,7 @@ import anyio
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.repetition import ClockLog, Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,10 @@ class Program:
     """Set when the program begins to run in a started sandbox."""
     host_wait: HostWait = field(default_factory=HostWait)
     """The limits of time stand still while all its calls in flight wait there."""
+    repeat: Repeat = field(default_factory=Repeat.new)
+    """What its randomness and its clock give; that of an earlier run for a program that runs again."""
+    clock: ClockLog = field(default_factory=ClockLog)
+    """Gets its clock readings, each before the request that follows it."""
 
 
 class Ending(StrEnum):

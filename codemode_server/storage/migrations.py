@@ -241,4 +241,9 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
         PRIMARY KEY (server, tool)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE journal_executions ADD COLUMN seed BLOB;
+    ALTER TABLE journal_executions ADD COLUMN clock BLOB;
+    ALTER TABLE journal_calls ADD COLUMN clock BLOB;
+    """,
 )

@@ -12,26 +12,25 @@ import anyio
 
 from codemode_server.domain.calls import (
     Allow,
-    Ask,
     CallKey,
     CallOutcome,
     CallStatus,
     Decision,
-    Deny,
-    Replay,
-    Simulate,
     ToolCall,
     arguments_digest,
 )
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_decisions import detail_of, to_decision
+from codemode_server.storage.journal_repetition import READ_CLOCK, READ_SEED, from_piece, to_piece
 from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -79,14 +78,14 @@ class SqliteJournal:
         self._unwritten: dict[ExecutionId, Exception] = {}
         """Why an outcome of a running execution could not be written."""
 
-    async def begin_execution(self, record: ExecutionRecord) -> None:
+    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(
-                f"INSERT INTO journal_executions ({_EXECUTION_COLUMNS}, owner)"  # noqa: S608
-                f" VALUES ({placeholders(_EXECUTION_COLUMNS.count(',') + 1)}, ?)",
+                f"INSERT INTO journal_executions ({_EXECUTION_COLUMNS}, owner, seed)"  # noqa: S608
+                f" VALUES ({placeholders(_EXECUTION_COLUMNS.count(',') + 1)}, ?, ?)",
                 (
                     record.execution_id,
                     record.principal.principal_id,
@@ -101,6 +100,7 @@ class SqliteJournal:
                     record.calls,
                     record.milliseconds,
                     owner,
+                    self._encrypted(seed.hex(), f"{record.execution_id}/seed") if seed is not None else None,
                 ),
             )
 
@@ -114,16 +114,17 @@ class SqliteJournal:
         error: str | None,
         calls: int,
         milliseconds: float,
+        clock: ClockLog | None = None,
     ) -> None:
         size = self._bytes.pop(execution_id, None)
-        ended_at = self._clock()
+        ended_at, piece = self._clock(), clock.take() if clock else None
 
         def update(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(execution_id)
             connection.execute(
                 # Another product may have marked it as interrupted, if somebody removed the folder of this one.
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
-                " bytes = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
+                " bytes = ?, clock = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
                 (
                     ended_at,
                     status,
@@ -131,6 +132,7 @@ class SqliteJournal:
                     calls,
                     milliseconds,
                     size,
+                    self._encrypted_piece(execution_id, piece, f"{execution_id}/clock"),
                     execution_id,
                     ExecutionStatus.INTERRUPTED,
                 ),
@@ -142,17 +144,21 @@ class SqliteJournal:
             self._unwritten.pop(execution_id, None)
         self._on_written(size or 0)
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
+    ) -> None:
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
-        detail = _detail(decision)
+        detail = detail_of(decision)
+        piece = clock.take() if clock else None  # just before it is queued, so that no later row is written before it
 
         def insert(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(call.execution_id)
             connection.execute(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
-                " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                " detail, started_at, status, clock) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
                 (
                     call.execution_id,
                     call.seq,
@@ -165,6 +171,7 @@ class SqliteJournal:
                     None if detail is None else self._encrypted(detail, f"{place}/detail"),
                     started_at,
                     CallStatus.STARTED,
+                    self._encrypted_piece(call.execution_id, piece, f"{place}/clock"),
                 ),
             )
 
@@ -229,6 +236,32 @@ class SqliteJournal:
         )
         return await run_large(self._call_records, execution_id, rows)
 
+    async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
+        rows = await self._select(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
+        if not rows or rows[0][0] is None:
+            return None
+        ((seed, last),) = rows
+        sealed = {
+            f"{execution_id}/{seq}/clock": data
+            for seq, data in await self._select(READ_CLOCK, {"execution_id": execution_id})
+        }
+        if last is not None:
+            sealed[f"{execution_id}/clock"] = last
+        try:
+            known = bytes.fromhex(self._decrypted(seed, f"{execution_id}/seed"))
+        except ValueUnreadable:
+            return None
+        return Repeat(known, joined(await run_large(self._pieces, sealed)))
+
+    def _pieces(self, sealed: dict[str, bytes]) -> list[ClockPiece | None]:
+        return [self._piece(data, place) for place, data in sealed.items()]
+
+    def _piece(self, data: bytes, place: str) -> ClockPiece | None:
+        try:
+            return to_piece(self._decrypted(data, place))
+        except ValueUnreadable:
+            return None
+
     async def _select(self, statement: str, values: dict[str, object]) -> list[_Row]:
         return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
 
@@ -252,6 +285,9 @@ class SqliteJournal:
         if execution_id in self._bytes:  # otherwise the execution has ended already
             self._bytes[execution_id] = size + len(data)
         return self._cipher.encrypt(data, place) if data else _OMITTED
+
+    def _encrypted_piece(self, execution_id: ExecutionId, piece: ClockPiece | None, place: str) -> bytes | None:
+        return None if piece is None else self._bounded(execution_id, _json(from_piece(piece)), place)
 
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)
@@ -311,7 +347,7 @@ class SqliteJournal:
             )
         key = CallKey(server, tool, arguments_digest(arguments), occurrence)
         call = ToolCall(execution_id, seq, server, tool, arguments, key)
-        return CallRecord(call, _decision(decision, reason, known), started_at, outcome, unreadable)
+        return CallRecord(call, to_decision(decision, reason, known), started_at, outcome, unreadable)
 
     def _text(self, data: bytes | str | None, place: str) -> str | None:
         try:
@@ -323,38 +359,6 @@ class SqliteJournal:
 
 def _nothing() -> None:
     return None
-
-
-def _detail(decision: Decision) -> JsonValue:
-    """What a decision contains beside its reason."""
-    match decision:
-        case Replay(outcome=it):
-            return {
-                "status": it.status.value,
-                "milliseconds": it.milliseconds,
-                "result_bytes": it.result_bytes,
-                "result": it.result,
-                "error": it.error,
-                "encoding": it.encoding,
-            }
-        case Simulate(result_type=result_type):
-            return result_type
-        case _:
-            return None
-
-
-def _decision(name: str, reason: str, detail: JsonValue) -> Decision:
-    match name:
-        case "allow":
-            return Allow(reason)
-        case "ask":
-            return Ask(reason)
-        case "replay" if isinstance(detail, dict):
-            return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
-        case "simulate" if isinstance(detail, str):
-            return Simulate(detail, reason)
-        case _:
-            return Deny(reason)
 
 
 def _json(value: JsonValue) -> bytes:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
+
+
+@dataclass(slots=True)
+class _Repetition:
+    seed: bytes
+    pieces: list[ClockPiece] = field(default_factory=list)
 
 
 class MemoryJournal:
@@ -20,9 +27,12 @@ class MemoryJournal:
         self._clock = clock
         self._executions: dict[ExecutionId, ExecutionRecord] = {}
         self._calls: dict[tuple[ExecutionId, int], CallRecord] = {}
+        self._repetitions: dict[ExecutionId, _Repetition] = {}
 
-    async def begin_execution(self, record: ExecutionRecord) -> None:
+    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
         self._check()
+        if seed is not None:
+            self._repetitions[record.execution_id] = _Repetition(seed)
         self._executions[record.execution_id] = record
 
     async def end_execution(
@@ -33,16 +43,21 @@ class MemoryJournal:
         error: str | None,
         calls: int,
         milliseconds: float,
+        clock: ClockLog | None = None,
     ) -> None:
         self._check()
+        self._take(execution_id, clock)
         record = self._executions[execution_id]
         if record.ended_at is None:
             self._executions[execution_id] = replace(
                 record, status=status, ended_at=self._clock(), error=error, calls=calls, milliseconds=milliseconds
             )
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
+    ) -> None:
         self._check()
+        self._take(call.execution_id, clock)
         self._calls.setdefault((call.execution_id, call.seq), CallRecord(call, decision, self._clock()))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
@@ -71,6 +86,17 @@ class MemoryJournal:
         if await self.execution(principal, execution_id) is None:
             return []
         return [record for (name, _), record in sorted(self._calls.items()) if name == execution_id]
+
+    async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
+        if await self.execution(principal, execution_id) is None:
+            return None
+        found = self._repetitions.get(execution_id)
+        return Repeat(found.seed, joined(found.pieces)) if found is not None else None
+
+    def _take(self, execution_id: ExecutionId, clock: ClockLog | None) -> None:
+        piece, found = clock.take() if clock else None, self._repetitions.get(execution_id)
+        if piece is not None and found is not None:
+            found.pieces.append(piece)
 
     def _check(self) -> None:
         if self.failure is not None:

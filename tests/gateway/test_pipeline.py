@@ -18,6 +18,7 @@ from codemode_server.domain.calls import CallKey, CallOutcome, CallStatus, Decis
 from codemode_server.domain.errors import CallRefused, InvalidArguments, JournalUnavailable, ToolFailed
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
+from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallSent, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -41,9 +42,11 @@ class RecordingJournal(MemoryJournal):
         super().__init__()
         self._steps = steps
 
-    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+    async def begin_call(
+        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
+    ) -> None:
         self._steps.record("begin")
-        await super().begin_call(call, decision, is_read_only=is_read_only)
+        await super().begin_call(call, decision, is_read_only=is_read_only, clock=clock)
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         self._steps.record(f"end {outcome.status}")

@@ -25,6 +25,7 @@ from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.repetition import ClockLog, ClockRecord, Repeat
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.audit_history import read_execution
 from codemode_server.storage.audit_chain import delete_audit_rows
@@ -42,6 +43,7 @@ ROOT = Path(__file__).parents[2]
 LOCAL = Principal(PrincipalId("default"))
 X1 = ExecutionId("x1")
 DAY = 86_400.0
+SEED = bytes(range(65, 97))
 UNBOUNDED = Retention(0, 0)
 
 
@@ -72,6 +74,15 @@ async def record(journal: SqliteJournal, name: str = X1, *, result: Any = "the r
         )
 
 
+async def begin_repeatable(journal: SqliteJournal, name: str = X1) -> ClockLog:
+    """An execution with a seed, and a call after one clock reading."""
+    clock = ClockLog()
+    clock.add([1234567890123], [])
+    await journal.begin_execution(execution(name), seed=SEED)
+    await journal.begin_call(call(name=name), Allow("default"), is_read_only=True, clock=clock)
+    return clock
+
+
 async def first_call(journal: SqliteJournal, name: str = X1) -> tuple[dict[str, Any], Any, str | None]:
     """Arguments, result, and why they can't be read."""
     (found,) = await journal.calls(LOCAL, ExecutionId(name))
@@ -99,6 +110,41 @@ class TestAtRest:
         held = b"".join((tmp_path / (FILE_NAME + suffix)).read_bytes() for suffix in FILE_SUFFIXES)
         assert b"github" in held, "the control: the name of the server is not encrypted"
         assert not [text for text in (b"the argument", b"the result", b"the program", b"the error") if text in held]
+
+    async def test_seed_and_clock_readings_are_not_in_the_clear(self, tmp_path: Path, journal: SqliteJournal) -> None:
+        await begin_repeatable(journal)
+        held = b"".join((tmp_path / (FILE_NAME + suffix)).read_bytes() for suffix in FILE_SUFFIXES)
+        assert b"github" in held, "the control"
+        assert not [text for text in (SEED, SEED.hex().encode(), b"1234567890123") if text in held]
+
+    async def test_without_the_key_of_its_seed_a_program_is_not_repeatable(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await begin_repeatable(journal)
+        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((1234567890123,))), "the control"
+        (tmp_path / KEY_NAME).unlink()
+        assert await SqliteJournal(thread, JournalCipher(tmp_path)).repeat(LOCAL, X1) is None
+
+    async def test_a_clock_record_of_another_execution_is_not_read(
+        self, tmp_path: Path, journal: SqliteJournal
+    ) -> None:
+        await begin_repeatable(journal, "x1")
+        await begin_repeatable(journal, "x2")
+        change(
+            tmp_path,
+            "UPDATE journal_calls SET clock = (SELECT clock FROM journal_calls WHERE execution_id = 'x2')"
+            " WHERE execution_id = 'x1'",
+        )
+        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord(is_complete=False))
+
+    async def test_readings_that_are_more_than_the_journal_holds_of_an_execution_leave_the_record_incomplete(
+        self, journal: SqliteJournal
+    ) -> None:
+        journal.execution_bytes = 2_000
+        clock = await begin_repeatable(journal)
+        clock.add([10**18] * 2_000, [])
+        await journal.begin_call(call(2), Allow("default"), is_read_only=True, clock=clock)
+        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((1234567890123,), is_complete=False))
 
     async def test_the_key_is_in_a_file_that_only_its_user_reads(self, tmp_path: Path, journal: SqliteJournal) -> None:
         await record(journal)

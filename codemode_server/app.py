@@ -28,6 +28,7 @@ from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.recording import ExecutionRecorder
+from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
 from codemode_server.executions.skills import Skills
 from codemode_server.executions.workspace import Workspace
@@ -145,7 +146,7 @@ class App:
         )
 
     def _new_executions(self) -> ExecutionService:
-        return ExecutionService(
+        runner = ExecutionRunner(
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
             sandbox=self.sandbox,
@@ -155,9 +156,11 @@ class App:
             usage=self.usage,
             lone_usage=self.lone_usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
-            journal=self.stores.journal,
             workspaces=self._workspaces,
             config=self.config,
+        )
+        return ExecutionService(
+            runner=runner, artifacts=self.artifacts, journal=self.stores.journal, config=self.config
         )
 
     def _new_meta_tools(self) -> ConfiguredMetaTools:

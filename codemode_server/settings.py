@@ -39,7 +39,7 @@ class PermissionRule(Section):
     deny: Glob | None = None
     """Calls that match are refused."""
     ask: Glob | None = None
-    """Calls that match need a person's approval. Nobody can be asked yet, so they are refused with that reason."""
+    """Calls that match need a person's approval."""
     reason: str | None = Field(default=None, max_length=300)
     """Part of the error that the program gets when the rule refuses a call."""
 
@@ -78,6 +78,19 @@ class PermissionSettings(Section):
     """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
     of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
     means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
+
+
+class ApprovalSettings(Section):
+    """How a person is asked to approve a call for which the permissions say `ask`."""
+
+    timeout: Seconds = 86_400.0
+    """How long a question may stay without an answer, seconds; then the call is refused."""
+    answer_seconds: Seconds = 45.0
+    """How long `execute_code` waits for the person before it answers with status `waiting`, seconds; the program stays
+    suspended, and `execute_code(resume=…)` continues to wait. Has to be below the time that the host gives a call."""
+    suspended_seconds: Seconds = 600.0
+    """How long a suspended program keeps its sandbox, seconds. After that it is ended, and runs again from the journal
+    once it is resumed."""
 
 
 class LimitSettings(Section):
@@ -274,6 +287,7 @@ class Settings(Section):
     """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     limits: LimitSettings = LimitSettings()
     tracing: TracingSettings = TracingSettings()
     search: SearchSettings = SearchSettings()

@@ -344,7 +344,7 @@ def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
 
 
 def test_an_error_of_a_part_of_its_own_is_told_as_the_documented_one() -> None:
-    from codemode_server.executions.service import _not_run
+    from codemode_server.executions.runner import _not_run
     from codemode_server.sandbox.backends.microvm.machine import BootFailed
 
     error = _not_run(BootFailed("no kernel"))[1].error

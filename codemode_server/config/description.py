@@ -68,7 +68,7 @@ def masked(text: str, loaded: LoadedSettings) -> str:
     return text
 
 
-_PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for (refused, until a person can be asked)"}
+_PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for"}
 
 
 def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterator[str]:

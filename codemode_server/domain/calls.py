@@ -71,7 +71,7 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person has to approve the call first. Until approvals exist, the call is refused."""
+    """A person has to approve the call first."""
 
     kind: ClassVar[str] = "ask"
     reason: str

@@ -52,6 +52,15 @@ class ExecutionCallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutionWaiting:
+    """A call began or ceased to wait for a person."""
+
+    execution_id: ExecutionId
+    awaited: tuple[str, ...]
+    """`server.tool` of each call that waits now."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionSettled:
     """It has its final status; the last event."""
 
@@ -59,7 +68,9 @@ class ExecutionSettled:
     status: ExecutionStatus
 
 
-ExecutionEvent = ExecutionQueued | ExecutionStarted | ExecutionCallBegan | ExecutionCallEnded | ExecutionSettled
+ExecutionEvent = (
+    ExecutionQueued | ExecutionStarted | ExecutionCallBegan | ExecutionWaiting | ExecutionCallEnded | ExecutionSettled
+)
 
 
 class Subscription:

@@ -77,6 +77,8 @@ class Execution:
     """The files that it showed to the model, in order."""
     artifacts: dict[str, Item | str] = field(default_factory=dict)
     """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
+    awaited: dict[int, str] = field(default_factory=dict)
+    """The calls that wait for a person: their numbers (`seq`) → `server.tool`."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
     milliseconds: float = 0.0

@@ -13,7 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, ToolCall
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.results import NO_RESULT, ResultSummary
 from codemode_server.gateway.targets import CallTarget
@@ -45,6 +45,27 @@ class CallBegan:
     decision: Decision
     arguments: str | None
     """The arguments as `state.payloads` allows in records and traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallApprovalRequested:
+    """The call waits for a person from now on. A `CallApprovalSettled` always follows."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    target: CallTarget
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class CallApprovalSettled:
+    """The call waits no longer for a person."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    target: CallTarget
+    answer: Allow | Deny | None
+    """None: the program ended before there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +108,9 @@ class CallEnded:
     result: ResultSummary = NO_RESULT
 
 
-CallEvent = CallUnresolved | CallBegan | CallSent | CallInputRequested | CallEnded
+CallEvent = (
+    CallUnresolved | CallBegan | CallApprovalRequested | CallApprovalSettled | CallSent | CallInputRequested | CallEnded
+)
 Subscriber = Callable[[CallEvent], None]
 
 

@@ -13,6 +13,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
+from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.call_learning import CallLearning
 from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
@@ -40,6 +41,7 @@ class Gateway:
         config: LiveConfig,
         learning: Learning | None = None,
         subscribers: Sequence[Subscriber] = (),
+        approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
         addresses: RequiredAddresses | None = None,
@@ -62,6 +64,7 @@ class Gateway:
             events=self._events,
             config=config,
             policy=Policy(config, policy_steps),
+            approver=approver,
             sign_in_offers=sign_in_offers,
             addresses=addresses,
         )

@@ -1,9 +1,10 @@
 """The path of every call, from its decision to its outcome; `CallPipeline.run` lists the steps in order.
 
-The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. If the
-configuration is edited while a call waits for its server, they decide again before the call is sent. A call is
-recorded before it is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are
-recorded when they end. Everything else that follows a call subscribes to `gateway.events`.
+The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. A person
+is asked after that, so that nobody approves a call that can't be sent. If the configuration is edited while a call
+waits for the person or its server, the permissions decide again before the call is sent. A call is recorded before it
+is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are recorded when they end.
+Everything else that follows a call subscribes to `gateway.events`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import anyio
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallOutcome, CallStatus, Decision, Deny, ToolCall, arguments_digest
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Deny, ToolCall, arguments_digest
 from codemode_server.domain.errors import (
     AddressRequired,
     CallError,
@@ -32,15 +33,24 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
+from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
-from codemode_server.gateway.events import CallBegan, CallEnded, CallEvents, CallInputRequested, CallSent
+from codemode_server.gateway.events import (
+    CallApprovalRequested,
+    CallApprovalSettled,
+    CallBegan,
+    CallEnded,
+    CallEvents,
+    CallInputRequested,
+    CallSent,
+)
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy.policy import Policy
-from codemode_server.gateway.policy.refusals import require_permission
+from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
@@ -78,6 +88,8 @@ class CallAttempt:
     """Value of `time.perf_counter`."""
     is_large: bool
     """Whether work on the arguments is done in a thread."""
+    approved: Ask | None = None
+    """What a person has approved, if anything."""
     is_recorded: bool = False
     """Whether the journal was asked to record its beginning."""
 
@@ -98,6 +110,7 @@ class CallPipeline:
         events: CallEvents,
         config: LiveConfig,
         policy: Policy,
+        approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         addresses: RequiredAddresses | None = None,
     ) -> None:
@@ -108,6 +121,7 @@ class CallPipeline:
         self._events = events
         self._config = config
         self._policy = policy
+        self._approver = approver
         self._sign_in_offers = sign_in_offers
         self._addresses = addresses
 
@@ -122,8 +136,9 @@ class CallPipeline:
         attempt = await self._begin(calls, target, arguments)
         try:
             await self._stop_guessing(attempt)
-            require_permission(title_of(target), attempt.decision)
+            require_not_denied(title_of(target), attempt.decision)
             await self._check_arguments(attempt)
+            await self._approve(attempt)
             await self._record_begin(attempt)
             reply = await self._send(attempt)
             reply, result = await self._redact(attempt, reply)
@@ -175,6 +190,31 @@ class CallPipeline:
     async def _check_arguments(self, attempt: CallAttempt) -> None:
         await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
 
+    async def _approve(self, attempt: CallAttempt) -> None:
+        """Ask the person, where the decision says so. The limits of time stand still while all calls wait so."""
+        title = title_of(attempt.target)
+        while isinstance(ask := attempt.decision, Ask):
+            if ask != attempt.approved:
+                answer = await self._ask(attempt, ask)
+                require_not_denied(title, answer)
+                attempt.approved = ask
+                if attempt.revision != self._config.revision:  # what was approved may be forbidden by now
+                    self._decide_again(attempt)
+                    continue
+            attempt.decision = Allow(f"approved by the user ({ask.reason})")
+        require_not_denied(title, attempt.decision)
+
+    async def _ask(self, attempt: CallAttempt, ask: Ask) -> Allow | Deny:
+        calls, call = attempt.calls, attempt.call
+        self._events.publish(CallApprovalRequested(calls, call, attempt.target, ask))
+        answer: Allow | Deny | None = None
+        try:
+            with calls.host_wait.one_more():
+                answer = await self._approver.approve(calls, call, attempt.target, ask)
+        finally:
+            self._events.publish(CallApprovalSettled(calls, call, attempt.target, answer))
+        return answer
+
     async def _record_begin(self, attempt: CallAttempt) -> None:
         is_read_only = attempt.target.effect is Effect.READS
         attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
@@ -198,6 +238,7 @@ class CallPipeline:
                 )
             except DecisionOutdated:  # the configuration was edited while the call waited for its server
                 self._decide_again(attempt)
+                await self._approve(attempt)
             except SignInRequired as error:
                 if self._sign_in_offers is None or is_offered:
                     raise
@@ -234,7 +275,6 @@ class CallPipeline:
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
         attempt.revision = self._config.revision
-        require_permission(title_of(target), attempt.decision)
 
     async def _redact(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """The reply without secrets, and its summary; its links may be read from now on."""

@@ -9,7 +9,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CallRefused
 from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.refusals import Refusals, require_permission
+from codemode_server.gateway.policy.refusals import Refusals, require_not_denied
 from codemode_server.gateway.policy.rules import decide
 from codemode_server.settings import PermissionSettings, Settings
 
@@ -61,13 +61,9 @@ async def test_a_program_that_may_never_be_refused_runs(program: str) -> None:
     assert not (await checked(program, permissions=DENIED)).errors
 
 
-async def test_a_tool_that_needs_approval_is_refused_in_the_words_of_the_refusal() -> None:
+async def test_a_program_with_a_call_that_a_person_may_approve_runs() -> None:
     permissions = {"rules": [{"ask": "github/create_*"}]}
-    found = await checked(f"{IMPORT}boom()\n{CALL}", permissions=permissions)
-    assert lines(found.errors) == [
-        "3: github.create_issue needs a person's approval, and asking for it is not possible yet, so calls are refused "
-        "(rule 1 of permissions.rules (ask: github/create_*)). Do not try again; tell the user."
-    ]
+    assert not (await checked(f"{IMPORT}boom()\n{CALL}", permissions=permissions)).errors
 
 
 async def test_a_call_with_wrong_arguments_is_refused_for_its_permission_and_its_schema_is_not_explained() -> None:
@@ -75,14 +71,13 @@ async def test_a_call_with_wrong_arguments_is_refused_for_its_permission_and_its
     assert lines(found.errors) == [f"2: {REFUSAL}"]
 
 
-@pytest.mark.parametrize("answer", ["deny", "ask"])
-def test_check_and_gateway_say_the_same(answer: str) -> None:
-    permissions = PermissionSettings.model_validate({"default": answer})
+def test_check_and_gateway_say_the_same() -> None:
+    permissions = PermissionSettings.model_validate({"default": "deny"})
     server, tool = found("create_issue")
     refusal = Refusals(LiveConfig(Settings(permissions=permissions))).of(server, tool)
     decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
     with pytest.raises(CallRefused) as refused:
-        require_permission("github.create_issue", decision)
+        require_not_denied("github.create_issue", decision)
     assert refusal is not None
     assert refusal.message("github.create_issue") == str(refused.value)
 

@@ -180,7 +180,7 @@ class TestACallThatIsNotPermitted:
         assert it.upstreams.reached == []
         assert (await it.recorded())[0][:4] == (1, "delete_repo", "deny", "refused")
 
-    async def test_is_refused_as_well_if_a_person_would_have_to_be_asked_and_says_so(self, tmp_path: Path) -> None:
+    async def test_is_refused_as_well_if_it_needs_an_approval_and_there_is_nobody_to_ask(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, default="ask")
         with pytest.raises(CallRefused, match="needs a person's approval"):
             await it.call("create_issue", {"title": "Bug"})

@@ -17,8 +17,8 @@ from codemode_server.settings import PermissionSettings
 _ADVICE = ". Do not try again; tell the user."
 
 
-def require_permission(title: str, decision: Decision) -> None:
-    """Return if the call `title` may be sent.
+def require_not_denied(title: str, decision: Decision) -> None:
+    """Return if the call `title` may be sent, perhaps after a person has approved it.
 
     Raises:
         CallRefused: it may not; the message is for the model.
@@ -30,13 +30,10 @@ def require_permission(title: str, decision: Decision) -> None:
 def refusal_of(decision: Decision) -> Refusal | None:
     """Why calls with this decision are refused; None if they are sent."""
     match decision:
-        case Allow():
+        case Allow() | Ask():
             return None
         case Deny(reason=reason):
             return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
-        case Ask(reason=reason):
-            predicate = "needs a person's approval, and asking for it is not possible yet, so calls are refused"
-            return Refusal("needs a person's approval", f"{predicate} ({reason})", reason, _ADVICE)
         case Replay() | Simulate():
             return Refusal("refused", f"was refused: {decision.kind} is not possible yet", decision.kind)
 

@@ -7,7 +7,7 @@ import pytest
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.errors import CallRefused
 from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.refusals import require_permission
+from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.policy.rules import decide
 from codemode_server.settings import PermissionRule, PermissionSettings
 
@@ -92,11 +92,12 @@ class TestNamesThatAreTooManyToFind:
         assert decide(rules, GITHUB, self.UNKNOWN).kind == "deny"
 
 
-def test_ask_lets_nothing_through_yet() -> None:
+def test_a_call_that_a_person_has_to_approve_is_not_denied_yet() -> None:
     decision = decide(permissions({"ask": "github/*"}), GITHUB, tool("get_issue"))
     assert decision.kind == "ask"
-    with pytest.raises(CallRefused, match="needs a person's approval"):
-        require_permission("github.get_issue", decision)
+    require_not_denied("github.get_issue", decision)
+    with pytest.raises(CallRefused):  # control
+        require_not_denied("github.get_issue", decide(permissions({"deny": "github/*"}), GITHUB, tool("get_issue")))
 
 
 def test_a_rule_has_exactly_one_answer() -> None:

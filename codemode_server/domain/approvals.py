@@ -1,0 +1,81 @@
+"""An approval: what a person is asked about one call, and what the person answers. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from codemode_server.domain.calls import CallKey
+from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
+
+ApprovalId = NewType("ApprovalId", str)
+"""One question, for instance `a7f3a9c2`."""
+
+
+class AnswerScope(StrEnum):
+    """An answer holds for …"""
+
+    CALL = "call"  # this call alone
+    EXECUTION = "execution"  # calls of this tool in the rest of this program
+    SESSION = "session"  # calls of this tool in this session whose arguments fit the pattern
+    ALWAYS = "always"  # every call that the rule allows, which is written into the configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the person sees. Secrets are masked and long values cut; none of it is the model's to change."""
+
+    server: str
+    tool: str
+    """Raw names, as the upstream has them."""
+    title: str
+    """`server.tool`, as programs import it."""
+    effect: Effect
+    reason: str
+    """Why the call needs an approval: the rule that decided."""
+    arguments: Mapping[str, JsonValue]
+    """What would be sent."""
+    done: tuple[str, ...] = ()
+    """What the program has done so far, a line for each call that may have changed something."""
+    lines: tuple[str, ...] = ()
+    """The lines of the program that may make this call, with their numbers."""
+    sources: tuple[str, ...] = ()
+    """Labelled tools whose results this session has read."""
+    pattern: Mapping[str, JsonValue] | None = None
+    """The arguments that an answer for the session fixes; None if there is no such answer."""
+    rule: str | None = None
+    """The rule that the answer `always` would write, as YAML; None if there is no such answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """What the person answered, or that the time for an answer has passed."""
+
+    is_approved: bool
+    scope: AnswerScope = AnswerScope.CALL
+    reason: str = ""
+    """For a refusal: the person's own words, which the program receives."""
+    channel: str = ""
+    """Where the answer came from: `elicitation`, `page`, `command` or `timeout`."""
+    answered_at: float = 0.0
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One question with its call and, once there is one, its answer. Times are seconds since 1970."""
+
+    approval_id: ApprovalId
+    execution_id: ExecutionId
+    principal: Principal
+    session_id: str
+    key: CallKey
+    """Of the call; the same when the program runs again, so it is not asked twice."""
+    question: Question
+    asked_at: float
+    expires_at: float
+    answer: ApprovalAnswer | None = None

@@ -1,0 +1,195 @@
+"""Runs one execution: waits for its turn, has it checked, gives it to the sandbox, and records its end.
+
+Nothing that a program does is raised from here: every way in which it ends becomes its status and its outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from opentelemetry.trace import Span
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.direct_calls import run_direct_call
+from codemode_server.executions.events import ExecutionQueued, ExecutionStarted, Subscriptions
+from codemode_server.executions.execution import Execution, Phase
+from codemode_server.executions.host_api import ProgramHostApi
+from codemode_server.executions.outcome_artifacts import store_outcome
+from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.executions.recording import ExecutionRecorder
+from codemode_server.executions.scheduling import QueuePlace, Turns
+from codemode_server.executions.workspace import Workspace
+from codemode_server.gateway.gateway import Gateway
+from codemode_server.sandbox.backend_selection import Sandbox
+from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
+from codemode_server.search.usage_stats import UsageStats
+from codemode_server.search.usage_store import ToolName
+from codemode_server.telemetry import spans
+
+logger = logging.getLogger(__name__)
+
+_STORE_SECONDS = 5.0
+"""How long the results of a cancelled program may take to be stored."""
+_SHORT_RESULT_TOKENS = 1_000
+"""A call with a longer result is better made by a program, which picks what it needs."""
+_STATUS = {
+    Ending.RETURNED: ExecutionStatus.SUCCEEDED,
+    Ending.RAISED: ExecutionStatus.FAILED,
+    Ending.LIMITED: ExecutionStatus.LIMITED,
+    Ending.DIED: ExecutionStatus.CRASHED,
+}
+
+
+class ExecutionRunner:
+    """Runs `limits.programs` at once; the others wait for their turn."""
+
+    def __init__(
+        self,
+        *,
+        traced: Callable[[], Awaitable[object]],
+        check: Callable[[str, frozenset[str] | None, str], Awaitable[Checked]],
+        sandbox: Sandbox,
+        host_api: Callable[[Execution], ProgramHostApi],
+        gateway: Gateway,
+        artifacts: ArtifactStore,
+        usage: UsageStats,
+        lone_usage: UsageStats,
+        recorder: ExecutionRecorder,
+        workspaces: Callable[[Principal], Workspace],
+        config: LiveConfig,
+    ) -> None:
+        self._traced = traced
+        self._check = check
+        self._sandbox = sandbox
+        self._host_api = host_api
+        self._gateway = gateway
+        self._artifacts = artifacts
+        self._usage = usage
+        self._lone_usage = lone_usage
+        self._recorder = recorder
+        self._workspaces = workspaces
+        self._config = config
+        self._turns = Turns()
+        self.subscriptions = Subscriptions()
+        """Subscribers to the events of executions."""
+
+    async def run(self, execution: Execution) -> None:
+        """One execution from its turn to its settlement."""
+        # Exporters are set up after the handshake; a span begun before that would be lost with all beneath it.
+        await self._traced()
+        with spans.tracer().start_as_current_span("execution") as span:
+            started = time.perf_counter()
+            try:
+                await self._run_in_turn(execution, span)
+            finally:
+                execution.milliseconds = (time.perf_counter() - started) * 1e3
+                with anyio.CancelScope(shield=True):
+                    await self._settle(execution, span)
+
+    async def _run_in_turn(self, execution: Execution, span: Span) -> None:
+        """Every way in which it ends becomes its status and outcome; only the end of the product is raised."""
+
+        def queued(place: QueuePlace) -> None:
+            execution.queue = place
+            self.subscriptions.publish(ExecutionQueued(execution.execution_id, place))
+
+        def wait() -> None:
+            execution.phase = Phase.QUEUED
+
+        try:
+            with execution.scope:
+                limits = self._config.settings.limits
+                async with self._turns.turn(execution.session, limits, on_wait=wait, on_place=queued):
+                    execution.status = ExecutionStatus.RUNNING
+                    self.subscriptions.publish(ExecutionStarted(execution.execution_id))
+                    await (self._run_direct_call if execution.direct_call else self._run_program)(execution, span)
+            if execution.scope.cancelled_caught:
+                execution.status = ExecutionStatus.CANCELLED
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_STORE_SECONDS):
+                    await store_outcome(execution, self._artifacts, self._config.redactor)
+        except CodemodeError as error:
+            execution.status, execution.outcome = _not_run(error)
+        except anyio.get_cancelled_exc_class():
+            execution.status = ExecutionStatus.CANCELLED
+            raise
+        except Exception:  # an internal error ends this execution, not the others
+            logger.exception("execution %s failed on our side", execution.execution_id)
+            execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
+
+    async def _run_direct_call(self, execution: Execution, span: Span) -> None:
+        await self._recorder.begin(execution, span, "")
+        execution.phase = Phase.RUNNING
+        execution.begun.set()
+        execution.outcome = await run_direct_call(execution, self._gateway, self._config.redactor)
+        execution.status = _STATUS[execution.outcome.ending]
+        await store_outcome(execution, self._artifacts, self._config.redactor)
+
+    async def _run_program(self, execution: Execution, span: Span) -> None:
+        execution.phase = Phase.PREPARING
+        backend = await self._sandbox.ready()
+        execution.level = backend.level
+        await self._recorder.begin(execution, span, self._sandbox.shortfall)
+        execution.phase = Phase.CHECKING
+        last_value = self._artifacts.last_value(execution.owner)
+        checked = await self._check(execution.code, backend.importable, last_value)
+        is_rejected = bool(checked.errors)
+        if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
+            checked = await self._check(execution.code, backend.importable, last_value)
+        self._recorder.checked(checked, span)
+        if checked.errors:
+            execution.warnings += checked.warning_lines()
+            error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
+            execution.status, execution.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=error)
+            return
+        execution.phase = Phase.RUNNING
+        execution.calls.doubted_keys = checked.doubted_keys
+        host_api = self._host_api(execution)
+        program = self._program(execution, host_api.modules(checked.imports))
+        execution.outcome = await backend.run(program, host_api)
+        execution.warnings += checked.warning_lines(execution.calls.received_keys)
+        execution.status = _STATUS[execution.outcome.ending]
+        await store_outcome(execution, self._artifacts, self._config.redactor)
+
+    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]]) -> Program:
+        return Program(
+            execution.execution_id,
+            execution.code,
+            execution.limits,
+            self._workspaces(execution.context.principal).make(),
+            session_id=execution.session.session_id,
+            is_last=execution.session.is_ephemeral,
+            modules=modules,
+            begun=execution.begun,
+            host_wait=execution.calls.host_wait,
+            repeat=execution.repeat,
+            clock=execution.calls.clock,
+        )
+
+    async def _settle(self, execution: Execution, span: Span) -> None:
+        try:
+            await self._recorder.end(execution, span)
+        except JournalUnavailable as unavailable:
+            execution.status, execution.outcome = _not_run(unavailable)
+        answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
+        used = [ToolName(report.server, report.tool) for report in answered]
+        self._usage.used(execution.session, used)
+        if execution.calls.started == 1 and answered and answered[0].result_tokens <= _SHORT_RESULT_TOKENS:
+            self._lone_usage.used(execution.session, used)
+
+
+def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:
+    """The status and outcome of an execution that the host could not run or record."""
+    setting = error.setting if isinstance(error, LimitExceeded) else None
+    ending = Ending.LIMITED if setting else Ending.DIED
+    # A stage may have an error class of its own; the model gets the documented base class.
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == CodemodeError.__module__)
+    return _STATUS[ending], Outcome(ending, error=ProgramError(kind.__name__, str(error), setting=setting))

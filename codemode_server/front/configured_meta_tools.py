@@ -21,7 +21,7 @@ from codemode_server.front.direct_tools import TARGET, direct_definitions, direc
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.prompt_calls import get_prompt
-from codemode_server.front.prompts import prompt_definitions
+from codemode_server.front.prompts import check_arguments, prompt_definitions, prompt_named
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -33,6 +33,7 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.front.unknown_tools import unknown_tool
+from codemode_server.gateway.completions import Completion
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.text import clean_line
 
@@ -151,6 +152,13 @@ class ConfiguredMetaTools:
         context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
         result: GetPromptResult = await get_prompt(name, arguments, context)
         return result
+
+    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
+        services = self._services
+        await services.wait_for_listing()
+        check_arguments(name, {**known, argument["name"]: argument["value"]})
+        server, prompt = prompt_named(services.catalog(), name)
+        return await services.completions.complete(server, prompt, argument, known)
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host

@@ -344,6 +344,7 @@ def _is_capability(name: str, value: Any) -> bool:
 
 def _capabilities(*, is_modern: bool) -> dict[str, Any]:
     return {
+        "completions": {},
         "logging": {},
         "prompts": {"listChanged": True},
         "resources": {"listChanged": is_modern, "subscribe": is_modern},

@@ -26,6 +26,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolResult,
+    CompleteRequestParams,
     EmptyResult,
     GetPromptResult,
     InputRequiredResult,
@@ -43,6 +44,7 @@ from codemode_server.domain.principals import Session
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
 from codemode_server.front.log_levels import LogLevels
+from codemode_server.front.prompt_completion import PromptCompletion
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import (
     Answer,
@@ -53,6 +55,7 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     meta_tools,
 )
+from codemode_server.gateway.completions import Completion
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000
@@ -97,6 +100,9 @@ class MetaTools(Protocol):
     ) -> GetPromptResult:
         """The messages of a prompt."""
 
+    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
+        """The values for an argument (`name` and `value`) of a prompt as far as it is typed; `known` are the others."""
+
 
 class FrontServer(MCPServer[None]):
     """Serves `MetaTools` as MCP. `on_connected` is called with the features of a host when it connects, and with each
@@ -122,6 +128,8 @@ class FrontServer(MCPServer[None]):
         self._sessions = Sessions()
         self._log_levels = LogLevels()
         self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
+        completion = PromptCompletion(meta_tools)
+        self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
         self._standing: ServerSession | None = None
         """The session over stdio, if it began with a handshake: notifications can be sent to it at any time."""
         meta_tools.on_change(self._announce)

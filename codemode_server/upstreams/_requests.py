@@ -92,6 +92,26 @@ class Requests:
         params = {"name": name, "arguments": arguments}
         return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
 
+    async def complete(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What the upstream proposes for an argument of a prompt, as it came; empty if it completes nothing. The caller
+        limits the time.
+
+        Raises:
+            UpstreamUnavailable: the upstream is not connected, or answered with an error.
+        """
+        from mcp.shared.exceptions import MCPError
+
+        link = await self._ready_link(None)
+        declared = link.session.server_capabilities
+        if declared is None or declared.completions is None:
+            return {}
+        try:
+            answer = await link.request("completion/complete", params)
+        except MCPError as error:
+            raise UpstreamUnavailable(error_text(str(error), self._deps.redactor())) from error
+        found = await answer.read(lambda result: result.get("completion"))
+        return found if isinstance(found, dict) else {}
+
     async def wait_completed(self, elicitation_ids: frozenset[str]) -> None:
         """Return once the upstream has reported all of these as completed, or if its protocol has no such report."""
         if self.last_link is not None and not self.last_link.is_modern:

@@ -142,6 +142,10 @@ class UpstreamPool(OwnsTasks):
         """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
         return await self._connection(server).requests.get_prompt(name, arguments, checked, progress, revision)
 
+    async def complete(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
+        """What a server, by its raw name, proposes for an argument of a prompt; as `Requests.complete`."""
+        return await self._connection(server).requests.complete(params)
+
     async def wait_completed(self, server: str, elicitation_ids: frozenset[str]) -> None:
         """Return once a server, by its raw name, has reported all of these elicitations as completed, which may never
         be, or if its protocol has no such report."""

@@ -1,8 +1,9 @@
 """The official conformance suite against the product over HTTP: every scenario that needs no fixture server.
 
 The others call tools, prompts and resources by names that only a server written for the suite has
-(`test_simple_text`, `test://static-text`), or are about what the product does not offer (completion,
-subscriptions, tasks). Single checks of that sort are in conformance_baseline.yml.
+(`test_simple_text`, `test://static-text`; `completion-complete` wants the prompt `test_prompt_with_arguments`, and the
+names of ours begin with a server's), or are about what the product does not offer (subscriptions, tasks). Single checks
+of that sort are in conformance_baseline.yml.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills import Skills
     from codemode_server.executions.workspace import Workspace
+    from codemode_server.gateway.completions import PromptCompletions
     from codemode_server.search.results import SearchResults
 
 READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
@@ -131,6 +132,7 @@ class Services:
     workspaces: Callable[[Principal], Workspace]
     skills: Skills
     executions: ExecutionService
+    completions: PromptCompletions
     artifacts: ArtifactStore
     activity: Callable[[], str]
     """The current start-up step of the sandbox; empty when it is ready."""

@@ -7,8 +7,8 @@ names the right ones; our errors become text here, in one place.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from io import TextIOBase
 from itertools import islice
 from typing import Any, Protocol, TextIO, cast
@@ -19,7 +19,6 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
-from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -35,12 +34,12 @@ from mcp.types import (
 )
 from mcp.types import Prompt as McpPrompt
 from mcp.types import Tool as McpTool
-from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
+from codemode_server.front.announcements import Announcements
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
 from codemode_server.front.log_levels import LogLevels
@@ -130,8 +129,12 @@ class FrontServer(MCPServer[None]):
         self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         completion = PromptCompletion(meta_tools)
         self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
-        self._standing: ServerSession | None = None
-        """The session over stdio, if it began with a handshake: notifications can be sent to it at any time."""
+        self._announcements = Announcements()
+        # Over HTTP, MCPServer gives no way to say that changes are announced.
+        self._lowlevel_server.create_initialization_options = partial(  # type: ignore[method-assign]
+            self._lowlevel_server.create_initialization_options,
+            NotificationOptions(tools_changed=True, prompts_changed=True),
+        )
         meta_tools.on_change(self._announce)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
@@ -139,14 +142,10 @@ class FrontServer(MCPServer[None]):
         files = [anyio.wrap_file(cast("TextIO", file)) for file in (received, sent)]
         async with stdio_server(*files) as (read_stream, write_stream):
             server = self._lowlevel_server
-            options = server.create_initialization_options(
-                NotificationOptions(tools_changed=True, prompts_changed=True)
-            )
-            await server.run(read_stream, write_stream, options)
+            await server.run(read_stream, write_stream, server.create_initialization_options())
 
     async def list_tools(self) -> list[McpTool]:
-        self._note_standing()
-        session = self._sessions.session_of_request(_request.get())
+        session = self._session_that_lists()
         return [McpTool.model_validate(tool) for tool in await self._meta_tools.definitions(session)]
 
     async def call_tool(
@@ -180,7 +179,7 @@ class FrontServer(MCPServer[None]):
             raise ResourceNotFoundError(str(error)) from error
 
     async def list_prompts(self) -> list[McpPrompt]:
-        self._note_standing()
+        self._session_that_lists()
         return [McpPrompt.model_validate(prompt) for prompt in await self._meta_tools.prompts()]
 
     async def get_prompt(
@@ -197,20 +196,15 @@ class FrontServer(MCPServer[None]):
         self._log_levels.set(self._sessions.session_of_request(ctx), params.level)
         return EmptyResult()
 
-    def _note_standing(self) -> None:
-        request = _request.get()
-        if request is not None and request.request is None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            self._standing = request.session
+    def _session_that_lists(self) -> Session:
+        """The session of the request, to which changes are announced from now on."""
+        session = self._sessions.session_of_request(_request.get())
+        self._announcements.note(session, _request.get())
+        return session
 
     async def _announce(self, changed: Changed) -> None:
         await self._subscriptions.publish(ToolsListChanged() if changed == "tools" else PromptsListChanged())
-        if self._standing is None:
-            return
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            if changed == "tools":
-                await self._standing.send_tool_list_changed()
-            else:
-                await self._standing.send_prompt_list_changed()
+        await self._announcements.send(changed)
 
 
 def _text_blocks(answer: Answer) -> list[TextContent]:

@@ -38,6 +38,7 @@ from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
+from codemode_server.gateway.changed_roots import ChangedRoots
 from codemode_server.gateway.completions import PromptCompletions
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import Refusals
@@ -175,6 +176,7 @@ class App:
             skills=self._skills,
             executions=self.executions,
             completions=PromptCompletions(self.pool, self.config),
+            changed_roots=ChangedRoots(self.pool, self.config),
             artifacts=self.artifacts,
             activity=lambda: self.activity,
         )

@@ -33,6 +33,7 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.front.unknown_tools import unknown_tool
+from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.text import clean_line
@@ -152,6 +153,9 @@ class ConfiguredMetaTools:
         context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
         result: GetPromptResult = await get_prompt(name, arguments, context)
         return result
+
+    async def change_roots(self, session: Session, ask: AskRoots) -> None:
+        await self._services.changed_roots.forward(session.session_id, ask)
 
     async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
         services = self._services

@@ -5,6 +5,7 @@ The connection's owner task opens and closes links; requests run in the tasks of
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -12,16 +13,20 @@ from typing import Any, TypeVar
 import anyio
 
 from codemode_server.domain.errors import CallTimedOut, SignInRequired, UpstreamUnavailable
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._completed_elicitations import CompletedElicitations
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
+from codemode_server.upstreams._given_roots import GivenRoots
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import refusals, transport_of
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Read = Callable[[dict[str, Any]], T]
@@ -50,6 +55,8 @@ class Requests:
         self._starts_process = transport_of(settings()).starts_process
         self.in_flight = CallsInFlight()
         self.completed = CompletedElicitations()
+        self._roots: tuple[Link | None, GivenRoots] = None, GivenRoots()
+        """With the link that they were given over."""
         self.last_link: Link | None = None
         """The link of the last request; over another link, the server has lost its state in memory."""
 
@@ -111,6 +118,43 @@ class Requests:
             raise UpstreamUnavailable(error_text(str(error), self._deps.redactor())) from error
         found = await answer.read(lambda result: result.get("completion"))
         return found if isinstance(found, dict) else {}
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call or asks for changed
+        roots.
+
+        Raises:
+            InputRefused: there is no answer.
+        """
+        try:
+            call = self.in_flight.owner(request)
+            answer = await call.answer(request)
+        except InputRefused as refusal:
+            is_for_roots = self.in_flight.is_empty and request.feature is Feature.ROOTS
+            if is_for_roots and (changed := self._given_roots.take_changed()) is not None:
+                return changed
+            logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
+            raise
+        if request.feature is Feature.ROOTS and call.provider is not None:
+            self._given_roots.note(call.provider.session_id)
+        return answer
+
+    def has_roots_of(self, session_id: str) -> bool:
+        """Whether the upstream has the roots of this session's host."""
+        return self._given_roots.are_of(session_id)
+
+    async def change_roots(self, answer: dict[str, Any]) -> None:
+        """Tell the upstream that roots have changed; it may ask once for this answer."""
+        link = self.last_link
+        if link is not None and not link.lost.is_set():
+            self._given_roots.change(answer)
+            await link.notify("notifications/roots/list_changed")
+
+    @property
+    def _given_roots(self) -> GivenRoots:
+        if self._roots[0] is not self.last_link:
+            self._roots = self.last_link, GivenRoots()
+        return self._roots[1]
 
     async def wait_completed(self, elicitation_ids: frozenset[str]) -> None:
         """Return once the upstream has reported all of these as completed, or if its protocol has no such report."""

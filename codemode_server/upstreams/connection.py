@@ -12,13 +12,13 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskStatus
 
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
-from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.log_messages import LogMessage
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
@@ -235,7 +235,7 @@ class Connection:
                 self._set_state(UpstreamState.CONNECTING)
                 try:
                     async with transport.open() as streams:
-                        link = Link(streams, self._on_message, self._on_input, self._declared_features)
+                        link = Link(streams, self._on_message, self.requests.answer, self._declared_features)
                         async with link.session:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
@@ -347,14 +347,6 @@ class Connection:
                     self._is_renewed = True
                     link.lost.set()
             await changed.wait()
-
-    async def _on_input(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of a server of protocol 2025-11-25 or older."""
-        try:
-            return await self.requests.in_flight.owner(request).answer(request)
-        except InputRefused as refusal:
-            logger.info("upstream %r: its %s was refused: %s", self.name, request.method, refusal)
-            raise
 
     async def _on_message(self, message: IncomingMessage) -> None:
         import mcp_types as types

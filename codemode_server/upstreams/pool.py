@@ -146,6 +146,15 @@ class UpstreamPool(OwnsTasks):
         """What a server, by its raw name, proposes for an argument of a prompt; as `Requests.complete`."""
         return await self._connection(server).requests.complete(params)
 
+    def servers_with_roots(self, session_id: str) -> list[str]:
+        """The raw names of the servers that have the roots of this session's host."""
+        return [name for name, connection in self._connections.items() if connection.requests.has_roots_of(session_id)]
+
+    async def change_roots(self, server: str, answer: dict[str, Any]) -> None:
+        """Tell a server, by its raw name, that roots have changed; it may ask once for this answer, in bounded time."""
+        if (connection := self._connections.get(server)) is not None:
+            await connection.requests.change_roots(answer)
+
     async def wait_completed(self, server: str, elicitation_ids: frozenset[str]) -> None:
         """Return once a server, by its raw name, has reported all of these elicitations as completed, which may never
         be, or if its protocol has no such report."""

@@ -4,8 +4,9 @@
 asks so many times; `outside` asks once the call has been answered; `tells` are notifications that are sent first, and
 `tells_after` once the call has been answered. `work` does the same as a task. `enter` is refused until the file `door`
 exists, with the elicitations that lead there; once it exists, they are reported as completed, unless the server
-`is_silent`. LOG gets a line for each answer, each notification that comes, the capabilities of each handshake or call,
-each level of log messages that is asked for, and each `enter`. Standard library only.
+`is_silent`. A server that is told that the roots have changed asks for them. LOG gets a line for each answer, each
+notification that comes, the capabilities of each handshake or call, each level of log messages that is asked for, and
+each `enter`. Standard library only.
 """
 
 from __future__ import annotations
@@ -183,6 +184,8 @@ def handle(message: dict[str, Any]) -> None:
         result = {}
     elif method.startswith("notifications/"):
         log("notification", method)
+        if method == "notifications/roots/list_changed":
+            ask({"method": "roots/list"})
     elif method == "tools/list":
         result = {"tools": TOOLS, **cache}
     elif method == "tools/call" and params["name"] == "work":

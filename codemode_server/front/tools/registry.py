@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills import Skills
     from codemode_server.executions.workspace import Workspace
+    from codemode_server.gateway.changed_roots import ChangedRoots
     from codemode_server.gateway.completions import PromptCompletions
     from codemode_server.search.results import SearchResults
 
@@ -133,6 +134,7 @@ class Services:
     skills: Skills
     executions: ExecutionService
     completions: PromptCompletions
+    changed_roots: ChangedRoots
     artifacts: ArtifactStore
     activity: Callable[[], str]
     """The current start-up step of the sandbox; empty when it is ready."""

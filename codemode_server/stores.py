@@ -9,6 +9,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.upkeep import Retention, Upkeep
@@ -16,7 +17,7 @@ from codemode_server.storage.vector_store import SqliteVectorCache
 
 
 class Stores:
-    """Journal, audit and vectors in one state folder."""
+    """Journal, approvals, audit and vectors in one state folder."""
 
     def __init__(self, folder: Path, database: Database, thread: DatabaseThread, settings: StateSettings) -> None:
         """Takes over the open database and its thread."""
@@ -24,13 +25,15 @@ class Stores:
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
         self.thread = thread
+        cipher = JournalCipher(folder)
         self.journal = SqliteJournal(
             self.thread,
-            JournalCipher(folder),
+            cipher,
             self.ownership,
             execution_bytes=_execution_bytes(settings),
             on_written=self.upkeep.note_written,
         )
+        self.approvals = SqliteApprovals(self.thread, cipher)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

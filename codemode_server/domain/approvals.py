@@ -16,6 +16,10 @@ ApprovalId = NewType("ApprovalId", str)
 """One question, for instance `a7f3a9c2`."""
 
 
+NOBODY = "timeout"
+"""In place of a channel, for a question that nobody answered in time."""
+
+
 class AnswerScope(StrEnum):
     """An answer holds for …"""
 
@@ -78,4 +82,18 @@ class Approval:
     question: Question
     asked_at: float
     expires_at: float
+    definition: str = ""
+    """Digest of the tool's definition when the question was made; an answer holds for this definition only."""
     answer: ApprovalAnswer | None = None
+
+    def repeats(self, earlier: Approval) -> bool:
+        """Whether a program that runs again asks again what `earlier` asked."""
+        return (
+            (self.execution_id, self.key, self.principal) == (earlier.execution_id, earlier.key, earlier.principal)
+            and (self.question.reason, self.definition) == (earlier.question.reason, earlier.definition)
+            and (earlier.is_open(self.asked_at) if earlier.answer is None else earlier.answer.channel != NOBODY)
+        )
+
+    def is_open(self, at: float) -> bool:
+        """Whether it can still be answered at this time."""
+        return self.answer is None and at < self.expires_at

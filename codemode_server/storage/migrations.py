@@ -16,7 +16,7 @@ from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
-TABLES |= {"habits", "lone_habits"}
+TABLES |= {"habits", "lone_habits", "approvals"}
 """Tables of a sound database."""
 
 
@@ -245,5 +245,22 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     ALTER TABLE journal_executions ADD COLUMN seed BLOB;
     ALTER TABLE journal_executions ADD COLUMN clock BLOB;
     ALTER TABLE journal_calls ADD COLUMN clock BLOB;
+    """,
+    """
+    CREATE TABLE approvals (
+        approval_id  TEXT PRIMARY KEY,
+        execution_id TEXT NOT NULL,
+        key_hint     INTEGER NOT NULL,
+        principal    TEXT NOT NULL,
+        session_id   TEXT NOT NULL,
+        asked_at     REAL NOT NULL,
+        expires_at   REAL NOT NULL,
+        question     BLOB NOT NULL,
+        scope        TEXT,
+        answer       BLOB
+    );
+    CREATE INDEX approvals_by_execution ON approvals (execution_id, key_hint);
+    CREATE INDEX approvals_open ON approvals (principal, asked_at) WHERE answer IS NULL;
+    CREATE INDEX approvals_remembered ON approvals (principal, session_id) WHERE scope IS NOT NULL;
     """,
 )

@@ -236,12 +236,14 @@ class Upkeep:
                 return
             which = f"execution_id IN ({placeholders(len(rows))})"
             self._delete(database, "journal_calls", "execution_id, seq", which, _flat(rows))
+            self._delete(database, "approvals", "approval_id", which, _flat(rows))
             self._delete(database, "journal_executions", "execution_id", which, _flat(rows))
 
     def _delete_orphans(self, database: Database) -> None:
-        """Delete calls that a running execution made after it was taken for dead and deleted."""
+        """Delete calls and questions of a running execution that was taken for dead and deleted."""
         where = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
         self._delete(database, "journal_calls", "execution_id, seq", where, ())
+        self._delete(database, "approvals", "approval_id", where, ())
 
     def _measure(self, database: Database) -> None:
         """Record the size of executions that were marked as interrupted, which have none yet."""

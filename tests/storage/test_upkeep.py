@@ -191,6 +191,15 @@ class TestByAge:
         keep(tmp_path)
         assert rows(tmp_path, "SELECT execution_id, COUNT(*) FROM journal_calls GROUP BY 1") == [("whole", 50)]
 
+    def test_the_questions_of_an_execution_are_deleted_with_it(self, tmp_path: Path) -> None:
+        record(tmp_path, "old")
+        change(tmp_path, "UPDATE journal_executions SET ended_at = 1")
+        record(tmp_path, "young")
+        for name in ("old", "young", "gone"):
+            change(tmp_path, "INSERT INTO approvals VALUES (?1, ?1, 1, 'default', 's', 1, 2, x'00', NULL, NULL)", name)
+        keep(tmp_path, Retention(90, 0))
+        assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("young",)]
+
     def test_nothing_is_deleted_without_a_bound(self, tmp_path: Path) -> None:
         record(tmp_path, "old", size=100_000)
         change(tmp_path, "UPDATE journal_executions SET ended_at = 1")

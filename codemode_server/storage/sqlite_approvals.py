@@ -1,0 +1,144 @@
+"""The store of approvals on SQLite, in the journal's database and with its key.
+
+Questions and answers are encrypted, and an answer is bound to its question, so that nobody can move it to another one.
+The key of the call is part of the question; a few bits of its digest find the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.calls import CallKey
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.private_cipher import ValueUnreadable
+from codemode_server.storage.approval_values import from_answer, from_question, to_answer, to_question
+from codemode_server.storage.database import placeholders
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+
+_COLUMNS = "approval_id, execution_id, principal, session_id, asked_at, expires_at, question, answer"
+_HINT_BYTES = 2
+"""More of the digest would tell whoever has the file, and not the key, which arguments it was made of."""
+_MAX_REMEMBERED = 100
+_Row = tuple[Any, ...]
+
+
+class SqliteApprovals:
+    """Implements `executions.approvals.store.ApprovalStore`."""
+
+    def __init__(self, thread: DatabaseThread, cipher: JournalCipher) -> None:
+        self._thread = thread
+        self._cipher = cipher
+
+    async def ask(self, approval: Approval) -> Approval:
+        def ask(connection: sqlite3.Connection) -> Approval:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM approvals WHERE execution_id = ? AND key_hint = ?",  # noqa: S608
+                (approval.execution_id, _hint(approval.key)),
+            ).fetchall()
+            for earlier in self._approvals(rows):
+                if approval.repeats(earlier):
+                    return earlier
+                if earlier.key == approval.key:
+                    connection.execute("DELETE FROM approvals WHERE approval_id = ?", (earlier.approval_id,))
+            self._insert(connection, approval)
+            return approval
+
+        return await self._thread.run(ask)
+
+    def _insert(self, connection: sqlite3.Connection, approval: Approval) -> None:
+        question = to_question(approval.key, approval.definition, approval.question)
+        connection.execute(
+            f"INSERT INTO approvals ({_COLUMNS}, key_hint) VALUES ({placeholders(9)})",  # noqa: S608
+            (
+                approval.approval_id,
+                approval.execution_id,
+                approval.principal.principal_id,
+                approval.session_id,
+                approval.asked_at,
+                approval.expires_at,
+                self._cipher.encrypt(question, f"approval/{approval.approval_id}/question"),
+                None,
+                _hint(approval.key),
+            ),
+        )
+
+    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
+        def store(connection: sqlite3.Connection) -> Approval | None:
+            found = self._one(connection, "approval_id = ?", (approval_id,))
+            if found is None or found.answer is not None:
+                return found
+            scope = answer.scope if answer.is_approved and answer.scope is not AnswerScope.CALL else None
+            connection.execute(
+                "UPDATE approvals SET scope = ?, answer = ? WHERE approval_id = ?",
+                (scope, self._cipher.encrypt(to_answer(answer), f"approval/{approval_id}/answer"), approval_id),
+            )
+            return replace(found, answer=answer)
+
+        return await self._thread.run(store)
+
+    async def withdraw(self, approval_id: ApprovalId) -> None:
+        statement = "DELETE FROM approvals WHERE approval_id = ? AND answer IS NULL"
+        await self._thread.run(lambda connection: connection.execute(statement, (approval_id,)))
+
+    async def get(self, principal: Principal, approval_id: ApprovalId) -> Approval | None:
+        values = (approval_id, principal.principal_id)
+        return await self._thread.run(lambda it: self._one(it, "approval_id = ? AND principal = ?", values))
+
+    async def unanswered(self, principal: Principal) -> Sequence[Approval]:
+        return await self._select("principal = ? AND answer IS NULL ORDER BY asked_at", (principal.principal_id,))
+
+    async def answered(self, approval_ids: Collection[ApprovalId]) -> Sequence[Approval]:
+        which = f"answer IS NOT NULL AND approval_id IN ({placeholders(len(approval_ids))})"
+        return await self._select(which, tuple(approval_ids))
+
+    async def remembered(self, principal: Principal, session_id: str) -> Sequence[Approval]:
+        which = "principal = ? AND session_id = ? AND scope IS NOT NULL ORDER BY asked_at DESC LIMIT ?"
+        return await self._select(which, (principal.principal_id, session_id, _MAX_REMEMBERED))
+
+    async def _select(self, which: str, values: tuple[object, ...]) -> list[Approval]:
+        statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608
+        rows = await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
+        return list(self._approvals(rows))
+
+    def _one(self, connection: sqlite3.Connection, which: str, values: tuple[object, ...]) -> Approval | None:
+        statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608
+        return next(self._approvals(connection.execute(statement, values).fetchall()), None)
+
+    def _approvals(self, rows: Iterable[_Row]) -> Iterator[Approval]:
+        """Without those that can't be read, for instance since the key is another one: they count as not asked."""
+        for row in rows:
+            try:
+                yield self._approval(row)
+            except ValueUnreadable:
+                continue
+
+    def _approval(self, row: _Row) -> Approval:
+        name, execution_id, principal, session_id, asked_at, expires_at, sealed, sealed_answer = row
+        key, definition, question = from_question(self._cipher.decrypt(sealed, f"approval/{name}/question"))
+        answer = None
+        if sealed_answer is not None:
+            answer = from_answer(self._cipher.decrypt(sealed_answer, f"approval/{name}/answer"))
+        return Approval(
+            ApprovalId(name),
+            ExecutionId(execution_id),
+            Principal(PrincipalId(principal)),
+            session_id,
+            key,
+            question,
+            asked_at,
+            expires_at,
+            definition,
+            answer,
+        )
+
+
+def _hint(key: CallKey) -> int:
+    text = "\0".join((key.server, key.tool, key.arguments_digest, str(key.occurrence)))
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_HINT_BYTES])

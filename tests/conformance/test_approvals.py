@@ -1,0 +1,188 @@
+"""What every store of approvals does; each implementation passes all of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.domain.approvals import (
+    NOBODY,
+    AnswerScope,
+    Approval,
+    ApprovalAnswer,
+    ApprovalId,
+    Question,
+)
+from codemode_server.domain.calls import CallKey
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
+from codemode_server.executions.approvals.store import ApprovalStore
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.testing.memory_approvals import MemoryApprovals
+
+LOCAL = Principal(PrincipalId("default"))
+SOMEBODY = Principal(PrincipalId("somebody"))
+NOW = 1_000_000.0
+QUESTION = Question(
+    *("github", "create-issue", "github.create_issue", Effect.WRITES, "rule 1 of permissions.rules (ask: github)"),
+    arguments={"owner": "ada", "labels": ["é", 1.5, None]},
+    done=("github.create_issue(title='a'): succeeded",),
+    lines=("3: create_issue(owner='ada')",),
+    sources=("gmail.search",),
+    pattern={"owner": "ada"},
+    rule="- allow: github/create-issue",
+)
+YES = ApprovalAnswer(True, channel="elicitation", answered_at=NOW + 1)
+NO = ApprovalAnswer(False, AnswerScope.CALL, "wrong repository ✓", "command", NOW + 2)
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ApprovalStore]:
+    if request.param == "memory":
+        yield MemoryApprovals()
+        return
+    thread = DatabaseThread(tmp_path)
+    yield SqliteApprovals(thread, JournalCipher(tmp_path))
+    thread.close()
+
+
+def approval(name: str, *, digest: str = "d1", execution: str = "x1", session: str = "s1", **more: Any) -> Approval:
+    values: dict[str, Any] = {
+        "principal": LOCAL,
+        "question": QUESTION,
+        "asked_at": NOW,
+        "expires_at": NOW + 60,
+        "definition": "1",
+    }
+    key = CallKey("github", "create-issue", digest, 1)
+    return Approval(ApprovalId(name), ExecutionId(execution), session_id=session, key=key, **{**values, **more})
+
+
+def names(approvals: Sequence[Approval]) -> list[str]:
+    return [it.approval_id for it in approvals]
+
+
+async def test_a_question_is_read_back_as_it_was_asked(store: ApprovalStore) -> None:
+    assert await store.ask(approval("a")) == approval("a")
+    assert await store.get(LOCAL, ApprovalId("a")) == approval("a")
+    assert await store.unanswered(LOCAL) == [approval("a")]
+
+
+async def test_the_first_answer_stays_and_is_read_back(store: ApprovalStore) -> None:
+    await store.ask(approval("a"))
+    assert await store.answer(ApprovalId("a"), NO) == replace(approval("a"), answer=NO)
+    assert await store.answer(ApprovalId("a"), YES) == replace(approval("a"), answer=NO)
+    assert await store.get(LOCAL, ApprovalId("a")) == replace(approval("a"), answer=NO)
+    assert await store.unanswered(LOCAL) == []
+
+
+async def test_a_call_that_is_made_again_joins_its_open_question_and_uses_its_answer(store: ApprovalStore) -> None:
+    await store.ask(approval("a"))
+    assert (await store.ask(approval("b", asked_at=NOW + 5))).approval_id == "a"
+    await store.answer(ApprovalId("a"), YES)
+    assert (await store.ask(approval("c", asked_at=NOW + 500))).answer == YES
+    assert (await store.ask(approval("d", digest="d2"))).answer is None, "the control: another call is asked"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"definition": "2"},
+        {"question": replace(QUESTION, reason="rule 2")},
+        {"principal": SOMEBODY},
+    ],
+    ids=["another definition of the tool", "another reason", "another principal"],
+)
+async def test_what_was_answered_for_something_else_is_asked_anew(store: ApprovalStore, again: dict[str, Any]) -> None:
+    await store.ask(approval("a"))
+    await store.answer(ApprovalId("a"), YES)
+    assert (await store.ask(approval("b", **again))).answer is None
+    assert await store.get(LOCAL, ApprovalId("a")) is None
+    assert (await store.ask(approval("c", **again))).approval_id == "b"
+
+
+async def test_a_question_that_nobody_answered_in_time_is_asked_anew(store: ApprovalStore) -> None:
+    await store.ask(approval("a"))
+    await store.answer(ApprovalId("a"), ApprovalAnswer(False, channel=NOBODY))
+    assert (await store.ask(approval("b"))).approval_id == "b"
+    assert (await store.ask(approval("c", asked_at=NOW + 60))).approval_id == "c", "this one was never settled"
+
+
+async def test_the_same_call_of_another_execution_is_another_question(store: ApprovalStore) -> None:
+    await store.ask(approval("a"))
+    await store.answer(ApprovalId("a"), YES)
+    assert (await store.ask(approval("b", execution="x2"))).answer is None
+
+
+async def test_a_question_is_withdrawn_and_an_answer_is_not(store: ApprovalStore) -> None:
+    for name, digest in (("a", "d1"), ("b", "d2")):
+        await store.ask(approval(name, digest=digest))
+    await store.answer(ApprovalId("b"), YES)
+    for name in ("a", "b"):
+        await store.withdraw(ApprovalId(name))
+    assert await store.get(LOCAL, ApprovalId("a")) is None
+    assert await store.answer(ApprovalId("a"), YES) is None
+    assert (await store.get(LOCAL, ApprovalId("b"))) is not None
+
+
+async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> None:
+    for number in (2, 0, 1):
+        await store.ask(approval(f"a{number}", digest=f"d{number}", asked_at=NOW + number))
+    await store.answer(ApprovalId("a1"), YES)
+    assert names(await store.unanswered(LOCAL)) == ["a0", "a2"]
+    assert names(await store.answered([ApprovalId(f"a{number}") for number in range(3)])) == ["a1"]
+    assert await store.answered([]) == []
+
+
+async def test_only_approvals_that_hold_for_more_than_their_call_are_remembered(store: ApprovalStore) -> None:
+    for number, answer in enumerate(
+        [
+            YES,
+            replace(YES, scope=AnswerScope.EXECUTION),
+            replace(YES, scope=AnswerScope.SESSION),
+            replace(YES, scope=AnswerScope.ALWAYS),
+            NO,
+        ]
+    ):
+        await store.ask(approval(f"a{number}", digest=f"d{number}", asked_at=NOW + number))
+        await store.answer(ApprovalId(f"a{number}"), answer)
+    await store.ask(approval("b", digest="d9", session="s2"))
+    await store.answer(ApprovalId("b"), replace(YES, scope=AnswerScope.SESSION))
+    assert names(await store.remembered(LOCAL, "s1")) == ["a3", "a2", "a1"]
+    assert names(await store.remembered(LOCAL, "s2")) == ["b"], "the control"
+
+
+async def test_a_principal_reads_nothing_of_another(store: ApprovalStore) -> None:
+    await store.ask(approval("a", principal=SOMEBODY))
+    assert await store.get(LOCAL, ApprovalId("a")) is None
+    assert await store.unanswered(LOCAL) == []
+    assert names(await store.unanswered(SOMEBODY)) == ["a"], "the control"
+    await store.answer(ApprovalId("a"), replace(YES, scope=AnswerScope.SESSION))
+    assert await store.remembered(LOCAL, "s1") == []
+
+
+async def test_nothing_of_a_question_or_an_answer_is_in_the_file_and_an_answer_can_not_be_moved(tmp_path: Path) -> None:
+    thread = DatabaseThread(tmp_path)
+    store = SqliteApprovals(thread, JournalCipher(tmp_path))
+    for name, digest in (("a", "d1"), ("b", "d2")):
+        await store.ask(approval(name, digest=digest))
+    await store.answer(ApprovalId("a"), replace(YES, reason="certainly"))
+    move = (
+        "UPDATE approvals SET answer = (SELECT answer FROM approvals WHERE approval_id = 'a') WHERE approval_id = 'b'"
+    )
+    await thread.run(lambda connection: connection.execute(move))
+    assert await store.get(LOCAL, ApprovalId("b")) is None
+    assert (await store.get(LOCAL, ApprovalId("a"))) is not None, "the control"
+    thread.close()
+    content = (tmp_path / FILE_NAME).read_bytes()
+    assert b"approval" in content, "the control"
+    for text in (b"certainly", b"create_issue", b"ada", b"d1"):
+        assert text not in content

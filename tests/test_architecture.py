@@ -25,6 +25,7 @@ STAGES = ("front", "executions", "gateway", "upstreams", "sandbox", "search", "c
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {
     "domain",
+    "extras",
     "json_bytes",
     "json_escapes",
     "setting_types",

@@ -76,7 +76,7 @@ def remove(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
 
 
 def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
-    """A line for each secret and each command; and whether every secret that is used is there."""
+    """A line for each secret, command and variable of `.env`; and whether every secret that is used is there."""
     names = {*store.names(), *(it.text for it in loaded.references if it.kind == "keyring")}
     rows, is_complete = [("name", "used by", "stored in")], True
     for name in sorted(names):
@@ -92,8 +92,14 @@ def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
     lines = _table(rows) if names else ["no secrets are stored"]
     if commands:
         lines += ["", "commands that are run for secrets:", *sorted(commands)]
+    if loaded.dotenv:
+        lines += ["", f"variables in {loaded.base_dir / '.env'}:", *_variables(loaded)]
     lines += ["", f"new ones are stored in {store.description}"]
     return "\n".join(escaped(line) for text in lines for line in text.split("\n")), is_complete
+
+
+def _variables(loaded: LoadedSettings) -> list[str]:
+    return [f"  {name}" + ("" if name in loaded.expanded_from else " (not used)") for name in sorted(loaded.dotenv)]
 
 
 def _state(store: SecretStore, name: str) -> tuple[str, bool]:

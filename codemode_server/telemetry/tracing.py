@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.extras import install_command
 from codemode_server.settings import TracingSettings
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ class Tracing:
         try:
             from langfuse import Langfuse
         except ImportError:
-            logger.warning(
-                "Langfuse keys are set, but the extra is not installed: pip install 'codemode-server[langfuse]'"
-            )
+            logger.warning("Langfuse keys are set, but the extra is not installed: %s", install_command("langfuse"))
             return False
         # Its default filter drops the client spans of mcp, which are the parents of spans that upstreams send.
         client = Langfuse(**arguments, span_exporter=exporter, should_export_span=lambda _span: True)

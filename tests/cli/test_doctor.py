@@ -53,17 +53,18 @@ async def test_each_check_has_a_line_and_what_falls_short_a_remedy(tmp_path: Pat
     assert list(found) == CHECKS
     assert found["microsandbox"][1].startswith(f"{runtime.version()}, ")
     assert found["MSB_HOME"][1].startswith(f"{msb_home}, ")
-    assert found["image"] == ("missing", f"{DEFAULT_IMAGE} is not on this machine yet")
     assert found["boot"][0] == "skipped"
-    assert "\n  image: codemode-server setup" in done.stdout
     problem = await runtime.virtualization()
     if problem is None:
         assert (found["virtualization"][0], found["access"][0]) == ("ok", "ok")
+        assert found["image"] == ("missing", f"{DEFAULT_IMAGE} is not on this machine yet")
+        assert "\n  image: codemode-server setup" in done.stdout
         assert "once the image is pulled" in destination(done)
     else:
         assert problem.reason in (found["virtualization"][1], found["access"][1])
         assert problem.remedy in done.stdout
-        assert "\nto fix, in this order:\n" in done.stdout, "`setup` fetches an image only where one can boot"
+        assert found["image"] == ("skipped", "not needed, since programs run in no microVM here")
+        assert "image: codemode-server setup" not in done.stdout, "`setup` fetches an image only where one can boot"
         assert destination(done) == f"wasm, since no microVM can be had: {problem.reason}"
     assert not msb_home.exists(), "nothing is made by looking"  # noqa: ASYNC240
 
@@ -89,6 +90,15 @@ def test_a_machine_without_microvms_is_well_unless_they_are_asked_for(
     )
     assert destination(done).startswith(told)
     assert ("\n  MSB_HOME: set MSB_HOME in the environment" in done.stdout) == (sandbox != "{backend: wasm}")
+
+
+@pytest.mark.parametrize(("sandbox", "is_needed"), [("{backend: wasm}", False), ("{backend: microsandbox}", True)])
+def test_an_image_is_asked_for_only_where_the_settings_want_microvms(
+    tmp_path: Path, msb_home: Path, sandbox: str, *, is_needed: bool
+) -> None:
+    done = run(tmp_path, msb_home, sandbox)
+    assert rows(done)["image"][0] == ("missing" if is_needed else "skipped")
+    assert ("image: codemode-server setup" in done.stdout) is is_needed
 
 
 def test_a_wrong_configuration_ends_it(tmp_path: Path, msb_home: Path) -> None:

@@ -128,6 +128,13 @@ def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: En
     assert done.stdout.endswith(f"new ones are stored in encrypted files in {store.folder}\n")
 
 
+def test_the_list_names_the_variables_of_the_env_file_and_not_their_values(command: Command, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"USED={SECRET}\nOLD={SECRET}\n")
+    (tmp_path / "upstream.yaml").write_text("state: {dir: state}\nservers: {a: {command: x, env: {T: '${USED}'}}}")
+    done = command("list")
+    assert f"variables in {tmp_path / '.env'}:\n  OLD (not used)\n  USED\n" in done.stdout
+
+
 def test_the_list_is_complete_once_every_secret_that_is_used_is_stored(
     command: Command, store: EncryptedFileStore
 ) -> None:

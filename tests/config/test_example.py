@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.config.conftest import Folder
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "upstream.yaml"
+EXAMPLE = ROOT / "docs" / "upstream.example.yaml"
 
 
 def _uncommented() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from codemode_server.config import places
 from codemode_server.config.host_files.forms import ProductCommand
+from codemode_server.extras import Installer, installer
 
 _COMMAND = "codemode-server"
 _XDG = "XDG_CONFIG_HOME"
@@ -28,11 +29,11 @@ def launch(config: Path | None, environ: Mapping[str, str] | None = None, cwd: P
 
 def command_words(started_as: str, python: Path, prefix: str) -> list[str]:
     """The command of a product that was started as `started_as`, by an interpreter in the environment `prefix`."""
-    parts = [part.casefold() for part in prefix.replace("\\", "/").split("/")]
-    if "uv" in parts and any(part.startswith(("archive-v", "environments-v")) for part in parts):
-        return [shutil.which("uvx") or "uvx", _COMMAND]  # the environment itself may be deleted with uv's cache
-    if "pipx" in parts and any(part in (".cache", "cache") for part in parts) and "venvs" not in parts:
-        return [shutil.which("pipx") or "pipx", "run", _COMMAND]
+    match installer(prefix):
+        case Installer.UVX:
+            return [shutil.which("uvx") or "uvx", _COMMAND]  # the environment itself may be deleted with uv's cache
+        case Installer.PIPX_RUN:
+            return [shutil.which("pipx") or "pipx", "run", _COMMAND]
     suffix = ".exe" if python.suffix.casefold() == ".exe" else ""
     # Not resolved: the link in a folder of commands stays when the environment behind it is upgraded.
     asked = Path(os.path.abspath(started_as))  # noqa: PTH100 - `resolve` would follow the link

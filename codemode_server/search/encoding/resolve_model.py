@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
+from codemode_server.extras import install_command
 from codemode_server.search.encoding.model_folder import find_onnx, find_tokenizer, has_torch_weights
 from codemode_server.settings import EndpointSettings, SearchSettings, is_folder
 
-LIGHT = "pip install 'codemode-server[semantic-light]'"
-FULL = "pip install 'codemode-server[semantic]'"
+LIGHT = install_command("semantic-light")
+FULL = install_command("semantic")
 _HOME = "sentence-transformers/"
 """Prefix for models that are named without an organization."""
 _OWN_MODELS = Path(__file__).with_name("models")

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import BACKEND, MicrovmSettings, image, probe_cache, runtime
-from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Outlook, candidates
+from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Outlook, candidates, demand
 
 _PLACE = "microVMs of microsandbox, one to a session"
 _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
@@ -19,9 +19,12 @@ _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its
 
 async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
     """Checks everything; with `boot`, also boots a microVM unless a check failed."""
-    checks = [*await _machine(), await _image(settings)]
+    checks = await _machine()
+    is_chosen = BACKEND in candidates(settings)
+    is_possible = not any(check.is_obstacle for check in checks)
+    checks.append(await _image(settings, is_needed=is_chosen and (is_possible or bool(demand(settings)))))
     obstacles = [check for check in checks if check.is_obstacle]
-    if BACKEND not in candidates(settings):
+    if not is_chosen:
         booted = Check("boot", "skipped", f"`sandbox.backend` is `{settings.backend}`")
     elif obstacles:
         booted = Check("boot", "skipped", f"not tried, for want of {obstacles[0].name}")
@@ -83,13 +86,15 @@ def _home() -> Check:
     return Check("MSB_HOME", "ok", f"{home}, {runtime.free_mb(home) / 1024:.1f} GB free")
 
 
-async def _image(settings: MicrovmSettings) -> Check:
+async def _image(settings: MicrovmSettings, *, is_needed: bool) -> Check:
     if runtime.version() is None:
         return Check("image", "skipped", "there is no microsandbox to keep it")
     try:
         stored = await image.find(settings.image)
     except SandboxUnavailable as error:
         return Check("image", "failed", error.reason, error.remedy)
+    if stored is None and not is_needed:
+        return Check("image", "skipped", "not needed, since programs run in no microVM here")
     if stored is None:
         return Check("image", "missing", f"{settings.image} is not on this machine yet", "codemode-server setup")
     return Check("image", "ok", f"{settings.image}, {stored.size_bytes / 1e6:.1f} MB")

@@ -21,7 +21,7 @@ REGISTRIES = (
     "codemode_server.front.tools.registry.",
 )
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
-STAGES = ("front", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
+STAGES = ("front", "web", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {
     "domain",

@@ -1,0 +1,1 @@
+"""The local pages that a person opens in a browser."""

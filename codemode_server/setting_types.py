@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,8 @@ def _not_a_claim(value: object) -> object:
 Number = Annotated[int, BeforeValidator(_not_a_claim)]
 Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
+RuleEffect = Literal["read", "write", "destructive"]
+"""The effect of a tool, as the configuration names it."""
 
 
 class Section(BaseModel):

@@ -8,14 +8,15 @@ Neither the messages of validators nor the `repr` of the settings contain values
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator
 
+from codemode_server.permission_settings import PermissionRule as PermissionRule
+from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.sandbox import registry as sandboxes
-from codemode_server.setting_types import Glob, Number, Seconds, Section, checked_address, checked_glob
+from codemode_server.setting_types import Number, Seconds, Section, checked_address
 from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -29,55 +30,6 @@ else:
     ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
     SamplingEndpoint = transports.SamplingEndpoint
     SandboxSettings = sandboxes.settings_model()
-
-
-class PermissionRule(Section):
-    """One rule: exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its tools)."""
-
-    allow: Glob | None = None
-    """Calls that match are allowed."""
-    deny: Glob | None = None
-    """Calls that match are refused."""
-    ask: Glob | None = None
-    """Calls that match need a person's approval."""
-    reason: str | None = Field(default=None, max_length=300)
-    """Part of the error that the program gets when the rule refuses a call."""
-
-    @field_validator("allow", "deny", "ask")
-    @classmethod
-    def _glob_is_whole(cls, pattern: str | None) -> str | None:
-        if pattern is None:
-            return None
-        may_have_slashes = re.match(r"[^/]+/(resources|prompts)/.", pattern) is not None  # as URIs have
-        if not may_have_slashes and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
-            raise ValueError("is not of the form `server/tool` or `server`")
-        return checked_glob(pattern)
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        given = [name for name in ("allow", "deny", "ask") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError("give exactly one of `allow`, `deny`, `ask`")
-        return self
-
-    @property
-    def pattern(self) -> str:
-        return self.allow or self.deny or self.ask or ""
-
-    @property
-    def answer(self) -> Literal["allow", "deny", "ask"]:
-        return "allow" if self.allow else "deny" if self.deny else "ask"
-
-
-class PermissionSettings(Section):
-    """What programs may call. The first rule that matches decides; the model cannot change it."""
-
-    default: Literal["allow", "deny", "ask"] = "allow"
-    """Decision for calls that no rule matches."""
-    rules: tuple[PermissionRule, ...] = ()
-    """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
-    of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
-    means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
 
 
 class ApprovalSettings(Section):
@@ -312,7 +264,7 @@ def json_schema() -> dict[str, Any]:
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
     server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports() if spec.is_in_files]
-    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
+    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask", "decision")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {
         "description": "Servers in the format of hosts; a host's configuration can be pasted here.",

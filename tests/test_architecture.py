@@ -36,7 +36,7 @@ NEUTRAL = {
     "text",
     "tokens",
 }
-NEUTRAL |= {"processes", "temporary", "untrusted_files"}
+NEUTRAL |= {"conditions", "permission_settings", "processes", "temporary", "untrusted_files"}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files", "private_cipher", "background_tasks"}
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""

@@ -190,10 +190,10 @@ class Reading:
         servers = (*settings.servers, *self.invalid_servers)
         names = {*servers, *map(_pythonic, servers)}
         for index, rule in enumerate(settings.permissions.rules if names else ()):
-            server_glob = rule.pattern.partition("/")[0]
+            server_glob = rule.globs[0]
             if any(fnmatchcase(name, server_glob) for name in names):
                 continue
-            node = checking.find(tree, ("permissions", "rules", index, rule.answer))
+            node = checking.find(tree, ("permissions", "rules", index, rule.key_of_server))
             meant = nearest(server_glob, servers)
             hint = f"; did you mean {meant!r}?" if meant else ""
             self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")

@@ -14,7 +14,7 @@ from codemode_server.config import trust
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.problems import printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
-from codemode_server.settings import ServerSettings
+from codemode_server.settings import PermissionSettings, ServerSettings
 
 MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
@@ -42,9 +42,9 @@ def describe(loaded: LoadedSettings) -> str:
     for name, server in settings.servers.items():
         lines += _server(name, server, loaded)
     lines += [f"  {name} (invalid)" for name in loaded.invalid_servers]
-    lines += ["", f"permissions: what no rule matches is {_PAST[settings.permissions.default]}"]
+    lines += ["", f"permissions: {_without_a_rule(settings.permissions)}"]
     for number, rule in enumerate(settings.permissions.rules, start=1):
-        lines.append(f"  {number}. {rule.answer} {rule.pattern}" + (f" ({rule.reason})" if rule.reason else ""))
+        lines.append(f"  {number}. {rule.text}" + (f" ({rule.reason})" if rule.reason else ""))
     others = [name for name in type(settings).model_fields if name not in ("servers", "permissions")]
     lines += ["", *(_section(name, loaded) for name in others)]
     warnings = [*loaded.warnings, *_missing_programs(loaded)]
@@ -66,6 +66,13 @@ def masked(text: str, loaded: LoadedSettings) -> str:
     for secret in sorted(loaded.secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
+
+
+def _without_a_rule(permissions: PermissionSettings) -> str:
+    """What happens to calls that no rule matches."""
+    if permissions.preset is not None:
+        return f"preset {permissions.preset} decides what no rule matches"
+    return f"what no rule matches is {_PAST[permissions.default]}"
 
 
 _PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for"}

@@ -16,11 +16,9 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.untrusted import one_line, prose
-from codemode_server.domain.calls import Allow
 from codemode_server.domain.tools import Effect
 from codemode_server.front.direct_schema import UnfitSchema, safe_schema
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName
 from codemode_server.settings import ServerSettings, Settings
@@ -96,9 +94,8 @@ def is_exposed(own: ServerSettings, server: Server, tool: Tool, alone: Collectio
 
 
 def is_callable(settings: Settings, server: Server, tool: Tool) -> bool:
-    """Whether the permissions allow it."""
-    decision = decide(settings.permissions, Spellings.of_server(server), Spellings.of_tool(tool))
-    return isinstance(decision, Allow)
+    """Whether the permissions may let a call through, perhaps after asking the person."""
+    return PermissionRules(settings.permissions).always_denied(Subject.of_tool(server, tool)) is None
 
 
 def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple[list[dict[str, Any]], list[str]]:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.domain.calls import Allow
 from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.front.example import INVENTED, Example, example_of
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionSettings, Settings
@@ -72,7 +70,8 @@ def list_servers(
     redact: Callable[[str], str],
 ) -> Listing:
     """The listing of all servers that are not switched off, without tools that can't be called or are refused."""
-    offers = [offer for server in catalog.servers if (offer := _Offer.of(server, permissions, uses)) is not None]
+    rules = PermissionRules(permissions)
+    offers = [offer for server in catalog.servers if (offer := _Offer.of(server, rules, uses)) is not None]
     if not offers or budget_tokens <= 0:
         return Listing()
     names = _joined([offer.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
@@ -92,11 +91,10 @@ class _Offer:
     uses: dict[str, float]
 
     @classmethod
-    def of(cls, server: Server, permissions: PermissionSettings, uses: Mapping[ToolName, Use]) -> _Offer | None:
+    def of(cls, server: Server, rules: PermissionRules, uses: Mapping[ToolName, Use]) -> _Offer | None:
         if server.state not in _LISTED_STATES:
             return None
-        names = Spellings.of_server(server)
-        tools = [tool for tool in server.tools if _is_allowed(permissions, names, tool)]
+        tools = [tool for tool in server.tools if rules.always_denied(Subject.of_tool(server, tool)) is None]
         if server.tools and not tools:
             return None
         now = time.time()
@@ -192,10 +190,6 @@ def _line(tool: Tool, server: Server) -> str:
     fields = result_fields(tool)
     signature = brief_signature(tool, server.usual_parameters, _SIGNATURE_CHARACTERS, with_phrases=False)
     return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
-
-
-def _is_allowed(permissions: PermissionSettings, server: Spellings, tool: Tool) -> bool:
-    return isinstance(decide(permissions, server, Spellings.of_tool(tool)), Allow)
 
 
 def _joined(names: list[str], characters: int) -> str:

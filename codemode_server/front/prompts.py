@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.untrusted import one_line, prose
-from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.gateway.targets import prompt_spellings
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.guest.similar_names import similar_name
@@ -50,11 +48,11 @@ def prompt_definitions(catalog: Catalog, permissions: PermissionSettings, redact
 
 
 def _allowed(server: Server, permissions: PermissionSettings) -> list[PromptDefinition]:
-    spellings = Spellings.of_server(server)
+    rules = PermissionRules(permissions)
     return [
         prompt
         for prompt in server.listing.prompts
-        if not isinstance(decide(permissions, spellings, prompt_spellings(prompt.name)), Deny)
+        if rules.always_denied(Subject.of_reading(server, prompt_spellings(prompt.name))) is None
     ]
 
 

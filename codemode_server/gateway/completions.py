@@ -16,11 +16,9 @@ import anyio
 
 from codemode_server.catalog.catalog import Server
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow
 from codemode_server.domain.errors import CallError
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.gateway.targets import prompt_spellings
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean_line
@@ -66,10 +64,10 @@ class PromptCompletions:
     ) -> Completion:
         """The values that begin an `argument` (`name` and `value`) of a prompt as far as it is typed; `known` are the
         prompt's arguments that have their values already."""
-        permissions = self._config.settings.permissions
-        decision = decide(permissions, Spellings.of_server(server), prompt_spellings(prompt.name))
+        rules = PermissionRules(self._config.settings.permissions)
+        is_allowed = rules.always_allowed(Subject.of_reading(server, prompt_spellings(prompt.name)))
         name = server.raw_name
-        if not isinstance(decision, Allow) or self._under_way[name] >= MAX_AT_ONCE:
+        if not is_allowed or self._under_way[name] >= MAX_AT_ONCE:
             return Completion()
         params: dict[str, Any] = {"ref": {"type": "ref/prompt", "name": prompt.name}, "argument": {**argument}}
         if known:

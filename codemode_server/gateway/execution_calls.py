@@ -82,6 +82,8 @@ class ExecutionCalls:
     """Number of calls to servers and tools that do not exist."""
     occurrences: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """Server, tool and digest of the arguments → number of such calls so far."""
+    counted: Counter[str] = field(default_factory=Counter)
+    """Permission rule with a limit for each execution → number of calls that it has let through."""
     links: dict[tuple[str, str], str] = field(default_factory=dict)
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     host: HostInput = NO_HOST_INPUT

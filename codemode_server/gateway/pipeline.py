@@ -271,7 +271,7 @@ class CallPipeline:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
         if is_offered:
-            attempt.decision = self._policy.decide(attempt.calls, target, attempt.call.arguments)
+            attempt.decision = self._policy.decide(attempt.calls, target, attempt.call.arguments, is_counted=True)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
         attempt.revision = self._config.revision

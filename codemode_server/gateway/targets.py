@@ -90,6 +90,10 @@ class ToolTarget:
             if len(calls.messages) < _MAX_DOUBTS and line not in calls.messages:
                 calls.messages.append(line)
 
+    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the upstream receives: these arguments as they are."""
+        return arguments
+
     async def send(
         self,
         upstreams: Upstreams,
@@ -153,6 +157,10 @@ class ResourceTarget:
         if self.found.problem:
             raise InvalidArguments(self.found.problem)
 
+    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the upstream receives: the URI as it is sent, however the program named it."""
+        return {"uri": self.found.uri}
+
     async def send(
         self,
         upstreams: Upstreams,
@@ -197,6 +205,9 @@ class PromptTarget:
             raise InvalidArguments(
                 f"the prompt {self.server.name}/{self.prompt.name} needs {', '.join(map(repr, missing))}"
             )
+
+    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return arguments
 
     async def send(
         self,

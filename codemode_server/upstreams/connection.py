@@ -32,6 +32,7 @@ from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
 from codemode_server.upstreams._offer_upkeep import OfferUpkeep
+from codemode_server.upstreams._offered_tools import offered_tools
 from codemode_server.upstreams._offers import OffersFound
 from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
@@ -100,8 +101,8 @@ class Connection:
         return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
 
     def adjust(self, settings: ServerSettings) -> bool:
-        """Take settings that need no new connection (`timeout`, `tools`, `description`); False if these do."""
-        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "description")}
+        """Take settings that need no new connection; False if these do."""
+        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "effects", "description")}
         if self._settings.model_copy(update=taken) != settings:
             return False
         if self._settings != settings:
@@ -403,7 +404,7 @@ class Connection:
             self._deps.on_change()
 
     def _selected_tools(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool for tool in self._found.tools if self._settings.tools.selects(tool.name))
+        return offered_tools(self._found.tools, self._settings)
 
     def _build_listing(self) -> UpstreamListing:
         is_disabled = self._state is UpstreamState.DISABLED

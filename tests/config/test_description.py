@@ -73,9 +73,9 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "    timeout: 60 s, protocol: legacy",
             "",
             "permissions: what no rule matches is refused",
-            "  1. deny github/delete_* (Deleting is done by hand.)",
-            "  2. allow github",
-            "  3. ask gihub",
+            "  1. deny: github/delete_* (Deleting is done by hand.)",
+            "  2. allow: github",
+            "  3. ask: gihub",
             "",
             f"sandbox: backend auto, require any, warm 0, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "idle_seconds 900, age_seconds 7200",

@@ -60,7 +60,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) 
         "upstream.yaml:11: servers.web.transport: must be one of 'http', 'sse'; did you mean 'sse'?",
         "upstream.yaml:12: servers.web.timeout: must be a number, not true or false",
         "upstream.yaml:14: permissions.default: must be one of 'allow', 'deny', 'ask'; did you mean 'deny'?",
-        "upstream.yaml:16: permissions.rules[0]: give exactly one of `allow`, `deny`, `ask`",
+        "upstream.yaml:16: permissions.rules[0]: give exactly one of `allow`, `deny`, `ask`, `decision`",
         "upstream.yaml:18: permissions.rules[1].dney: unknown key; did you mean 'deny'?",
         "upstream.yaml:19: permissions.rules[2].deny: is not of the form `server/tool` or `server`",
         "upstream.yaml:21: limits.memory: unknown key; did you mean 'memory_mb'?",
@@ -111,7 +111,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) 
         (
             "{command: x, qqq: 1}",
             ":2: servers.s.qqq: unknown key; there are command, args, env, cwd, url, transport, "
-            "headers, headers_command, oauth, protocol, enabled, timeout, tools, expose, direct, description, "
+            "headers, headers_command, oauth, protocol, enabled, timeout, tools, expose, direct, effects, description, "
             "elicitation, sampling, roots",
         ),
         (

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.conditions import Arguments
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CallRefused
-from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.refusals import Refusals, require_not_denied
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.settings import PermissionSettings, Settings
 
 from .kit import OFFICE, checked, lines
@@ -75,7 +75,7 @@ def test_check_and_gateway_say_the_same() -> None:
     permissions = PermissionSettings.model_validate({"default": "deny"})
     server, tool = found("create_issue")
     refusal = Refusals(LiveConfig(Settings(permissions=permissions))).of(server, tool)
-    decision = decide(permissions, Spellings.of_server(server), Spellings.of_tool(tool))
+    decision = PermissionRules(permissions).decide(Subject.of_tool(server, tool), Arguments({}))
     with pytest.raises(CallRefused) as refused:
         require_not_denied("github.create_issue", decision)
     assert refusal is not None

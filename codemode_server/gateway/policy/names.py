@@ -62,7 +62,7 @@ def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
 
     A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form.
     """
-    if is_wide and names.unknown_below and _may_begin(glob, names.unknown_below):
+    if glob == "*" or (is_wide and names.unknown_below and _may_begin(glob, names.unknown_below)):
         return True
     return any(
         spelling == glob or fnmatchcase(spelling, _composed(glob))

@@ -2,21 +2,82 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from codemode_server.catalog.catalog import Tool
+from codemode_server.conditions import Arguments
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Decision
+from codemode_server.domain.calls import Deny
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.policy.rates import Rates
+from codemode_server.gateway.policy.rules import PermissionRules, Rule, RuleDecision, Subject, deciding_rule
+from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.settings import PermissionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision of the rules on one call, and the rule with a limit that lets it through, if there is one."""
+
+    decision: RuleDecision
+    counts: Rule | None = None
 
 
 class PermissionStep:
     """Applies the rules."""
 
-    def __init__(self, config: LiveConfig) -> None:
+    def __init__(self, config: LiveConfig, rates: Rates | None = None) -> None:
         self._config = config
+        self._rates = rates or Rates()
+        self._in_force = _InForce(config.settings.permissions)
 
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
-        return decide(self._config.settings.permissions, Spellings.of_server(target.server), target.spellings)
+    def rule_on(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_counted: bool
+    ) -> Ruling:
+        """The decision on a call. `is_counted`: it was let through before, so no limit is looked at."""
+        if self._in_force.permissions is not self._config.settings.permissions:
+            self._in_force = _InForce(self._config.settings.permissions)
+        subject, relevant = self._in_force.rules_for(target)
+        rule = deciding_rule(relevant, Arguments(target.sent(arguments)))
+        if rule is None:
+            return Ruling(self._in_force.rules.otherwise(subject.effect))
+        if rule.limit is None or is_counted:
+            return Ruling(rule.decision)
+        wait = self._rates.seconds_until_free(calls, _key(rule), rule.limit)
+        return Ruling(rule.decision, rule) if wait is None else Ruling(_exceeded(rule, wait))
+
+    def count(self, calls: ExecutionCalls, ruling: Ruling) -> None:
+        """Count a call that is let through."""
+        if ruling.counts is not None and ruling.counts.limit is not None:
+            self._rates.count(calls, _key(ruling.counts), ruling.counts.limit)
+
+
+class _InForce:
+    """The rules of one configuration, and those of them that each tool needs."""
+
+    def __init__(self, permissions: PermissionSettings) -> None:
+        self.permissions = permissions
+        self.rules = PermissionRules(permissions)
+        self._by_tool: WeakKeyDictionary[Tool, tuple[Subject, tuple[Rule, ...]]] = WeakKeyDictionary()
+
+    def rules_for(self, target: CallTarget) -> tuple[Subject, tuple[Rule, ...]]:
+        if not isinstance(target, ToolTarget):
+            subject = Subject.of_reading(target.server, target.spellings)
+            return subject, self.rules.relevant(subject)
+        if (known := self._by_tool.get(target.tool)) is None:
+            subject = Subject.of_tool(target.server, target.tool)
+            known = self._by_tool[target.tool] = subject, self.rules.relevant(subject)
+        return known
+
+
+def _key(rule: Rule) -> str:
+    """The same for a rule after an edit that leaves it as it is, wherever it stands then."""
+    return rule.settings.text
+
+
+def _exceeded(rule: Rule, wait: float) -> Deny:
+    more = "" if math.isinf(wait) else f"; the next call is possible in {math.ceil(wait)} s"
+    return Deny(f"{rule.source}: its limit of {rule.settings.limit} is reached{more}")

@@ -29,11 +29,23 @@ class PolicyStep(Protocol):
 class Policy:
     """Decides under the configuration in force."""
 
-    def __init__(self, config: LiveConfig, steps: Sequence[PolicyStep] = ()) -> None:
+    def __init__(
+        self, config: LiveConfig, steps: Sequence[PolicyStep] = (), *, permissions: PermissionStep | None = None
+    ) -> None:
         """`steps` come after the rules of the configuration."""
-        self._steps: tuple[PolicyStep, ...] = (PermissionStep(config), *steps)
+        self._permissions = permissions or PermissionStep(config)
+        self._steps = tuple(steps)
 
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision:
-        """The most restrictive decision of all steps; of equally restrictive ones the first."""
-        decisions = (step.decide(calls, target, arguments) for step in self._steps)
-        return max((one for one in decisions if one is not None), key=lambda one: _STRICTNESS[type(one)])
+    def decide(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_counted: bool = False
+    ) -> Decision:
+        """The most restrictive decision of all steps; of equally restrictive ones the first.
+
+        A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before.
+        """
+        ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted)
+        decisions = (ruling.decision, *(step.decide(calls, target, arguments) for step in self._steps))
+        decision = max((one for one in decisions if one is not None), key=lambda one: _STRICTNESS[type(one)])
+        if isinstance(decision, Allow | Ask):
+            self._permissions.count(calls, ruling)
+        return decision

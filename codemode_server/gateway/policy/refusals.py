@@ -10,9 +10,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.tools import Refusal
-from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.rules import decide
-from codemode_server.settings import PermissionSettings
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
 
 _ADVICE = ". Do not try again; tell the user."
 
@@ -43,15 +41,16 @@ class Refusals:
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
-        self._decided: tuple[PermissionSettings, WeakKeyDictionary[Tool | Resource, Refusal | None]] | None = None
+        self._permissions = config.settings.permissions
+        self._rules = PermissionRules(self._permissions)
+        self._decided: WeakKeyDictionary[Tool | Resource, Refusal | None] = WeakKeyDictionary()
 
     def of(self, server: Server, tool: Tool | Resource) -> Refusal | None:
-        """The refusal that a call of the tool, or a reading of the resource, gets now; a `catalog.RefusalOf`."""
-        permissions = self._config.settings.permissions
-        if self._decided is None or self._decided[0] is not permissions:
-            self._decided = permissions, WeakKeyDictionary()
-        known = self._decided[1]
-        if tool not in known:
-            spellings = Spellings.of_tool(tool) if isinstance(tool, Tool) else Spellings.of_resource(tool)
-            known[tool] = refusal_of(decide(permissions, Spellings.of_server(server), spellings))
-        return known[tool]
+        """The refusal that every call of the tool, or reading of the resource, gets now; a `catalog.RefusalOf`."""
+        if self._permissions is not self._config.settings.permissions:
+            self._permissions = self._config.settings.permissions
+            self._rules, self._decided = PermissionRules(self._permissions), WeakKeyDictionary()
+        if tool not in self._decided:
+            denial = self._rules.always_denied(Subject.of_listed(server, tool))
+            self._decided[tool] = None if denial is None else refusal_of(denial)
+        return self._decided[tool]

@@ -1,31 +1,171 @@
-"""Decides from `permissions` of the configuration: the first rule that matches, otherwise the default. Pure."""
+"""Decides from `permissions` of the configuration: the first rule that matches, otherwise the preset or the default.
+
+Pure: what a rule with a limit has let through is counted by `rates.py`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
+from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.resources import Resource
+from codemode_server.conditions import Arguments, Condition, NotEvaluable
 from codemode_server.domain.calls import Allow, Ask, Deny
+from codemode_server.domain.tools import Effect
 from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.permission_settings import Answer, Preset, RuleLimit
+from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import PermissionRule, PermissionSettings
 
-_DECISIONS: dict[Literal["allow", "deny", "ask"], type[Allow | Deny | Ask]] = {"allow": Allow, "deny": Deny, "ask": Ask}
+RuleDecision = Allow | Ask | Deny
+_DECISIONS: dict[Answer, type[RuleDecision]] = {"allow": Allow, "ask": Ask, "deny": Deny}
+_EFFECTS: dict[Effect, RuleEffect] = {
+    Effect.READS: "read",
+    Effect.WRITES: "write",
+    Effect.DESTROYS: "destructive",
+    Effect.UNKNOWN: "write",
+}
+_OTHERWISE: dict[Preset, Answer] = {"read-only": "deny", "careful": "ask", "trusted": "allow"}
+"""What a preset decides on tools that do not only read."""
 
 
-def decide(permissions: PermissionSettings, server: Spellings, tool: Spellings) -> Allow | Deny | Ask:
-    """The decision on calls of `tool` on `server`."""
-    for number, rule in enumerate(permissions.rules, start=1):
-        if _matches(rule, server, tool):
-            return _DECISIONS[rule.answer](_reason(rule, number))
-    return _DECISIONS[permissions.default](f"permissions.default is {permissions.default!r}")
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a rule is compared with, apart from the arguments."""
+
+    server: Spellings
+    tool: Spellings
+    effect: RuleEffect
+
+    @classmethod
+    def of_tool(cls, server: Server, tool: Tool) -> Subject:
+        return cls(Spellings.of_server(server), Spellings.of_tool(tool), _EFFECTS[tool.effect])
+
+    @classmethod
+    def of_reading(cls, server: Server, spellings: Spellings) -> Subject:
+        """A resource or a prompt, which can only be read."""
+        return cls(Spellings.of_server(server), spellings, "read")
+
+    @classmethod
+    def of_listed(cls, server: Server, listed: Tool | Resource) -> Subject:
+        if isinstance(listed, Tool):
+            return cls.of_tool(server, listed)
+        return cls.of_reading(server, Spellings.of_resource(listed))
 
 
-def _matches(rule: PermissionRule, server: Spellings, tool: Spellings) -> bool:
-    server_glob, _, tool_glob = rule.pattern.partition("/")
-    # An upstream that adds `a_b` takes that name from `a-b`; a `deny` that was written for it still holds.
-    is_wide = rule.answer != "allow"
-    return fits(server, server_glob, is_wide=is_wide) and fits(tool, tool_glob or "*", is_wide=is_wide)
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the configuration with its number."""
+
+    number: int
+    settings: PermissionRule
+
+    @property
+    def answer(self) -> Answer:
+        return self.settings.answer
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        return None if self.settings.when is None else Condition(self.settings.when)
+
+    @cached_property
+    def limit(self) -> RuleLimit | None:
+        return None if self.settings.limit is None else RuleLimit.parse(self.settings.limit)
+
+    @cached_property
+    def source(self) -> str:
+        """Which rule it is, for people and models."""
+        text = self.settings.text
+        return f"rule {self.number} of permissions.rules ({text})"
+
+    @property
+    def decision(self) -> RuleDecision:
+        reason = self.settings.reason
+        return _DECISIONS[self.answer](f"{self.source}: {reason}" if reason else self.source)
+
+    def why_never(self, subject: Subject) -> str:
+        """Why it matches no call of the subject, whatever its arguments are; empty if it may match one."""
+        server, tool = self.settings.globs
+        # An upstream that adds `a_b` takes that name from `a-b`; a `deny` that was written for it still holds.
+        is_wide = self.answer != "allow"
+        if not fits(subject.server, server, is_wide=is_wide):
+            return f"the server is {subject.server.raw}"
+        if not fits(subject.tool, tool, is_wide=is_wide):
+            return f"the tool is {subject.tool.raw}"
+        wanted = self.settings.effect
+        is_meant = wanted in (None, subject.effect) or (
+            is_wide and (wanted, subject.effect) == ("write", "destructive")
+        )
+        return "" if is_meant else f"the effect is {subject.effect}"
+
+    def why_not_now(self, arguments: Arguments) -> str:
+        """Why it does not match these arguments; empty if it does. Where that is not certain, only a rule that does not
+        allow matches."""
+        if self.condition is None:
+            return ""
+        try:
+            return "" if self.condition.holds(arguments) else "its condition is false"
+        except NotEvaluable as error:
+            return f"its condition can't be evaluated: {error}" if self.answer == "allow" else ""
 
 
-def _reason(rule: PermissionRule, number: int) -> str:
-    source = f"rule {number} of permissions.rules ({rule.answer}: {rule.pattern})"
-    return f"{source}: {rule.reason}" if rule.reason else source
+def deciding_rule(relevant: Iterable[Rule], arguments: Arguments) -> Rule | None:
+    """The first of these rules that matches the arguments."""
+    return next((rule for rule in relevant if not rule.why_not_now(arguments)), None)
+
+
+class PermissionRules:
+    """The rules of one configuration."""
+
+    def __init__(self, permissions: PermissionSettings) -> None:
+        self._permissions = permissions
+        self.rules = tuple(Rule(number, rule) for number, rule in enumerate(permissions.rules, start=1))
+
+    def relevant(self, subject: Subject) -> tuple[Rule, ...]:
+        """The rules that may match calls of the subject, in their order."""
+        return tuple(rule for rule in self.rules if not rule.why_never(subject))
+
+    def otherwise(self, effect: RuleEffect) -> RuleDecision:
+        """The decision where no rule matches."""
+        preset = self._permissions.preset
+        if preset is None:
+            default = self._permissions.default
+            return _DECISIONS[default](f"permissions.default is {default!r}")
+        if effect == "read":
+            return Allow(f"permissions.preset {preset!r} allows tools that only read")
+        answer = _OTHERWISE[preset]
+        says = {"allow": "allows all tools", "ask": "asks before tools that change something"}
+        return _DECISIONS[answer](f"permissions.preset {preset!r} {says.get(answer, 'allows only tools that read')}")
+
+    def decide(self, subject: Subject, arguments: Arguments) -> RuleDecision:
+        """The decision on a call of the subject that no limit concerns."""
+        rule = deciding_rule(self.relevant(subject), arguments)
+        return self.otherwise(subject.effect) if rule is None else rule.decision
+
+    def possible(self, subject: Subject) -> tuple[RuleDecision, ...]:
+        """The decisions that calls of the subject can get, those of earlier rules first."""
+        return tuple(self._possible(subject))
+
+    def _possible(self, subject: Subject) -> Iterator[RuleDecision]:
+        for rule in self.relevant(subject):
+            yield rule.decision
+            if rule.condition is None:
+                return
+        yield self.otherwise(subject.effect)
+
+    def always_denied(self, subject: Subject) -> Deny | None:
+        """The first reason for which every call of the subject is denied; None if one may be let through."""
+        found = self.possible(subject)
+        first = found[0]
+        return first if isinstance(first, Deny) and all(isinstance(one, Deny) for one in found) else None
+
+    def always_allowed(self, subject: Subject) -> bool:
+        """Whether every call of the subject is allowed, as far as no limit is reached."""
+        return all(isinstance(one, Allow) for one in self.possible(subject))
+
+    def asks_first(self, subject: Subject) -> bool:
+        """Whether no call of the subject is sent without a person's approval, and some may be with it."""
+        kinds = {type(one) for one in self.possible(subject)}
+        return Ask in kinds and Allow not in kinds

@@ -22,6 +22,7 @@ from codemode_server.setting_types import (
     Glob,
     Number,
     ProblemWithin,
+    RuleEffect,
     Seconds,
     Section,
     checked_address,
@@ -120,6 +121,9 @@ class ServerCommon(Section):
     alone, five of all servers at most, chosen when codemode-server starts (needs `search.habits`)."""
     direct: tuple[Glob, ...] = ()
     """Globs over the server's own tool names: these tools are offered to the host as well, whatever `expose` says."""
+    effects: dict[Glob, RuleEffect] = Field(default={})
+    """What tools do, where their annotations are wrong or missing, by globs over the server's own tool names:
+    `create_*: write`. The first that matches decides."""
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
     elicitation: Literal["forward", "decline"] = "forward"
@@ -141,6 +145,20 @@ class ServerCommon(Section):
     def is_direct(self, tool: str) -> bool:
         """Whether the settings by themselves offer the tool of this raw name to the host."""
         return self.expose == "direct" or any(_matches(tool, glob) for glob in self.direct)
+
+    def effect_of(self, tool: str) -> RuleEffect | None:
+        """The effect of the tool of this raw name, where the settings say it."""
+        return next((effect for glob, effect in self.effects.items() if _matches(tool, glob)), None)
+
+    @field_validator("effects")
+    @classmethod
+    def _effect_globs_are_whole(cls, effects: dict[str, RuleEffect]) -> dict[str, RuleEffect]:
+        for pattern in effects:
+            try:
+                checked_glob(pattern)
+            except ValueError as error:
+                raise ProblemWithin(str(error), pattern) from None
+        return effects
 
     @field_validator("direct")
     @classmethod

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from codemode_server.conditions import Arguments
 from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.errors import CallRefused
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.refusals import require_not_denied
-from codemode_server.gateway.policy.rules import decide
+from codemode_server.gateway.policy.rules import PermissionRules, RuleDecision, Subject
+from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import PermissionRule, PermissionSettings
 
 GITHUB = Spellings("github", "github")
@@ -16,6 +20,12 @@ GITHUB = Spellings("github", "github")
 
 def permissions(*rules: dict[str, str], default: str = "allow") -> PermissionSettings:
     return PermissionSettings.model_validate({"default": default, "rules": list(rules)})
+
+
+def decide(
+    rules: PermissionSettings, server: Spellings, tool: Spellings, effect: RuleEffect = "write", **arguments: Any
+) -> RuleDecision:
+    return PermissionRules(rules).decide(Subject(server, tool, effect), Arguments(arguments))
 
 
 def tool(name: str) -> Spellings:

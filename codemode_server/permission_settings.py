@@ -1,0 +1,165 @@
+"""The section `permissions` of `upstream.yaml`: rules, presets, and the limits of rules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Section, checked_glob
+
+Answer = Literal["allow", "deny", "ask"]
+Preset = Literal["read-only", "careful", "trusted"]
+_SHORT = ("allow", "deny", "ask")
+_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "execution": None}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLimit:
+    """How many calls a rule lets through."""
+
+    calls: int
+    seconds: float | None
+    """Within this time; None: within one execution."""
+
+    @classmethod
+    def parse(cls, text: str) -> RuleLimit:
+        """Read `10/minute`.
+
+        Raises:
+            ValueError: it has another form.
+        """
+        found = re.fullmatch(r"([1-9][0-9]{0,4})/([a-z]+)", text)
+        if found is None or found[2] not in _SECONDS:
+            raise ValueError(f"is not of the form `10/minute`; the times are {', '.join(_SECONDS)}")
+        return cls(int(found[1]), _SECONDS[found[2]])
+
+
+class PermissionRule(Section):
+    """One rule. Either exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its
+    tools); or `decision`, with `server` and `tool`. It matches calls that fit everything that it says."""
+
+    allow: Glob | None = None
+    """Calls that match are allowed."""
+    deny: Glob | None = None
+    """Calls that match are refused."""
+    ask: Glob | None = None
+    """Calls that match need a person's approval."""
+    decision: Answer | None = None
+    """What happens to calls that match, in a rule with `server` and `tool`."""
+    server: Glob | None = None
+    """Glob over the names of servers; default: all."""
+    tool: Glob | None = None
+    """Glob over the names of tools; default: all."""
+    effect: RuleEffect | None = None
+    """Only tools with this effect, by their annotations or `servers.<name>.effects`; a tool that states none counts as
+    `write`. `write` in a rule that denies or asks also means tools that destroy, in one that allows it does not."""
+    when: str | None = Field(default=None, max_length=2_000)
+    """Only calls for whose arguments this expression is true: CEL over `args`, as `args.owner == "acme"`. If it can't
+    be evaluated (a field is missing, a type does not fit, the arguments are too large), a rule that allows does not
+    match, and one that denies or asks does."""
+    limit: str | None = Field(default=None, max_length=40)
+    """How many calls the rule lets through, for each principal: `10/minute`, `5/hour`, `100/execution` (one program).
+    Further calls that match are denied. Denied calls don't count."""
+    reason: str | None = Field(default=None, max_length=300)
+    """Part of the error that the program gets when the rule refuses a call."""
+
+    @field_validator(*_SHORT)
+    @classmethod
+    def _glob_is_whole(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        may_have_slashes = re.match(r"[^/]+/(resources|prompts)/.", pattern) is not None  # as URIs have
+        if not may_have_slashes and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
+            raise ValueError("is not of the form `server/tool` or `server`")
+        return checked_glob(pattern)
+
+    @field_validator("server", "tool")
+    @classmethod
+    def _part_is_whole(cls, glob: str | None) -> str | None:
+        return None if glob is None else checked_glob(glob)
+
+    @field_validator("server")
+    @classmethod
+    def _server_has_no_slash(cls, glob: str | None) -> str | None:
+        if glob is not None and "/" in glob:
+            raise ValueError("is the name of a server; the name of the tool belongs to `tool`")
+        return glob
+
+    @field_validator("when")
+    @classmethod
+    def _condition_is_sound(cls, text: str | None) -> str | None:
+        if text is not None:
+            from codemode_server.conditions import Condition
+
+            Condition(text)
+        return text
+
+    @field_validator("limit")
+    @classmethod
+    def _limit_is_sound(cls, text: str | None) -> str | None:
+        if text is not None:
+            RuleLimit.parse(text)
+        return text
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [name for name in (*_SHORT, "decision") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of `allow`, `deny`, `ask`, `decision`")
+        for name in ("server", "tool") if given != ["decision"] else ():
+            if getattr(self, name) is not None:
+                raise ProblemWithin(f"belongs to a rule with `decision`; write `{given[0]}: server/tool`", name)
+        if self.limit is not None and self.answer == "deny":
+            raise ProblemWithin("has no meaning in a rule that denies", "limit")
+        return self
+
+    @property
+    def globs(self) -> tuple[str, str]:
+        """The globs over the names of servers and of tools."""
+        if self.decision is not None:
+            return self.server or "*", self.tool or "*"
+        server, _, tool = (self.allow or self.deny or self.ask or "").partition("/")
+        return server, tool or "*"
+
+    @property
+    def pattern(self) -> str:
+        """`server/tool`, or as it is written."""
+        return "/".join(self.globs) if self.decision is not None else self.allow or self.deny or self.ask or ""
+
+    @property
+    def answer(self) -> Answer:
+        return self.decision or ("allow" if self.allow else "deny" if self.deny else "ask")
+
+    @property
+    def key_of_server(self) -> str:
+        """The key under which the file names the server."""
+        return "server" if self.decision is not None else self.answer
+
+    @property
+    def text(self) -> str:
+        """The rule on one line, without its reason."""
+        more = (("effect", self.effect), ("when", self.when), ("limit", self.limit))
+        return ", ".join([f"{self.answer}: {self.pattern}", *(f"{name}: {value}" for name, value in more if value)])
+
+
+class PermissionSettings(Section):
+    """What programs may call. The first rule that matches decides; the model cannot change it."""
+
+    preset: Preset | None = None
+    """Decision for calls that no rule matches, in place of `default`. `read-only`: tools that read are allowed, others
+    are denied; `careful`: tools that read are allowed, others ask; `trusted`: all are allowed."""
+    default: Answer = "allow"
+    """Decision for calls that no rule matches."""
+    rules: tuple[PermissionRule, ...] = ()
+    """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
+    of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
+    means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
+
+    @model_validator(mode="after")
+    def _preset_or_default(self) -> Self:
+        if self.preset is not None and "default" in self.model_fields_set:
+            raise ProblemWithin("can't stand beside `default`: both decide what no rule matches", "preset")
+        return self

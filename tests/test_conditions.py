@@ -1,0 +1,128 @@
+"""Conditions of permission rules: when they are true, what can't be evaluated, and how long hostile arguments take."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from codemode_server.conditions import MAX_VALUES, Arguments, Condition, NotEvaluable
+
+
+def holds(text: str, **arguments: Any) -> bool:
+    return Condition(text).holds(Arguments(arguments))
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "expected"),
+    [
+        ('args.owner == "acme"', {"owner": "acme"}, True),
+        ('args.owner == "acme"', {"owner": "other"}, False),
+        ("size(args.body) < 5", {"body": "é€😀"}, True),
+        ('args["auth-method"] == "token"', {"auth-method": "token"}, True),
+        ("has(args.owner)", {}, False),
+        ("args.n == 5", {"n": 5.0}, True),
+        ("args.n > 5", {"n": 2**63}, True),
+        ("args.flag", {"flag": True}, True),
+        ("args.labels.all(x, x in ['bug', 'docs'])", {"labels": ["bug", "docs"]}, True),
+        ("args.labels.all(x, x in ['bug', 'docs'])", {"labels": ["bug", "secret"]}, False),
+        ('args.path.startsWith("/tmp/") && !args.path.contains("..")', {"path": "/tmp/../etc"}, False),
+        ('args.owner.lowerAscii() == "acme"', {"owner": "ACME"}, True),
+        ('args.sql.matches("(?i)^\\\\s*select ")', {"sql": " SELECT 1"}, True),
+        ("args.filter.state == 'open'", {"filter": {"state": "open"}}, True),
+        ("args.a == 1 || args.b == 2", {"b": 2}, True),
+    ],
+)
+def test_a_condition_is_true_or_false(text: str, arguments: dict[str, Any], expected: bool) -> None:
+    assert holds(text, **arguments) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "why"),
+    [
+        ('args.owner == "acme"', {}, 'Key not found in map : "owner"'),
+        ("args.n < 5", {"n": "4"}, "No matching overloads"),
+        ("args.n > 5", {"n": 2**70}, "out of range"),
+        ("args.n", {"n": "yes"}, "it gives string"),
+        ('args.owner == "acme"', {"owner": "\ud800"}, "."),
+        ("args.s.matches(args.p)", {"s": "a", "p": "("}, "invalid regular expression"),
+    ],
+)
+def test_what_is_missing_or_of_another_type_can_t_be_evaluated(text: str, arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(NotEvaluable, match=why):
+        holds(text, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("args.owner =", "is not a condition in CEL: at character 12: token recognition error at: '='"),
+        ('arg.owner == "acme"', "is not a condition in CEL: at character 4: undeclared reference to 'arg.owner'"),
+        ("args.owner.lower() == 'a'", "is not a condition in CEL: at character 17: undeclared reference to 'lower'"),
+        ("args.a ==\n  args.b(", "is not a condition in CEL: at line 2, character 10: mismatched input '<EOF>'"),
+        ('"acme"', "must be true or false, and gives string"),
+        ("size(args)", "must be true or false, and gives int"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Condition(text)
+
+
+NESTED: dict[str, Any] = {}
+for _ in range(2_000):
+    NESTED = {"x": NESTED}
+
+
+class TestHostileArguments:
+    """Each is more than a program needs to hold up other calls, if it were evaluated as it is."""
+
+    @pytest.mark.parametrize(
+        ("text", "arguments"),
+        [
+            ("size(args.l) > 0", {"l": [0] * MAX_VALUES}),
+            ("size(args.l) > 0", {"l": [[{}] * 400] * 400}),
+            ("args.l.all(x, args.l == args.l)", {"l": list(range(3_000))}),
+            ("args.l.all(x, args.l.all(y, x + y < 100000))", {"l": list(range(3_000))}),
+            ("args.l.all(x, !args.s.contains(x))", {"l": ["y"] * 3_000, "s": "x" * 2**20}),
+            ('args.s.split("").all(x, args.s.contains(x))', {"s": "x" * 100_000}),
+            ("args.x.x == 1", {"x": NESTED}),
+        ],
+    )
+    def test_that_are_too_large_can_t_be_evaluated_and_that_takes_no_time(
+        self, text: str, arguments: dict[str, Any]
+    ) -> None:
+        condition, began = Condition(text), time.process_time()
+        with pytest.raises(NotEvaluable, match=r"too large|more than"):
+            condition.holds(Arguments(arguments))
+        assert time.process_time() - began < 0.5
+
+    @pytest.mark.parametrize(
+        ("text", "arguments"),
+        [
+            ("args.l.all(x, args.l == args.l)", {"l": list(range(1_300))}),
+            ('!args.s.matches("^(a+)+$")', {"s": "a" * 2**20 + "!"}),
+            ('!args.s.matches("(a|aa)+$") || true', {"s": "a" * 2**20 + "!"}),
+            ("size(args.s) > 0", {"s": "x" * 16 * 2**20}),
+        ],
+    )
+    def test_just_below_the_bounds_take_less_than_a_second(self, text: str, arguments: dict[str, Any]) -> None:
+        """The positive control: these are evaluated."""
+        condition, began = Condition(text), time.process_time()
+        assert condition.holds(Arguments(arguments))
+        assert time.process_time() - began < 1
+
+
+def test_the_library_is_loaded_only_for_rules_with_a_condition() -> None:
+    """It is 50 MB, and the configuration is read before the host has its tools."""
+    code = (
+        "import sys; from codemode_server.settings import PermissionSettings as P; "
+        "P.model_validate({'rules': [{'deny': 'a'}]}); print('cel_expr_python' in sys.modules); "
+        "P.model_validate({'rules': [{'deny': 'a', 'when': 'true'}]}); print('cel_expr_python' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True"]

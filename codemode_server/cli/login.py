@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import html
 import os
-import sys
 import threading
-from pathlib import Path
 
 import anyio
 import anyio.from_thread
@@ -25,13 +22,10 @@ from codemode_server.text import escaped
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.sign_ins import signs_in
+from codemode_server.web.browser import Browser
 
 _WAIT_S = 300.0
 _MAX_PASTED_BYTES = 64 * 2**10
-_PAGE = (
-    '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>codemode-server</title>'
-    '<meta http-equiv="refresh" content="0; url={address}"><p><a rel="noreferrer" href="{address}">Sign in</a></p>'
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +69,7 @@ async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings,
 
     oauth = settings.oauth or OAuthSettings()
     _check_possible(server, settings, oauth)
-    browser = _Browser(parsed.browser)
+    browser = _SignInPage(parsed.browser)
     try:
         with anyio.fail_after(parsed.wait):
             found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, browser.show, scopes=parsed.scopes)
@@ -98,17 +92,16 @@ def _check_possible(server: str, settings: ServerSettings, oauth: OAuthSettings)
         )
 
 
-class _Browser:
+class _SignInPage:
     """Shows the person the page to sign in."""
 
     def __init__(self, is_opened: bool) -> None:
         self._is_opened = is_opened
-        self._folder: Path | None = None
+        self._browser = Browser("Sign in")
 
     async def show(self, address: str, listener: RedirectListener) -> None:
         """Open the browser, or print the address; the redirected address may be pasted."""
-        opened = self._is_opened and _has_display() and await anyio.to_thread.run_sync(self._open, address)
-        if opened:
+        if self._is_opened and await anyio.to_thread.run_sync(self._browser.open, address):
             announce(f"a browser opens; if it does not show the sign-in, open this address:\n\n{address}\n")
         else:
             announce(
@@ -118,36 +111,9 @@ class _Browser:
             )
         _read_pasted(listener)
 
-    def _open(self, address: str) -> bool:
-        """Open a private page that leads there: every user of this machine can read the browser's command line."""
-        import webbrowser
-
-        from codemode_server import temporary
-
-        self.close()
-        try:
-            self._folder = temporary.make("login")
-            page = self._folder / "sign-in.html"
-            with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                file.write(_PAGE.format(address=html.escape(address)))
-        except OSError:  # the printed address is enough
-            return False
-        return webbrowser.open(page.as_uri())
-
     def close(self) -> None:
-        """Remove the page."""
-        if self._folder is not None:
-            from codemode_server import temporary
-
-            temporary.remove(self._folder)
-            self._folder = None
-
-
-def _has_display() -> bool:
-    """Whether a browser with windows can be had; one within the terminal would take it over."""
-    return sys.platform in ("win32", "darwin") or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    )
+        """Remove what the browser was opened with."""
+        self._browser.close()
 
 
 def _read_pasted(listener: RedirectListener) -> None:

@@ -34,7 +34,7 @@ _HEADERS = {
         "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -96,9 +96,8 @@ class ApprovalServer:
             return HTMLResponse(page(opened.question, request.url.path))
         if request.method != "POST":
             return _message(405, "Nothing here", "A question is answered by its form.")
-        if request.headers.get("origin", self._origin) not in (self._origin, "null") or (
-            request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
-        ):
+        is_own = request.headers.get("origin", self._origin) == self._origin
+        if not is_own or request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return _message(403, "Refused", "The answer came from another page.")
         form = await _body(request)
         answer = None if form is None else answer_of(form, opened.question)

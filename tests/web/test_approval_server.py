@@ -64,7 +64,7 @@ class TestThePage:
             headers = (await browser.get(opened.address)).headers
         assert headers["x-frame-options"] == "DENY"
         assert headers["cache-control"] == "no-store"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
 
 
 class TestAnAnswer:
@@ -121,6 +121,7 @@ class TestOthers:
         [
             {"Origin": "https://evil.example"},
             {"Origin": "http://localhost:1"},
+            {"Origin": "null"},
             {"Sec-Fetch-Site": "cross-site"},
             {"Sec-Fetch-Site": "same-site"},
             {"Host": "evil.example"},

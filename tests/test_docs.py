@@ -156,6 +156,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "trust",
         "workspace",
         "executions",
+        "permissions",
         "connect",
         "disconnect",
         "login",

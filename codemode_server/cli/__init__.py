@@ -40,6 +40,7 @@ _COMMANDS = {
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show one, or check the audit",
+    "permissions": "explain the decision on a call, or test a table of expected decisions",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }

@@ -1,0 +1,104 @@
+"""Explains which rule of the permissions decides on a call, and why those before it do not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.conditions import Arguments
+from codemode_server.gateway.policy.rules import PermissionRules, Rule, RuleDecision, Subject
+
+_DEPENDS = "depends on the arguments"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsideredRule:
+    """One rule, up to the one that decides."""
+
+    rule: Rule
+    why_not: str
+    """Why it does not match; empty if it does, or may."""
+    is_certain: bool = True
+    """False: whether it matches depends on the arguments, which are not known."""
+
+    @property
+    def text(self) -> str:
+        said = self.why_not or ("matches" if self.is_certain else _DEPENDS)
+        return f"{self.rule.number}. {self.rule.settings.text}: {said}"
+
+    def as_json(self) -> dict[str, Any]:
+        matches = not self.why_not if self.is_certain else None
+        return {
+            "rule": self.rule.number,
+            "text": self.rule.settings.text,
+            "matches": matches,
+            "why_not": self.why_not or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happens to a call, as far as its arguments are known."""
+
+    effect: str
+    considered: tuple[ConsideredRule, ...]
+    decisions: tuple[RuleDecision, ...]
+    """One; or, if it depends on the arguments, those that are possible."""
+
+    @property
+    def decision(self) -> RuleDecision | None:
+        return self.decisions[0] if len(self.decisions) == 1 else None
+
+    @property
+    def limit(self) -> str | None:
+        """The limit of the rule that decides; further calls are denied."""
+        if self.decision is None or not self.considered or self.considered[-1].why_not:
+            return None
+        return self.considered[-1].rule.settings.limit
+
+    @property
+    def text(self) -> str:
+        if self.decision is not None:
+            lines = [f"{self.decision.kind}: {self.decision.reason}"]
+        else:
+            lines = [
+                f"{_DEPENDS}; give them with --args. One of:",
+                *(f"  {it.kind}: {it.reason}" for it in self.decisions),
+            ]
+        if self.limit is not None:
+            lines.append(f"at most {self.limit}; further calls are denied")
+        lines.append(f"effect: {self.effect}")
+        if self.considered:
+            lines += ["rules:", *(f"  {it.text}" for it in self.considered)]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "decision": self.decision.kind if self.decision else None,
+            "reason": self.decision.reason if self.decision else None,
+            "possible": [{"decision": it.kind, "reason": it.reason} for it in self.decisions],
+            "limit": self.limit,
+            "effect": self.effect,
+            "rules": [it.as_json() for it in self.considered],
+        }
+
+
+def explain(rules: PermissionRules, subject: Subject, arguments: Mapping[str, Any] | None) -> Explanation:
+    """Explain the decision on a call; without `arguments`, all that it may be. Limits count as not reached."""
+    considered: list[ConsideredRule] = []
+    decisions: list[RuleDecision] = []
+    known = None if arguments is None else Arguments(arguments)
+    for rule in rules.rules:
+        why_not, is_certain = rule.why_never(subject), True
+        if not why_not and rule.condition is not None:
+            is_certain = known is not None
+            why_not = rule.why_not_now(known) if known is not None else ""
+        considered.append(ConsideredRule(rule, why_not, is_certain))
+        if not why_not:
+            decisions.append(rule.decision)
+            if is_certain:
+                break
+    else:
+        decisions.append(rules.otherwise(subject.effect))
+    return Explanation(subject.effect, tuple(considered), tuple(decisions))

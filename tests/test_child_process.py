@@ -20,8 +20,8 @@ import pytest
 from codemode_server.executions.preflight.checker import _Server, find_executable
 from codemode_server.processes import child_process
 from codemode_server.processes.child_process import ChildProcess, OutputTail, run
+from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.backends.wasm.process import Worker
-from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 
 SLEEP = "import time; time.sleep(60)"

@@ -26,12 +26,12 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.workspace import Workspace
 from codemode_server.processes import windows
+from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.run_folder import RunFolder
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.secrets.commands import words_of
 from codemode_server.untrusted_files import _is_folder, _long_path, empty, used_bytes, walk
 from codemode_server.upstreams._inherited import inherited_environment
-from codemode_server.upstreams.orphan_reaper import Reaper
 from tests.behaviour.product import Answer, configuration, office
 from tests.test_architecture import FILES, PACKAGE
 
@@ -41,7 +41,7 @@ POSIX_NAMES = {
     | {"getpgid", "setsid", "register_at_fork", "uname", "WNOHANG", "EX_OK"},
     "signal": {"SIGKILL", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGALRM", "SIGPIPE", "pthread_sigmask"},
 }
-IN_THE_SANDBOX = {"sandbox/backends/wasm/worker.py", "upstreams/orphan_reaper_main.py"}
+IN_THE_SANDBOX = {"sandbox/backends/wasm/worker.py", "processes/orphan_reaper_main.py"}
 """Programs of their own, which are started and never imported."""
 IMPORT_ALL = f"""
 import builtins, importlib, sys

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import anyio
 import anyio.to_thread
@@ -16,10 +17,12 @@ from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import diagnose
+from codemode_server.secrets.changes import note_retry
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens
 
@@ -33,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    text, is_as_configured = anyio.run(report, load(config_file(parsed)), parsed.wait)
+    loaded = load(config_file(parsed))
+    if not loaded.has_failed_command and any(it.kind == "command" for it in loaded.references):
+        with suppress(OSError, CodemodeError):  # then products in which one failed go on without it
+            note_retry()
+    text, is_as_configured = anyio.run(report, loaded, parsed.wait)
     show(text)
     return 0 if is_as_configured else 1
 

@@ -66,6 +66,8 @@ class LoadedSettings:
     """The variables of the `.env` beside the file."""
     references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
     """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
+    has_failed_command: bool = field(default=False, compare=False)
+    """Whether a `${command:…}` gave no value, so that another try may."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
     """Stamp of the files when they were read."""
 
@@ -235,6 +237,7 @@ def _loaded(
         as_written=tree,
         dotenv=dotenv,
         references={reference: frozenset(servers) for reference, servers in reading.references.items()},
+        has_failed_command=reading.has_failed_command,
         stamp=stamp,
     )
 

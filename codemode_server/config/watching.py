@@ -15,8 +15,9 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.config.loading import LoadedSettings, load_place, stamp_of_place
-from codemode_server.config.places import ConfigFile, Stamp
+from codemode_server.config.places import ConfigFile, Stamp, stamp_of
 from codemode_server.domain.errors import SettingsError
+from codemode_server.secrets.changes import retry_file
 
 
 async def changes(
@@ -26,7 +27,8 @@ async def changes(
     since: LoadedSettings | SettingsError | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[LoadedSettings | SettingsError]:
-    """The settings each time they have changed; an error, once, where the file can't be used as it now is.
+    """The settings each time they have changed, also since a failed command works now; an error, once, where the file
+    can't be used as it now is.
 
     After an error go on with the settings you have. `since` is what the last reading gave: a change between it and here
     is then not missed, and a file saved without a change of meaning is not reported. An edit that breaks the entry of a
@@ -42,12 +44,14 @@ async def changes(
         case None:
             seen = stamp_of_place(place)
     pending: Stamp | None = None
+    retried = stamp_of(retry_file())
     while True:
         await anyio.sleep(interval_s)
-        now = await anyio.to_thread.run_sync(stamp_of_place, place)
-        if now == seen:
+        now, retried_now = await anyio.to_thread.run_sync(lambda: (stamp_of_place(place), stamp_of(retry_file())))
+        is_retry, retried = retried_now != retried and _may_improve(last), retried_now
+        if now == seen and not is_retry:
             pending = None
-        elif now != pending:
+        elif now != pending and not is_retry:
             pending = now
         else:
             seen, pending = now, None
@@ -56,6 +60,11 @@ async def changes(
                 last = read
                 in_force = read if isinstance(read, LoadedSettings) else in_force
                 yield read
+
+
+def _may_improve(last: LoadedSettings | SettingsError | None) -> bool:
+    """Whether reading the same file again may give something else, since a command may work now."""
+    return isinstance(last, SettingsError) or (last is not None and last.has_failed_command)
 
 
 def _read(

@@ -1,1 +1,1 @@
-"""Infrastructure between processes: child processes, framing over pipes, and locks on files."""
+"""Infrastructure between processes: child processes and their end, framing over pipes, and locks on files."""

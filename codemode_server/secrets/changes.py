@@ -1,4 +1,4 @@
-"""Tells running products that the person has changed a secret, by a file that they watch."""
+"""Tells running products, by files that they watch, that a secret has changed or that commands may work now."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from codemode_server.private_files import private_folder, replace_private
 
 def stamp_file() -> Path:
     """The file that is replaced with each change."""
-    from platformdirs import user_data_path
+    return _folder() / "secrets.changed"
 
-    # Not in `state.dir`, which is known only once the configuration has been read.
-    return user_data_path("codemode-server", appauthor=False) / "secrets.changed"
+
+def retry_file() -> Path:
+    """The file that is replaced when the person has run the commands of a configuration by `status`."""
+    return _folder() / "secrets.retry"
 
 
 def note_change() -> None:
@@ -22,6 +24,21 @@ def note_change() -> None:
         OSError: the file can't be written.
         NotPrivate: somebody else could write it.
     """
-    file = stamp_file()
+    _replace(stamp_file())
+
+
+def note_retry() -> None:
+    """Have running products in which a command has failed run it again; raises as `note_change`."""
+    _replace(retry_file())
+
+
+def _folder() -> Path:
+    from platformdirs import user_data_path
+
+    # Not in `state.dir`, which is known only once the configuration has been read.
+    return user_data_path("codemode-server", appauthor=False)
+
+
+def _replace(file: Path) -> None:
     private_folder(file.parent, "$XDG_DATA_HOME", is_readable=True)
     replace_private(file, b"")

@@ -2,7 +2,8 @@
 
 Its standard output is the secret, so it is in no message. The end of its standard error is, without what it also
 printed to standard output. The command has our environment, no input and no terminal, and a group of its own; what it
-leaves running in that group is ended, so that a process that holds a pipe open delays nobody.
+leaves running in that group is ended, so that a process that holds a pipe open delays nobody. If we are killed
+meanwhile, the reaper ends the group.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from anyio.abc import ByteReceiveStream
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.processes.child_process import ChildProcess, OutputTail
+from codemode_server.processes.orphan_reaper import Reaper
 
 COMMAND_S = 10.0
 MAX_OUTPUT_BYTES = 64 * 2**10
@@ -44,14 +46,15 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output, errors = bytearray(), OutputTail()
+    output, errors, reaper = bytearray(), OutputTail(), Reaper()
     is_in_time = False
     try:
+        reaper.watch(child.pid)
         with anyio.move_on_after(seconds):
             await _read_until_exit(child, output, errors)
             is_in_time = True
     finally:
-        await _end(child)
+        await _end(child, reaper)
     if len(output) > MAX_OUTPUT_BYTES:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
     if not is_in_time:
@@ -118,9 +121,11 @@ async def _read_errors(stream: ByteReceiveStream, errors: OutputTail) -> None:
         errors.add(chunk, _MAX_ERROR_BYTES)
 
 
-async def _end(child: ChildProcess) -> None:
+async def _end(child: ChildProcess, reaper: Reaper) -> None:
     with anyio.CancelScope(shield=True):
-        await child.end_group(_GRACE_S)
+        if await child.end_group(_GRACE_S):
+            reaper.forget(child.pid)
+        await reaper.aclose()
 
 
 def _text(output: bytes, shown: str, errors: OutputTail) -> str:

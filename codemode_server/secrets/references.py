@@ -93,6 +93,11 @@ class Resolver:
             raise value
         return value
 
+    @property
+    def has_failed_command(self) -> bool:
+        """Whether a command gave no value, so that another try may."""
+        return any(it.kind == "command" and isinstance(of, SecretUnavailable) for it, of in self._known.items())
+
     def _read(self, references: Iterable[Reference]) -> None:
         from codemode_server.secrets.keyring_store import open_store
 
@@ -113,7 +118,7 @@ class Resolver:
         try:
             return anyio.run(run)
         except SecretUnavailable as error:
-            return SecretUnavailable(f"{error}; mend that and save this file again")
+            return SecretUnavailable(f"{error}; mend that, then run: codemode-server status")
 
 
 def check(reference: Reference) -> None:

@@ -14,13 +14,13 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
+from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
-from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import checked, resource_reply, to_reply
 

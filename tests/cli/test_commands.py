@@ -218,6 +218,19 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(("program", "is_told"), [("echo", True), ("false", False)])
+def test_status_tells_running_products_that_a_command_for_a_secret_works(
+    tmp_path: Path, program: str, *, is_told: bool
+) -> None:
+    environment = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    settings = (
+        f"servers: {{a: {{command: nothing, env: {{T: '${{command:{program} x}}'}}}}}}\nsearch: {{ranker: lexical}}"
+    )
+    (tmp_path / "upstream.yaml").write_text(settings)
+    command(tmp_path, "status --config upstream.yaml", environment=environment)
+    assert (tmp_path / "data" / "codemode-server" / "secrets.retry").exists() is is_told
+
+
 def test_status_names_the_direct_tools(tmp_path: Path) -> None:
     servers = office(tmp_path, "github", "slack")
     servers["github"] |= {"expose": "direct"}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
+from codemode_server.secrets.changes import note_retry
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
@@ -24,11 +26,13 @@ News = MemoryObjectReceiveStream[LoadedSettings | SettingsError]
 
 
 @asynccontextmanager
-async def watching(path: Path, since: LoadedSettings | None = None) -> AsyncIterator[News]:
+async def watching(
+    path: Path, since: LoadedSettings | None = None, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[News]:
     send, receive = anyio.create_memory_object_stream[LoadedSettings | SettingsError](100)
 
     async def watch() -> None:
-        async for news in changes(ConfigFile(path), INTERVAL_S, since=since, environ={}):
+        async for news in changes(ConfigFile(path), INTERVAL_S, since=since, environ=environ or {}):
             await send.send(news)
 
     with send, receive:
@@ -53,6 +57,37 @@ async def _names(news: News) -> list[str]:
 async def _assert_silence(news: News) -> None:
     await anyio.sleep(INTERVAL_S * 20)
     assert news.statistics().current_buffer_used == 0
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def _with_command(folder: Folder) -> LoadedSettings:
+    """A server whose command fails until the file `open` exists; each run is noted in `runs`."""
+    command = "sh -c 'echo run >> runs; cat open'"
+    text = f'servers: {{a: {{command: x, env: {{T: "${{command:{command}}}"}}}}}}'
+    return load(folder.write("upstream.yaml", text), environ={"PATH": os.environ["PATH"]})
+
+
+async def test_a_failed_command_is_run_again_once_the_person_has_seen_it_work(folder: Folder) -> None:
+    loaded = _with_command(folder)
+    assert list(loaded.invalid_servers) == ["a"], "control"
+    folder.write("open", "sesame")
+    async with watching(folder.path / "upstream.yaml", since=loaded, environ=os.environ) as news:
+        await _assert_silence(news)
+        note_retry()
+        assert await _names(news) == ["a"]
+
+
+async def test_commands_that_worked_are_not_run_again(folder: Folder) -> None:
+    folder.write("open", "sesame")
+    loaded = _with_command(folder)
+    async with watching(folder.path / "upstream.yaml", since=loaded, environ=os.environ) as news:
+        note_retry()
+        await _assert_silence(news)
+    assert (folder.path / "runs").read_text() == "run\n"
 
 
 async def test_a_file_written_in_place_and_one_that_is_replaced_are_both_noticed(folder: Folder) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of, words_of
+from tests.hosts.kit import until
+from tests.upstreams.kit import is_gone
 
 SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 
@@ -52,6 +55,29 @@ async def test_it_runs_in_the_folder_of_the_file_and_with_our_environment(
     (tmp_path / "tool").write_text('#!/bin/sh\necho "$PROBE"; pwd')
     (tmp_path / "tool").chmod(0o755)
     assert await run("./tool") == f"here\n{tmp_path}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a job object ends it")
+def test_it_does_not_outlive_a_product_that_is_killed(tmp_path: Path) -> None:
+    """It ignores SIGTERM and its pipes."""
+    stubborn = (
+        "import os, signal, time; signal.signal(15, signal.SIG_IGN); "
+        "open('pid', 'w').write(str(os.getpid())); time.sleep(99)"
+    )
+    product = (
+        "import os, anyio; from functools import partial; from pathlib import Path\n"
+        "from codemode_server.secrets.commands import output_of\n"
+        f"anyio.run(partial(output_of, {python(stubborn)!r}, env=os.environ, cwd=Path({str(tmp_path)!r}), seconds=60))"
+    )
+    running = subprocess.Popen([sys.executable, "-c", product], stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        pid = int((tmp_path / "pid").read_text())
+        assert not is_gone(pid), "control"
+    finally:
+        running.kill()
+        running.wait()
+    until(lambda: is_gone(pid))
 
 
 async def test_there_is_no_shell(run: Run, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.upstreams.orphan_reaper import Reaper
-from codemode_server.upstreams.orphan_reaper_main import is_left, start_time
+from codemode_server.processes.orphan_reaper import Reaper
+from codemode_server.processes.orphan_reaper_main import is_left, start_time
 from tests.upstreams.kit import Kit, is_gone
 
 PRODUCT = Path(__file__).with_name("reaper_child.py")

@@ -14,9 +14,9 @@ import pytest
 from codemode_server.domain.errors import ResultTooLarge
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.processes import child_process
+from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import parse_line
-from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.transports import stdio
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport

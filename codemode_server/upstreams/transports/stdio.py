@@ -29,12 +29,12 @@ from pydantic import Field, field_validator
 from codemode_server.domain.tools import STDERR_MARK
 from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import ChildProcess, OutputTail
+from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._inherited import inherited_environment
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
-from codemode_server.upstreams.orphan_reaper import Reaper
 from codemode_server.upstreams.transports.registry import TransportSpec
 
 if TYPE_CHECKING:

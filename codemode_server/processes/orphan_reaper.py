@@ -1,6 +1,6 @@
 """Starts and feeds the reaper: one small process that ends our child processes if we are killed before we can do it.
 
-A host may SIGKILL us, and an upstream that ignores the end of its stdin would then live for ever in its own session.
+A host may SIGKILL us, and a child that ignores the end of its stdin would then live for ever in its own session.
 However we end, the kernel closes the reaper's stdin, which is its signal.
 """
 
@@ -88,6 +88,6 @@ class Reaper:
             command = [sys.executable, "-I", "-S", "-E", str(_PROGRAM)]
             self._process = start_blocking(command, env={}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except OSError:
-            logger.warning("no reaper: upstreams may outlive codemode-server if it is killed", exc_info=True)
+            logger.warning("no reaper: child processes may outlive codemode-server if it is killed", exc_info=True)
             return
         self._send("".join(f"+{pgid}\n" for pgid in sorted(self._watched)))

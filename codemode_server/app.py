@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from codemode_server import __version__, logs, temporary
 from codemode_server.allocator import return_large_blocks
+from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force, local_principal
 from codemode_server.config.places import ConfigFile
@@ -22,6 +23,8 @@ from codemode_server.config.watching import changes
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
+from codemode_server.executions.approvals.approver import PersonApprover
+from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
@@ -112,6 +115,7 @@ class App:
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
+        self.approver = self._new_approver()
         self.gateway = self._new_gateway()
         self._preflight = self._new_preflight()
         self.executions = self._new_executions()
@@ -125,6 +129,16 @@ class App:
             all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
         )
 
+    def _new_approver(self) -> PersonApprover:
+        place = self.loaded.place
+        return PersonApprover(
+            self.stores.approvals,
+            self.config,
+            [ElicitationChannel(self.config)],
+            code_of=lambda execution_id: self.executions.code_of(execution_id),
+            write_rule=None if place is None else partial(write_rule, place),
+        )
+
     def _new_gateway(self) -> Gateway:
         audit = CallAudit(self.stores.audit, self.config)
         return Gateway(
@@ -134,6 +148,7 @@ class App:
             config=self.config,
             learning=self.learning,
             subscribers=[audit, lambda event: self.executions.take_call_event(event)],
+            approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),
         )
@@ -225,6 +240,7 @@ class App:
                 app.pool.open(),
                 app._preflight.open(),
                 app.executions.open(),
+                app.approver.open(),
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(app._after_handshake)

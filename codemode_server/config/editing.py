@@ -70,6 +70,31 @@ class ConfigText:
         expected["permissions"] = permissions
         self._change(self._with_items(("permissions", "rules"), rules), expected, "add permission rules")
 
+    def insert_rule(self, index: int, rule: Mapping[str, Plain]) -> None:
+        """Put a permission rule before the one at `index`, or behind all of them if there are not more."""
+        expected = self._values(self._text)
+        written = self.rules() or []
+        if index >= len(written):
+            self.add_rules([rule])
+            return
+        expected["permissions"] = {
+            **expected["permissions"],
+            "rules": [*written[:index], _copied(rule), *written[index:]],
+        }
+        here: Piece | None = self._layout()
+        for name in ("permissions", "rules"):
+            here = here.member(name) if here is not None else None
+        if here is None or here.is_alias or not here.items:
+            raise ConfigNotEditable("`permissions.rules` is not written out as a list; edit it by hand")
+        at = here.items[index].start
+        if here.is_flow:
+            text = f"{self._text[:at]}{flow(rule, is_json=self._is_json)}, {self._text[at:]}"
+        else:
+            at = self._text.rindex("-", 0, at)
+            at = self._text.rfind("\n", 0, at) + 1
+            text = self._text[:at] + self._lines(item(rule, here.column)) + self._text[at:]
+        self._change(text, expected, "add a permission rule")
+
     def remove_server(self, name: str) -> None:
         section = self._section(name)
         expected = self._values(self._text)

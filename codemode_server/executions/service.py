@@ -163,8 +163,10 @@ class ExecutionService(OwnsTasks):
         return execution
 
     async def _cancel_unless_resumed(self, execution: Execution) -> None:
-        resumed = execution.resumed
-        with anyio.move_on_after(self._config.settings.limits.input_seconds):
+        resumed, settings = execution.resumed, self._config.settings
+        # The host has a question about a call, or a request of an upstream, which may take less time.
+        seconds = settings.approvals.timeout if execution.awaited else settings.limits.input_seconds
+        with anyio.move_on_after(seconds):
             async with anyio.create_task_group() as tasks:
 
                 async def wait_for_end() -> None:
@@ -198,6 +200,11 @@ class ExecutionService(OwnsTasks):
         seen = {it.execution_id for it in live}
         found = [*live, *(it for it in settled if it.execution_id not in seen)]
         return sorted(found, key=lambda it: it.started_at, reverse=True)[:limit]
+
+    def code_of(self, execution_id: ExecutionId) -> str:
+        """The program of a live execution; empty if there is none."""
+        execution = self._live.get(execution_id)
+        return execution.code if execution is not None else ""
 
     def subscribe(self, execution_id: ExecutionId) -> Subscription:
         """The events of a live execution from now on.

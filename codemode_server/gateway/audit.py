@@ -28,6 +28,8 @@ class AuditEventKind(StrEnum):
     EXECUTION_ENDED = "execution_ended"
     CALL_DECIDED = "call_decided"
     CALL_ENDED = "call_ended"
+    APPROVAL_REQUESTED = "approval_requested"  # of the person, before the call is sent
+    APPROVAL_SETTLED = "approval_settled"  # by whom, over which channel and for how long is in the reason
     INPUT_REQUESTED = "input_requested"  # by an upstream during a call, of the person, a model, or for folders
     CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 

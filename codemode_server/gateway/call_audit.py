@@ -8,7 +8,15 @@ from typing import Any
 from codemode_server.config.live import LiveConfig
 from codemode_server.field_names import is_field_name
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
-from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallInputRequested, CallUnresolved
+from codemode_server.gateway.events import (
+    CallApprovalRequested,
+    CallApprovalSettled,
+    CallBegan,
+    CallEnded,
+    CallEvent,
+    CallInputRequested,
+    CallUnresolved,
+)
 from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -39,6 +47,8 @@ class CallAudit:
                     payload=event.result.payload,
                     error=event.recorded_error,
                 )
+            case CallApprovalRequested() | CallApprovalSettled():
+                self._append_approval(event)
             case CallInputRequested(calls, call):
                 if calls.input_requests <= MAX_INPUT_REQUESTS:
                     self._append(
@@ -64,6 +74,18 @@ class CallAudit:
         reason = decision.reason[:_MAX_NAME_CHARACTERS]
         self._append(
             *(kind, event.calls, call.seq, call.server, call.tool), decision=decision.kind, reason=reason, **more
+        )
+
+    def _append_approval(self, event: CallApprovalRequested | CallApprovalSettled) -> None:
+        """The person's words are in it; secrets are masked already."""
+        is_asked = isinstance(event, CallApprovalRequested)
+        kind = AuditEventKind.APPROVAL_REQUESTED if is_asked else AuditEventKind.APPROVAL_SETTLED
+        decision = event.ask if isinstance(event, CallApprovalRequested) else event.answer
+        call, status = event.call, None if is_asked or decision is not None else "withdrawn"
+        reason = None if decision is None else decision.reason[:_MAX_NAME_CHARACTERS]
+        name = None if decision is None else decision.kind
+        self._append(
+            *(kind, event.calls, call.seq, call.server, call.tool), decision=name, reason=reason, status=status
         )
 
     def _append(

@@ -22,7 +22,7 @@ class CallReports:
             case CallUnresolved(calls, seq, server, tool, error):
                 calls.reports.append(CallReport(seq, server, tool, CallStatus.INVALID, 0.0, error=error))
             case CallSent(calls, call, target, progress):
-                calls.in_flight[call.seq] = RunningCall(title_of(target), progress)
+                calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallEnded():
                 self._report(event)
                 _report_restart(event)

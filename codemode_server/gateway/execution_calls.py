@@ -21,6 +21,9 @@ from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.upstreams.progress import CallProgress
 
+MAX_OPEN_QUESTIONS = 5
+"""Questions of one program that a person sees at once; further calls wait until one is answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
@@ -52,6 +55,7 @@ class RunningCall:
     title: str
     """`server.tool`, as the program imported them."""
     progress: CallProgress
+    effect: Effect = Effect.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -64,6 +68,18 @@ class OpenedAddresses:
     """How often the user has accepted."""
     is_refused: bool = False
     """Whether the user is not asked any more."""
+
+
+@dataclass(slots=True)
+class AskedApprovals:
+    """What the person was asked to approve of one execution."""
+
+    places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN_QUESTIONS))
+    """One is held while a question is open."""
+    refused: int = 0
+    """Number of questions that the person answered with no, or nobody answered."""
+    outlive_program: bool = False
+    """Whether open questions stay when the program ends, since it will run again and wait for them."""
 
 
 @dataclass(slots=True)
@@ -99,6 +115,7 @@ class ExecutionCalls:
     """Seconds spent waiting for the answers to them."""
     addresses: defaultdict[str, OpenedAddresses] = field(default_factory=lambda: defaultdict(OpenedAddresses))
     """By the raw name of the server."""
+    approvals: AskedApprovals = field(default_factory=AskedApprovals)
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 

@@ -90,6 +90,8 @@ class CallAttempt:
     """Whether work on the arguments is done in a thread."""
     approved: Ask | None = None
     """What a person has approved, if anything."""
+    approval: Decision | None = None
+    """The decision that came of it."""
     is_recorded: bool = False
     """Whether the journal was asked to record its beginning."""
 
@@ -197,11 +199,11 @@ class CallPipeline:
             if ask != attempt.approved:
                 answer = await self._ask(attempt, ask)
                 require_not_denied(title, answer)
-                attempt.approved = ask
+                attempt.approved, attempt.approval = ask, answer
                 if attempt.revision != self._config.revision:  # what was approved may be forbidden by now
                     self._decide_again(attempt)
                     continue
-            attempt.decision = Allow(f"approved by the user ({ask.reason})")
+            attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
 
     async def _ask(self, attempt: CallAttempt, ask: Ask) -> Allow | Deny:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -26,6 +26,7 @@ sys.path.append({str(UPSTREAMS.parents[1])!r})
 from tests.example_servers.plain import Call, Server, ToolError
 """
 """The first lines of a script that is an upstream of its own and starts fast."""
+T = TypeVar("T")
 OFFICE = ("google_drive", "salesforce", "slack", "github")
 
 
@@ -145,9 +146,9 @@ def in_memory_for_all(path: Path) -> AbstractAsyncContextManager[Host]:
 
 
 @asynccontextmanager
-async def for_all(product: AbstractAsyncContextManager[Host]) -> AsyncIterator[Host]:
+async def for_all(product: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
     """A product for a fixture that several tests share: a task of its own opens and closes it, as anyio wants it."""
-    opened: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
 
     async def run() -> None:

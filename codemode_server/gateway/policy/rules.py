@@ -169,3 +169,14 @@ class PermissionRules:
         """Whether no call of the subject is sent without a person's approval, and some may be with it."""
         kinds = {type(one) for one in self.possible(subject)}
         return Ask in kinds and Allow not in kinds
+
+    def place_before_asking(self, reason: str) -> int | None:
+        """Where a rule has to be put so that it decides on the calls that are asked about for this reason, and on no
+        others of its tool: the index of the rule that asks, or the number of rules if the default or the preset does.
+        None if something else asks, or a rule with a condition or a limit, which does not mean all calls."""
+        for rule in self.rules:
+            if isinstance(rule.decision, Ask) and rule.decision.reason == reason:
+                return rule.number - 1 if rule.condition is None and rule.limit is None else None
+        decisions = (self.otherwise(effect) for effect in _EFFECTS.values())
+        is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
+        return len(self.rules) if is_last else None

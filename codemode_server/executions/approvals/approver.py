@@ -1,0 +1,244 @@
+"""Asks the person about calls over all channels at once, and gives each call the first answer.
+
+An answer that a channel gives, and one that another process stores (the command line), take the same way: the store has
+it first, and what it has holds. So an answer outlives this process, and a program that runs again is not asked twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
+from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
+from codemode_server.domain.errors import CodemodeError, JournalUnavailable
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.executions.approvals.channel import ApprovalChannel
+from codemode_server.executions.approvals.patterns import covers
+from codemode_server.executions.approvals.question import definition_digest, done_so_far, question_of
+from codemode_server.executions.approvals.store import ApprovalStore
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.targets import CallTarget
+from codemode_server.off_loop import is_large, run_sized
+
+logger = logging.getLogger(__name__)
+
+MAX_REFUSALS = 10
+"""Questions of one program that the person refuses; then its further calls are refused without a question."""
+MAX_OPEN = 50
+"""Questions of all programs that are open at once; further calls wait."""
+_LOOK_SECONDS = 0.5
+"""How often answers of other processes are looked for while a question is open."""
+_SCOPES = {
+    AnswerScope.CALL: "for this call",
+    AnswerScope.EXECUTION: "for the rest of this program",
+    AnswerScope.SESSION: "for this session",
+    AnswerScope.ALWAYS: "always",
+}
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question that a call of this process waits for."""
+
+    approval: Approval
+    is_settled: anyio.Event = field(default_factory=anyio.Event)
+    failure: JournalUnavailable | None = None
+    """Why the answer could not be stored."""
+
+
+class PersonApprover:
+    """Implements `gateway.approver.Approver`. Answers of other processes are noticed while it is open."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        config: LiveConfig,
+        channels: Sequence[ApprovalChannel],
+        *,
+        code_of: Callable[[ExecutionId], str] = lambda _: "",
+        write_rule: Callable[[Question], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`write_rule` writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
+        self._store = store
+        self._config = config
+        self._channels = tuple(channels)
+        self._code_of = code_of
+        self._write_rule = write_rule
+        self._clock = clock
+        self._open: dict[ApprovalId, _Open] = {}
+        self._places = anyio.Semaphore(MAX_OPEN)
+        self._has_open = anyio.Event()
+        self._is_ending = False
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """On leaving, open questions stay in the store: their programs may run again."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._look_for_answers)
+            try:
+                yield
+            finally:
+                self._is_ending = True
+                tasks.cancel_scope.cancel()
+
+    async def approve(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Allow | Deny:
+        async with calls.approvals.places, self._places:
+            if calls.approvals.refused >= MAX_REFUSALS:
+                return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
+            approval = await self._approval(calls, call, target, ask)
+            if (known := await self._remembered(approval)) is not None:
+                return _decision(known)
+            return await self._asked(calls, await self._store.ask(approval))
+
+    async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
+        code, now = self._code_of(calls.execution_id), self._clock()
+        is_long = is_large(call.arguments) or len(code) > 2_000
+        has_session = not calls.context.session.is_ephemeral
+        build = partial(question_of, code=code, done=done_so_far(calls), has_session=has_session)
+        question = await run_sized(is_long, build, call, target, ask, self._config)
+        if self._write_rule is None:
+            question = replace(question, rule=None)
+        return Approval(
+            ApprovalId(f"a{secrets.token_hex(4)}"),
+            calls.execution_id,
+            calls.context.principal,
+            calls.context.session.session_id,
+            call.key,
+            question,
+            now,
+            now + self._config.settings.approvals.timeout,
+            await run_sized(is_long, definition_digest, target),
+        )
+
+    async def _remembered(self, approval: Approval) -> Approval | None:
+        """An earlier approval that covers this call as well."""
+        earlier = await self._store.remembered(approval.principal, approval.session_id)
+        return next((it for it in earlier if covers(it, approval)), None)
+
+    async def _asked(self, calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
+        """The decision on a question that is in the store, once it has an answer."""
+        one = _Open(approval)
+        if approval.answer is None:
+            self._open[approval.approval_id] = one
+            self._has_open.set()
+            try:
+                # An answer that covers it may have come while it was stored.
+                if (known := await self._remembered(approval)) is not None:
+                    await self._settle_covered(known)
+                else:
+                    await self._ask_everywhere(calls, one)
+            finally:
+                del self._open[approval.approval_id]
+                if one.approval.answer is None:
+                    await self._leave(calls, approval)
+        if one.approval.answer is not None and not one.approval.answer.is_approved:
+            calls.approvals.refused += 1
+        return _decision(one.approval)
+
+    async def _ask_everywhere(self, calls: ExecutionCalls, one: _Open) -> None:
+        """Return once there is an answer; what is still asked then is withdrawn."""
+        async with anyio.create_task_group() as tasks:
+            for channel in self._channels:
+                tasks.start_soon(self._ask_over, channel, calls, one)
+            await one.is_settled.wait()
+            tasks.cancel_scope.cancel()
+        if one.failure is not None:
+            raise one.failure
+
+    async def _ask_over(self, channel: ApprovalChannel, calls: ExecutionCalls, one: _Open) -> None:
+        try:
+            if (answer := await channel.ask(calls, one.approval)) is not None:
+                await self._answered_here(one, answer)
+        except JournalUnavailable as error:
+            one.failure = error
+            one.is_settled.set()
+        except Exception:  # the other channels are still there
+            logger.exception("the question %s could not be asked in one way", one.approval.approval_id)
+
+    async def _answered_here(self, one: _Open, answer: ApprovalAnswer) -> None:
+        answer = replace(answer, answered_at=self._clock())
+        with anyio.CancelScope(shield=True):  # the person has answered, whatever becomes of the program
+            stored = await self._store.answer(one.approval.approval_id, answer)
+            if stored is not None and stored.answer == answer and answer.scope is AnswerScope.ALWAYS:
+                await self._write(stored.question)
+        await self._settle(one, stored or replace(one.approval, answer=answer))
+
+    async def _write(self, question: Question) -> None:
+        if self._write_rule is None or question.rule is None:
+            return
+        try:
+            await anyio.to_thread.run_sync(self._write_rule, question)
+        except (CodemodeError, OSError) as error:
+            logger.warning("the rule %s of your answer could not be written: %s", question.rule, error)
+
+    async def _settle(self, one: _Open, answered: Approval) -> None:
+        """Hand the answer to its call, and to those that it covers as well."""
+        one.approval = answered
+        one.is_settled.set()
+        await self._settle_covered(answered)
+
+    async def _settle_covered(self, given: Approval) -> None:
+        for other in [it for it in self._open.values() if not it.is_settled.is_set() and covers(given, it.approval)]:
+            assert given.answer is not None  # noqa: S101 - `covers` looks at it
+            answer = replace(given.answer, scope=AnswerScope.CALL, reason="")
+            stored = await self._store.answer(other.approval.approval_id, answer)
+            other.approval = stored or replace(other.approval, answer=answer)
+            other.is_settled.set()
+
+    async def _leave(self, calls: ExecutionCalls, approval: Approval) -> None:
+        """The program has ended without an answer."""
+        if self._is_ending or calls.approvals.outlive_program:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._store.withdraw(approval.approval_id)
+            except JournalUnavailable as error:
+                logger.warning("the question %s stays until its time has passed: %s", approval.approval_id, error)
+
+    async def _look_for_answers(self) -> None:
+        """Notice answers of other processes, and questions whose time has passed, as long as any is open."""
+        while True:
+            await self._has_open.wait()
+            if not self._open:
+                self._has_open = anyio.Event()
+                continue
+            await anyio.sleep(_LOOK_SECONDS)
+            try:
+                await self._look_once()
+            except JournalUnavailable as error:
+                logger.debug("answers can't be looked for: %s", error)
+
+    async def _look_once(self) -> None:
+        now = self._clock()
+        for late in [it for it in self._open.values() if it.approval.answer is None and now >= it.approval.expires_at]:
+            answer = ApprovalAnswer(False, channel=NOBODY, answered_at=now)
+            stored = await self._store.answer(late.approval.approval_id, answer)
+            await self._settle(late, stored or replace(late.approval, answer=answer))
+        for answered in await self._store.answered(list(self._open)):
+            one = self._open.get(answered.approval_id)
+            if one is not None and not one.is_settled.is_set():
+                await self._settle(one, answered)
+
+
+def _decision(approval: Approval) -> Allow | Deny:
+    """What an answer means for the call, in words for the program and the records."""
+    answer = approval.answer
+    if answer is None:
+        return Deny("the program ended before the user answered")
+    if answer.channel == NOBODY:
+        return Deny("it needs the user's approval, and nobody answered in time (approvals.timeout)")
+    if not answer.is_approved:
+        return Deny(f"the user refused it{f': {answer.reason}' if answer.reason else ''}")
+    where = f"{answer.channel}, {_SCOPES[answer.scope]}, question {approval.approval_id}"
+    return Allow(f"approved by the user ({where}): {approval.question.reason}")

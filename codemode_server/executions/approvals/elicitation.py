@@ -1,0 +1,90 @@
+"""Asks over the host of the program: a form with one choice, in either protocol.
+
+A host declares that it shows forms to its user. One that answers them by itself, or lets its model do so, decides in
+the person's place; the guide on security says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, Question
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.executions.approvals.message import short_text
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.text import clean_line
+
+logger = logging.getLogger(__name__)
+
+NAME = "elicitation"
+MAX_REASON_CHARACTERS = 300
+CHOICES = {
+    "Allow this call": AnswerScope.CALL,
+    "Allow this tool for the rest of this program": AnswerScope.EXECUTION,
+    "Allow it in this session, as shown": AnswerScope.SESSION,
+    "Always allow this tool": AnswerScope.ALWAYS,
+}
+NO = "No"
+
+
+class ElicitationChannel:
+    """Implements `ApprovalChannel`."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+
+    async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
+        if Feature.ELICITATION not in calls.host.features:
+            return None
+        try:
+            answer = await calls.host.ask(_request(approval))
+        except InputRefused as refusal:
+            logger.info("the host did not show the question %s: %s", approval.approval_id, refusal)
+            return None
+        return self._answer(answer, approval.question)
+
+    def _answer(self, answer: dict[str, Any], asked: Question) -> ApprovalAnswer | None:
+        """Only a choice that was offered approves: a host that accepts without one has not shown the form."""
+        content = answer.get("content")
+        given = content if isinstance(content, dict) else {}
+        chosen, reason = given.get("answer"), given.get("reason")
+        why = ""
+        if isinstance(reason, str):
+            why = clean_line(self._config.redactor.visible(reason), MAX_REASON_CHARACTERS)
+        match answer.get("action"):
+            case "decline":
+                return ApprovalAnswer(False, channel=NAME, reason=why)
+            case "accept" if chosen == NO:
+                return ApprovalAnswer(False, channel=NAME, reason=why)
+            case "accept" if isinstance(chosen, str) and chosen in choices(asked):
+                return ApprovalAnswer(True, choices(asked)[chosen], channel=NAME, reason=why)
+        return None
+
+
+def choices(asked: Question) -> dict[str, AnswerScope]:
+    """The ways to approve, by their words, in the order in which they are shown."""
+    unavailable = {
+        *([AnswerScope.SESSION] if asked.pattern is None else []),
+        *([AnswerScope.ALWAYS] if asked.rule is None else []),
+    }
+    return {words: scope for words, scope in CHOICES.items() if scope not in unavailable}
+
+
+def _request(approval: Approval) -> InputRequest:
+    form = {
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string", "title": "Answer", "enum": [*choices(approval.question), NO]},
+            "reason": {
+                "type": "string",
+                "title": "Reason",
+                "description": "For a no: what the program is told",
+                "maxLength": MAX_REASON_CHARACTERS,
+            },
+        },
+        "required": ["answer"],
+    }
+    params = {"mode": "form", "message": short_text(approval), "requestedSchema": form}
+    return InputRequest("elicitation/create", params)

@@ -1,0 +1,130 @@
+"""A question as plain text, the most important first, for hosts that show a little and for the terminal.
+
+Every text of a program or a server stands within one line of ours, with line ends, controls and marks of direction
+written as escapes, so that none of it can look like another line, question or answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from codemode_server.domain.approvals import Approval, Question
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.text import escaped
+
+MAX_SHORT_CHARACTERS = 1_500
+_EFFECTS = {
+    Effect.READS: "it says that it only reads",
+    Effect.WRITES: "it says that it changes data",
+    Effect.DESTROYS: "it says that it may destroy data",
+    Effect.UNKNOWN: "it may change data",
+}
+_END_CHARACTERS = 40
+_SPACES = "        "
+"""A run this long could move what follows it out of sight."""
+
+
+def short_text(approval: Approval) -> str:
+    """At most `MAX_SHORT_CHARACTERS`, with what is left out counted and the command that shows all."""
+    asked = approval.question
+    whole = f"Whole question: codemode-server approvals show {approval.approval_id}"
+    parts = [
+        _first_line(asked, 160),
+        *_section("", _arguments(asked, 180), 560),
+        *_section("", [f"Asked because: {one_line(asked.reason, 280)}"], 300),
+        *_section("Sources that this session has read:", _quoted(asked.sources, 60), 120),
+        *_section("Lines that may make the call:", _lines(asked, 90), 160),
+        *_section("Done so far:", _quoted(asked.done[::-1], 90), 160),
+        *_scopes(asked, 130),
+    ]
+    text = "\n".join(parts)
+    return f"{text}\n{whole}" if len(text) + len(whole) < MAX_SHORT_CHARACTERS else _cut(text, whole)
+
+
+def whole_text(approval: Approval) -> str:
+    """All of it."""
+    asked, most = approval.question, 8_000
+    return "\n".join(
+        [
+            _first_line(asked, most),
+            *_arguments(asked, most),
+            f"Asked because: {one_line(asked.reason, most)}",
+            *_section("Sources that this session has read:", _quoted(asked.sources, most), None),
+            *_section("Lines that may make the call:", _lines(asked, most), None),
+            *_section("Done so far, newest first:", _quoted(asked.done[::-1], most), None),
+            *_scopes(asked, most),
+        ]
+    )
+
+
+def pattern_text(question: Question, longest: int) -> str:
+    """What an answer for the session covers."""
+    fixed = question.pattern or {}
+    free = [name for name in question.arguments if name not in fixed]
+    shown = [f"{one_line(name, 40)}={value_text(value, 60)}" for name, value in fixed.items()]
+    anything = f"any {', '.join(one_line(name, 40) for name in free)}" if free else ""
+    return one_line("; ".join(filter(None, [", ".join(shown), anything])) or "no arguments", longest)
+
+
+def value_text(value: JsonValue, longest: int) -> str:
+    """The value as JSON on one line, its middle left out if it is long."""
+    return one_line(json.dumps(value, ensure_ascii=False, default=str), longest)
+
+
+def one_line(text: str, longest: int) -> str:
+    """The text with nothing hidden; its middle is left out if it is long."""
+    line = escaped(text)
+    while _SPACES in line:
+        before, _, after = line.partition(_SPACES)
+        rest = after.lstrip(" ")
+        line = f"{before} [{len(_SPACES) + len(after) - len(rest)} spaces] {rest}"
+    if len(line) <= longest:
+        return line
+    end = min(_END_CHARACTERS, longest // 4)
+    left_out = f" […{len(line):,} characters…] "
+    return line[: max(longest - end - len(left_out), 0)] + left_out + line[-end:]
+
+
+def _first_line(asked: Question, longest: int) -> str:
+    return f"Approve this call? {one_line(asked.title, longest)} ({_EFFECTS[asked.effect]})"
+
+
+def _arguments(asked: Question, longest: int) -> list[str]:
+    if not asked.arguments:
+        return ["  without arguments"]
+    return [f"  {one_line(name, 60)}: {value_text(value, longest)}" for name, value in asked.arguments.items()]
+
+
+def _lines(asked: Question, longest: int) -> list[str]:
+    return _quoted(asked.lines or ("none names this tool, so the program computes what it calls",), longest)
+
+
+def _quoted(lines: Iterable[str], longest: int) -> list[str]:
+    return [f"  {one_line(line, longest)}" for line in lines]
+
+
+def _scopes(asked: Question, longest: int) -> list[str]:
+    session = [] if asked.pattern is None else [f"“In this session” covers: {pattern_text(asked, longest)}"]
+    always = [] if asked.rule is None else [f"“Always” adds to permissions.rules: {one_line(asked.rule, longest)}"]
+    return [*session, *always]
+
+
+def _section(heading: str, lines: Sequence[str], budget: int | None) -> list[str]:
+    """The lines that fit, and how many do not."""
+    if not lines:
+        return []
+    shown: list[str] = []
+    left = budget
+    for line in lines:
+        if left is not None and shown and len(line) > left:
+            shown.append(f"  … and {len(lines) - len(shown)} more, not shown here")
+            break
+        shown.append(line)
+        left = None if left is None else left - len(line)
+    return [heading, *shown] if heading else shown
+
+
+def _cut(text: str, whole: str) -> str:
+    return f"{text[: MAX_SHORT_CHARACTERS - len(whole) - 2]}…\n{whole}"

@@ -1,0 +1,54 @@
+"""Which further calls an answer covers: those of this program, or those of this session that fit the shown pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codemode_server.domain.approvals import AnswerScope, Approval
+from codemode_server.domain.ids import JsonValue
+from codemode_server.redaction import MASK
+
+_MAX_FIXED_CHARACTERS = 100
+_FREE_TEXT = frozenset({"body", "comment", "content", "description", "message", "prompt", "subject", "text", "title"})
+"""Arguments that are written anew for each call, also where they are one word."""
+
+
+def default_pattern(shown: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
+    """The arguments that an answer for the session fixes: the short ones that are no free text, such as names, numbers
+    and switches. None if a masked secret or a left out argument is among them, since others would look the same."""
+    if "…" in shown or any(MASK in str(item) for item in (*shown, *shown.values())):
+        return None
+    return {name: value for name, value in shown.items() if _is_fixed(name, value)}
+
+
+def covers(given: Approval, other: Approval) -> bool:
+    """Whether the answer to one question approves another call as well."""
+    answer, asked, others = given.answer, given.question, other.question
+    if answer is None or not answer.is_approved or given.principal != other.principal:
+        return False
+    if (given.key.server, given.key.tool, given.definition) != (other.key.server, other.key.tool, other.definition):
+        return False
+    if asked.reason != others.reason:  # what was approved is not all that this call is asked for
+        return False
+    match answer.scope:
+        case AnswerScope.EXECUTION | AnswerScope.ALWAYS:  # the rule is in force a moment later
+            return given.execution_id == other.execution_id
+        case AnswerScope.SESSION:
+            is_same = given.session_id == other.session_id
+            return is_same and asked.pattern is not None and _fits(asked.pattern, asked.arguments, others.arguments)
+    return False
+
+
+def _fits(pattern: Mapping[str, JsonValue], shown: Mapping[str, JsonValue], others: Mapping[str, JsonValue]) -> bool:
+    """Whether these arguments have what the pattern fixes, and none that the person did not see."""
+    return others.keys() <= shown.keys() and all(
+        name in others and type(others[name]) is type(value) and others[name] == value
+        for name, value in pattern.items()
+    )
+
+
+def _is_fixed(name: str, value: JsonValue) -> bool:
+    if isinstance(value, str):
+        is_word = len(value) <= _MAX_FIXED_CHARACTERS and not any(map(str.isspace, value))
+        return is_word and name.lower() not in _FREE_TEXT
+    return isinstance(value, bool | int | float | None)

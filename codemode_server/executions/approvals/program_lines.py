@@ -1,0 +1,39 @@
+"""The lines of a program that may make a call, from its text alone.
+
+Nothing that the running program does takes part in it: a program can add lines that look like the call, and all of them
+are shown, but it can't have one of them shown in place of another.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from codemode_server.executions.preflight.reading import read
+
+MAX_LINES = 4
+
+
+def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
+    """The lines that name the tool, or what it is imported as, each as `12: create_issue(owner="ada")`; names are those
+    of Python. Empty if no line does, for instance since the program computes the name."""
+    reading = read(code)
+    if reading is None:
+        return ()
+    names = {tool} | {alias for node in reading.nodes for alias in _aliases(node, server, tool)}
+    found = sorted({node.lineno for node in reading.nodes if isinstance(node, ast.expr) and _names(node, names)})
+    lines = dict(enumerate(reading.text.splitlines(), start=1))
+    shown = [f"{number}: {lines.get(number, '').strip()}" for number in found[:MAX_LINES]]
+    return (*shown, *([f"and {len(found) - MAX_LINES} more lines that name it"] if len(found) > MAX_LINES else []))
+
+
+def _aliases(node: ast.AST, server: str, tool: str) -> list[str]:
+    if isinstance(node, ast.ImportFrom) and node.module == f"servers.{server}":
+        return [it.asname for it in node.names if it.name == tool and it.asname]
+    return []
+
+
+def _names(node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return name in names
+    return False

@@ -1,0 +1,135 @@
+"""Builds the question about one call: everything that the person needs to decide, bounded and without secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.approvals import Question
+from codemode_server.domain.calls import Ask, CallStatus, ToolCall
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.executions.approvals.always import always_rule
+from codemode_server.executions.approvals.patterns import default_pattern
+from codemode_server.executions.approvals.program_lines import lines_of_call
+from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
+from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
+from codemode_server.text import escaped
+
+MAX_TEXT_CHARACTERS = 2_000
+"""Longer texts among the arguments show their beginning and their end."""
+_END_CHARACTERS = 400
+_MAX_VALUES = 500
+"""Values of all arguments together; what is beyond them is counted."""
+_MAX_ITEMS = 50
+_MAX_DEPTH = 8
+_MAX_DONE = 10
+_MAX_LINE = 300
+_SENT = (
+    CallStatus.SUCCEEDED,
+    CallStatus.FAILED,
+    CallStatus.TIMED_OUT,
+    CallStatus.CANCELLED,
+    CallStatus.UNAVAILABLE,
+)
+
+
+def question_of(
+    call: ToolCall,
+    target: CallTarget,
+    ask: Ask,
+    config: LiveConfig,
+    *,
+    code: str,
+    done: tuple[str, ...],
+    has_session: bool,
+) -> Question:
+    """The question. `code` is the program, empty for a call without one; `done` what it has done; `has_session`: there
+    will be further programs of the same session. May be called in a thread."""
+    redactor = config.redactor
+    arguments = _Folding().arguments(redactor.value(call.arguments))
+    lines = lines_of_call(code, target.server.name, target.name) if code else ()
+    return Question(
+        call.server,
+        call.tool,
+        title_of(target),
+        target.effect,
+        redactor.text(ask.reason),
+        arguments,
+        done=done,
+        lines=tuple(_line(redactor.text(line)) for line in lines),
+        pattern=default_pattern(arguments) if has_session else None,
+        rule=always_rule(config.settings, target, ask),
+    )
+
+
+def definition_digest(target: CallTarget) -> str:
+    """Of what the person approves beside the arguments: the tool as its server describes it. What is no tool, such as a
+    resource, is approved one by one."""
+    if isinstance(target, ToolTarget):
+        it = target.tool.definition
+        described: Any = [it.name, it.title, it.description, it.input_schema, it.output_schema, it.effect]
+    else:
+        described = repr(target.spellings)
+    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def done_so_far(calls: ExecutionCalls) -> tuple[str, ...]:
+    """The calls that may have changed something, the newest last."""
+    sent = [it for it in calls.reports if it.effect is not Effect.READS and it.status in _SENT]
+    lines = [_report_line(it) for it in sent[-_MAX_DONE:]]
+    under_way = [f"{it.title}(…): under way" for it in calls.in_flight.values() if it.effect is not Effect.READS]
+    more = len(sent) - len(lines)
+    return (*([f"{more} earlier ones"] if more else []), *lines, *under_way[:_MAX_DONE])
+
+
+def _report_line(report: CallReport) -> str:
+    arguments = ", ".join(f"{name}={value}" if value else name for name, value in report.arguments.items())
+    return _line(f"{report.server}.{report.tool}({arguments}): {report.status.value}")
+
+
+def _line(text: str) -> str:
+    line = escaped(text[: _MAX_LINE + 1])
+    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"
+
+
+class _Folding:
+    """Shortens the arguments of one call within its bounds."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
+
+    def arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        folded = self._value(dict(arguments), 0)
+        return folded if isinstance(folded, dict) else {}
+
+    def _value(self, value: JsonValue, depth: int) -> JsonValue:
+        self._left -= 1
+        if isinstance(value, str):
+            return _text(value)
+        if not isinstance(value, dict | list):
+            return value
+        if depth >= _MAX_DEPTH or self._left <= 0:
+            return f"… ({len(value)} {'members' if isinstance(value, dict) else 'items'})"
+        return self._members(value, depth) if isinstance(value, dict) else self._items(value, depth)
+
+    def _members(self, value: dict[str, JsonValue], depth: int) -> dict[str, JsonValue]:
+        shown = {_text(name): self._value(it, depth + 1) for name, it in islice(value.items(), _MAX_ITEMS)}
+        more = len(value) - len(shown)
+        return {**shown, "…": f"{more} more members"} if more else shown
+
+    def _items(self, value: list[JsonValue], depth: int) -> list[JsonValue]:
+        shown = [self._value(it, depth + 1) for it in value[:_MAX_ITEMS]]
+        more = len(value) - len(shown)
+        return [*shown, f"… ({more} more items)"] if more else shown
+
+
+def _text(text: str) -> str:
+    if len(text) <= MAX_TEXT_CHARACTERS:
+        return text
+    left_out = f" … ({len(text):,} characters in all) … "
+    return text[: MAX_TEXT_CHARACTERS - _END_CHARACTERS] + left_out + text[-_END_CHARACTERS:]

@@ -1,0 +1,205 @@
+"""A person approves single calls: the product is in memory with real upstreams, the hosts are real clients in both eras
+of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+import pytest_asyncio
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.approvals import Approval, ApprovalAnswer
+
+from .product import Host, configuration, for_all, office
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
+ASK = {"rules": [{"ask": "github/create_issue", "reason": "issues are public"}]}
+ONCE, PROGRAM, SESSION, ALWAYS, NO = (
+    "Allow this call",
+    "Allow this tool for the rest of this program",
+    "Allow it in this session, as shown",
+    "Always allow this tool",
+    "No",
+)
+CREATE = "from servers.github import create_issue\n"
+
+
+@dataclass
+class Person:
+    """A host's user, who answers questions by their arguments, and notes what was shown."""
+
+    answers: list[str | dict[str, Any]] = field(default_factory=list)
+    """In order; the last one is given again. A dict is the whole answer."""
+    seen: list[Any] = field(default_factory=list)
+
+    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
+        self.seen.append(params)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, str):
+            answer = {"action": "accept", "content": {"answer": answer}}
+        return types.ElicitResult(**answer)
+
+
+@dataclass
+class Product:
+    """A product with one host."""
+
+    app: App
+    host: Host
+
+    async def open_questions(self, count: int = 1) -> list[Approval]:
+        """Wait until so many questions are open."""
+        found: list[Approval] = []
+
+        async def are_there() -> bool:
+            found[:] = await self.app.stores.approvals.unanswered(self.app.principal)
+            return len(found) >= count
+
+        await self.host.until(are_there)
+        return found
+
+    async def answer(self, approval: Approval, **answer: Any) -> None:
+        """As another process does: in the store."""
+        values: dict[str, Any] = {"is_approved": True, "channel": "command", **answer}
+        await self.app.stores.approvals.answer(approval.approval_id, ApprovalAnswer(**values))
+
+    async def audit(self, kind: str) -> list[Any]:
+        rows = await self.app.stores.audit.rows(self.app.principal)
+        return [row.event for row in rows if row.event.kind == kind]
+
+
+@asynccontextmanager
+async def product(folder: Path, *, watch: bool = False, **sections: Any) -> AsyncIterator[App]:
+    sections.setdefault("permissions", ASK)
+    async with App.open(load(configuration(folder, office(folder, "github"), **sections)), watch=watch) as app:
+        async with Client(app.front) as client:
+            await Host(client, folder).settled()
+        yield app
+
+
+@asynccontextmanager
+async def connected(app: App, folder: Path, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
+    callbacks: dict[str, Any] = {} if person is None else {"elicitation_callback": person.elicit}
+    async with Client(app.front, mode=era, **callbacks) as client:
+        yield Product(app, Host(client, folder))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("approvals")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def app(folder: Path) -> AsyncIterator[App]:
+    """One product for all tests that leave it as it was."""
+    async with for_all(product(folder, limits={"upstream_seconds": 1, "wall_seconds": 5})) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _forget_calls(request: pytest.FixtureRequest) -> None:
+    if "folder" in request.fixturenames:
+        (request.getfixturevalue("folder") / "office.log").unlink(missing_ok=True)
+
+
+def create(title: str, owner: str = "ada", repo: str = "web") -> str:
+    return f"create_issue(owner={owner!r}, repo={repo!r}, title={title!r})"
+
+
+def titles(host: Host) -> list[str]:
+    return [it["title"] for it in host.reached("create_issue")]
+
+
+@BOTH_ERAS
+async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, folder: Path, era: str) -> None:
+    person = Person([ONCE])
+    async with connected(app, folder, person, era) as it:
+        answer = await it.host.run(CREATE + create("one"))
+        assert answer.value["number"] == 1
+        *_, asked = await it.audit("approval_requested")
+        *_, settled = await it.audit("approval_settled")
+    (shown,) = person.seen
+    first, owner, repo, title, reason, *_ = shown.message.splitlines()
+    assert first == "Approve this call? github.create_issue (it may change data)"
+    assert [owner, repo, title] == ['  owner: "ada"', '  repo: "web"', '  title: "one"']
+    assert reason == ("Asked because: rule 1 of permissions.rules (ask: github/create_issue): issues are public")
+    assert "Lines that may make the call:\n  2: create_issue(owner='ada'" in shown.message
+    assert (asked.decision, asked.tool) == ("ask", "create_issue")
+    assert settled.decision == "allow"
+    assert "elicitation, for this call" in settled.reason
+
+
+@BOTH_ERAS
+async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App, folder: Path, era: str) -> None:
+    person = Person([{"action": "accept", "content": {"answer": NO, "reason": "wrong\nrepo"}}, ONCE])
+    code = f"{CREATE}try:\n    {create('one')}\nexcept Exception as error:\n    print(error)\n{create('two')}"
+    async with connected(app, folder, person, era) as it:
+        answer = await it.host.run(code)
+        assert answer.value["number"] == 1
+        assert "github.create_issue is not permitted: the user refused it: wrong repo" in answer.content["stdout"]
+        assert titles(it.host) == ["two"], "the control: the next one was approved"
+
+
+@BOTH_ERAS
+async def test_declining_is_a_no(app: App, folder: Path, era: str) -> None:
+    async with connected(app, folder, Person([{"action": "decline"}]), era) as it:
+        assert "the user refused it" in (await it.host.run(CREATE + create("one"))).error["message"]
+        assert titles(it.host) == []
+
+
+@BOTH_ERAS
+@pytest.mark.parametrize(
+    "answer",
+    [{"action": "cancel"}, {"action": "accept"}, {"action": "accept", "content": {"answer": "Sure"}}],
+    ids=["cancelled", "without content", "another choice"],
+)
+async def test_a_host_without_an_answer_leaves_the_question_to_the_command_line(
+    app: App, folder: Path, era: str, answer: dict[str, Any]
+) -> None:
+    async with connected(app, folder, Person([answer]), era) as it, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await it.host.run(CREATE + create("one")))
+
+        tasks.start_soon(run)
+        (question,) = await it.open_questions()
+        assert titles(it.host) == []
+        await it.answer(question)
+        await it.host.until(lambda: bool(answers))
+        assert answers[0].value["number"] == 1
+
+
+async def test_a_host_that_can_not_ask_waits_for_another_way_while_other_calls_go_on(app: App, folder: Path) -> None:
+    """And no limit of time ends the program meanwhile."""
+    code = f"""
+import asyncio
+from servers.github import create_issue, list_issues
+created = asyncio.ensure_future({create("one")})
+listed = [await list_issues(repo=str(number)) for number in range(3)]
+[len(listed), (await created)["number"]]
+"""
+    async with connected(app, folder) as it, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await it.host.run(code))
+
+        tasks.start_soon(run)
+        (question,) = await it.open_questions()
+        await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
+        await anyio.sleep(1.5)  # longer than `upstream_seconds`
+        await it.answer(question)
+        await it.host.until(lambda: bool(answers))
+        assert answers[0].value == [3, 1]

@@ -150,6 +150,50 @@ def test_rules_are_added_behind_the_others(before: str) -> None:
     assert tree.value[-1].entries["ask"].text == "new/x*"
 
 
+RULES = """\
+permissions:
+  # the rules
+  rules:
+    - deny: "a/*"  # first
+    # asked since Monday
+    - ask: a
+      reason: why
+
+    - {allow: b}
+limits: {calls: 3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "before"), [(0, '    - deny: "a/*"  # first'), (1, "    - ask: a"), (2, "    - {allow: b}")]
+)
+def test_a_rule_is_put_before_another_and_nothing_else_changes(index: int, before: str) -> None:
+    file = ConfigText(RULES)
+    file.insert_rule(index, {"allow": "a/x"})
+
+    lines = file.text.splitlines()
+    assert change(RULES, file.text) == ["+    - allow: a/x"]
+    assert lines[lines.index("    - allow: a/x") + 1] == before
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (
+            "permissions: {rules: [{deny: x}, {ask: y}]}\n",
+            "permissions: {rules: [{deny: x}, {allow: a/x}, {ask: y}]}\n",
+        ),
+        ("permissions:\n  default: ask\n", "permissions:\n  default: ask\n  rules:\n    - allow: a/x\n"),
+    ],
+    ids=["on one line", "where none were"],
+)
+def test_a_rule_is_put_into_any_form_of_list(text: str, after: str) -> None:
+    file = ConfigText(text)
+    file.insert_rule(1, {"allow": "a/x"})
+
+    assert file.text == after
+
+
 def test_what_others_refer_to_is_not_removed() -> None:
     file = ConfigText(FILES["anchors"])
 

@@ -46,7 +46,8 @@ class Arguments:
         """Values and characters, each counted until there are too many.
 
         Raises:
-            NotEvaluable: they are nested too deep.
+            NotEvaluable: they are nested too deep, or a text has a NUL: the library reads texts up to there only, so it
+                would take `acme\\0` for `acme`.
         """
         values = characters = depth = 0
         level: list[Any] = [self._arguments]
@@ -57,9 +58,9 @@ class Arguments:
                 values += 1
                 if isinstance(item, str):
                     characters += len(item)
+                    _refuse_nul(item)
                 elif isinstance(item, Mapping):
-                    values += len(item)
-                    characters += sum(len(key) for key in item if isinstance(key, str))
+                    below += item
                     below += item.values()
                 elif isinstance(item, list):
                     below += item
@@ -125,6 +126,11 @@ class Condition:
         cost = min(items**self._macros, _MAX_ITERATIONS) * (values + characters // _CHARACTERS_PER_VALUE)
         if cost > MAX_COST:
             raise NotEvaluable("the arguments are too large for `all`, `exists`, `map` and `filter`")
+
+
+def _refuse_nul(text: str) -> None:
+    if "\0" in text:
+        raise NotEvaluable("a text has a NUL character")
 
 
 @cache

@@ -49,6 +49,9 @@ def test_a_condition_is_true_or_false(text: str, arguments: dict[str, Any], expe
         ("args.n > 5", {"n": 2**70}, "out of range"),
         ("args.n", {"n": "yes"}, "it gives string"),
         ('args.owner == "acme"', {"owner": "\ud800"}, "."),
+        ('args.owner == "acme"', {"owner": "acme\0"}, "NUL"),
+        ('args.owner == "acme"', {"owner\0": "acme"}, "NUL"),
+        ('args.owner == "acme"', {"owner": "acme", "more": [{"x\0": 1}]}, "NUL"),
         ("args.s.matches(args.p)", {"s": "a", "p": "("}, "invalid regular expression"),
     ],
 )

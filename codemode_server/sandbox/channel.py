@@ -37,6 +37,7 @@ from codemode_server.sandbox.argument_room import ArgumentRoom
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
 from codemode_server.sandbox.outgoing_frame import OutgoingFrame
+from codemode_server.sandbox.text_memory import text_memory
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
@@ -131,7 +132,9 @@ class Channel:
         try:
             program = self._program
             await self._send(
-                OutgoingFrame(host_frames.run_frame(self._run_id, program.code, self._limits, program.modules))
+                OutgoingFrame(
+                    host_frames.run_frame(self._run_id, program.code, self._limits, program.modules, program.repeat)
+                )
             )
             self._program.begun.set()
             pace = Pace()
@@ -144,7 +147,7 @@ class Channel:
                     self.exceed(_TOO_WIDE, "limits.call_bytes")
                     return
                 if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
-                    await self._room.wait(frames.text_memory(frame))
+                    await self._room.wait(text_memory(frame))
                 parsed = await _parsed(frame)
                 frame = b""  # neither need be held while the next one comes
                 await self._take(parsed, tasks)
@@ -167,6 +170,8 @@ class Channel:
                 self._check_id(frame.id)
                 await self._asking.acquire()
                 tasks.start_soon(self._answer, frame)
+            case frames.Clock():
+                self._program.clock.add(frame.wall_ns, frame.monotonic_ns, is_complete=frame.is_complete)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():

@@ -4,7 +4,9 @@
 
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
-    host → guest   run {id, code, limits, modules}             modules: answers to `load` that it need not ask for
+    host → guest   run {id, code, limits, modules, repeat}     modules: answers to `load` that it need not ask for
+                                                               repeat {key, wall, monotonic}: of its randomness, and
+                                                               the clock readings of an earlier run, as in `clock`
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
     guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
@@ -15,6 +17,8 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    show {id, data, mime_type, name}            data in base64; answered by a reply
                    artifact {id, name, start}                  name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
+                   clock {wall, monotonic, is_complete}        clock readings of the program: nanoseconds, the first
+                                                               and then differences, "1800000000000000000,512,97"
                    line {line}                                 the program reached this line for the first time
                    exceeded {setting, line, value}             the guest saw a limit first, and ends; line may be null,
                                                                value says what a value is that is too large
@@ -41,10 +45,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.repetition import from_deltas
 from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Limits, ProgramError
+from codemode_server.sandbox.text_memory import text_memory
 
 MAX_DEPTH = 128
 """Maximum nesting of a guest's frame; deeper values could break code that handles them later."""
@@ -57,10 +63,8 @@ _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
-_TEXT_BYTES = 100
-_NARROW_BYTES = bytes(range(0xF0))
-"""The bytes that occur in the UTF-8 of characters up to U+FFFF."""
-_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_FRAME_READINGS = 1_000
+"""Clock readings of each kind that one frame may hold."""
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 _PIECE_CHARACTERS = 2**20
@@ -172,6 +176,16 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """The program read its clocks; sent before the call or the end that follows."""
+
+    wall_ns: tuple[int, ...]
+    monotonic_ns: tuple[int, ...]
+    is_complete: bool
+    """False if it makes further readings that it does not send."""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """The program reached a line of its own for the first time."""
 
@@ -201,7 +215,7 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = Call | Read | Resources | Load | Search | Show | Artifact | Output | Line | Exceeded | Done
+GuestFrame = Call | Read | Resources | Load | Search | Show | Artifact | Output | Clock | Line | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -253,6 +267,8 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
             return Artifact(_id(frame), _name_or_none(frame, "name"), _field(frame, "start", int))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
+        case "clock":
+            return Clock(_readings(frame, "wall"), _readings(frame, "monotonic"), _field(frame, "is_complete", bool))
         case "line":
             return Line(_field(frame, "line", int))
         case "exceeded":
@@ -312,6 +328,13 @@ def _bytes(frame: dict[str, Any], field: str) -> bytes:
     return bytes(data)
 
 
+def _readings(frame: dict[str, Any], field: str) -> tuple[int, ...]:
+    try:
+        return from_deltas(_field(frame, field, str), most=_FRAME_READINGS)
+    except ValueError:
+        raise ProtocolError(f"{field!r} of a frame holds no clock readings") from None
+
+
 def _name_or_none(frame: dict[str, Any], field: str) -> str | None:
     return None if frame.get(field) is None else _name(frame, field)
 
@@ -359,17 +382,6 @@ def _read(data: bytes) -> Any:
     clean = bytearray(data)
     replace_lone_surrogates(clean, "?")
     return from_json(clean, allow_inf_nan=False, cache_strings="keys")
-
-
-def text_memory(data: bytes) -> int:
-    """Memory that a frame's texts take at most: the widest character of a text sets what each of it takes."""
-    characters, width = len(data), 1
-    if b"\\u" in data:
-        width = 4
-    elif not data.isascii():
-        width = 4 if len(data.translate(None, _NARROW_BYTES)) else 2
-        characters = len(data.translate(None, _CONTINUATION_BYTES))
-    return _TEXT_BYTES + characters * width
 
 
 def _check_values(frame: dict[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.repetition import ClockRecord, Repeat, deltas
 from codemode_server.json_bytes import json_bytes, json_pieces
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.processes import framing
@@ -16,7 +18,7 @@ _FRAME_VALUES = 1_000
 """More values than a frame holds beside its payload."""
 
 
-def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue]) -> bytes:
+def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue], repeat: Repeat) -> bytes:
     """The first frame to a guest."""
     passed_on = {
         "call_bytes": limits.call_bytes,
@@ -24,7 +26,15 @@ def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, Json
         "value_bytes": limits.max_value_bytes,
         "values": MAX_VALUES - _FRAME_VALUES,
     }
-    return encode({"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules})
+    frame = {"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules}
+    return encode({**frame, "repeat": _for_guest(repeat)})
+
+
+def _for_guest(repeat: Repeat) -> dict[str, str]:
+    """A program could find its key in its interpreter's memory, but never the seed."""
+    clock = repeat.clock or ClockRecord()
+    key = hashlib.blake2b(repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()
+    return {"key": key, "wall": deltas(clock.wall_ns), "monotonic": deltas(clock.monotonic_ns)}
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import random
 import sys
 
 import wit_world  # made by componentize-py from world.wit
@@ -15,7 +13,7 @@ from . import library, zones
 library.take_in()
 zones.take_in()
 
-from . import modules, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
+from . import modules, repetition, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
 from .calls import Calls  # noqa: E402
 from .link import Link  # noqa: E402
 from .scheduler import Scheduler  # noqa: E402
@@ -42,12 +40,12 @@ _link.wait = _scheduler.wait
 _calls = Calls(_link)
 _host_modules = modules.install(_link, _calls, advice=_ADVICE)
 _run_async = wasi.install(_scheduler)
+repetition.install()
 
 
 class WitWorld(wit_world.WitWorld):
     def run(self) -> None:
         """Run the one program that this instance is for."""
-        random.seed(os.urandom(32))  # the image holds the state of the day it was built
         sys.setrecursionlimit(_RECURSION)
         frame = _link.open(0)
         if frame is None:

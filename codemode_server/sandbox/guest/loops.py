@@ -15,6 +15,7 @@ import heapq
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from .clocks import real_monotonic
 from .replacements import replace_members
 
 
@@ -24,6 +25,9 @@ class Reentrant(asyncio.BaseEventLoop):
     _scheduled: list[Any]
     _ready: collections.deque[Any]
     _stopping: bool
+
+    def time(self) -> float:
+        return real_monotonic()
 
     def _wait(self, timeout: float | None) -> None:
         """Wait for events, at most so many seconds."""

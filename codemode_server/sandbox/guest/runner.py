@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import lines, source
+from . import lines, repetition, source
 from .attachments import hint_on
 from .calls import Calls, LimitExceeded, ToolError, finish, resolve
 from .error_reports import describe
@@ -37,6 +37,8 @@ def run(
     """Run the program of a `run` frame and send its outcome; `before_end` sends pending output of its subprocesses."""
     limits = frame["limits"]
     link.limit(limits)
+    if "repeat" in frame:
+        repetition.begin(link, frame.pop("repeat"))
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:
@@ -71,6 +73,8 @@ def run(
     lines.stop()
     before_end()
     flush()
+    for readings in link.clock_frames():
+        link.send_text(readings)
     link.send_text(text)
 
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from . import async_variants
+from .clocks import real_monotonic
 from .link import Link
 from .stubs import Stub
 
@@ -71,7 +72,7 @@ class Scheduler:
         if isinstance(function, Stub):
             return await _Park(function.begin(*args, **kwargs))
         if function is time.sleep:
-            return await _Park(None, time.monotonic() + args[0])
+            return await _Park(None, real_monotonic() + args[0])
         variant = async_variants.async_variant_of(function)
         if variant is None:
             return function(*args, **kwargs)
@@ -88,9 +89,9 @@ class Scheduler:
             RuntimeError: nothing is left that could make it so.
         """
         self._link.before_wait()
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else real_monotonic() + timeout_s
         while not is_over():
-            left = None if deadline is None else deadline - time.monotonic()
+            left = None if deadline is None else deadline - real_monotonic()
             if left is not None and left <= 0:
                 return False
             self.turn(left)
@@ -102,12 +103,12 @@ class Scheduler:
             self._step(self._ready.popleft())
             return
         if self._asleep:
-            until_next = max(0.0, self._asleep[0][0] - time.monotonic())
+            until_next = max(0.0, self._asleep[0][0] - real_monotonic())
             timeout_s = until_next if timeout_s is None else min(timeout_s, until_next)
         if timeout_s is None and not self._link.in_flight:
             raise RuntimeError("deadlock: the program waits, and nothing is left that could go on")
         self._link.pump(timeout_s)
-        while self._asleep and self._asleep[0][0] <= time.monotonic():
+        while self._asleep and self._asleep[0][0] <= real_monotonic():
             self._ready.append(heapq.heappop(self._asleep)[2])
 
     @property

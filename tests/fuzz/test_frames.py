@@ -42,6 +42,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "show": {"id": st.integers(0, 9), "data": st.just("AAAA"), "mime_type": st.none() | texts, "name": texts},
     "artifact": {"id": st.integers(0, 9), "name": st.none() | texts, "start": st.integers()},
     "output": {"stream": st.sampled_from(["stdout", "stderr"]), "text": texts},
+    "clock": {"wall": texts | st.just("5,-1"), "monotonic": st.just("7"), "is_complete": st.booleans()},
     "line": {"line": st.integers(0, 99)},
     "exceeded": {"setting": st.sampled_from(["limits.call_bytes", "limits.value_bytes"])},
     "done": {"id": texts, "value": values, "value_form": st.sampled_from(["none", "json", "repr"]), "hint": texts},

@@ -1,0 +1,36 @@
+"""Runs trusted programs with the guest's code for microVMs, in a plain process of this machine: no VM, no isolation."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketStream
+
+from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.sandbox.channel import Channel
+from codemode_server.sandbox.contract import HostApi, Outcome, Program
+
+_ROOT = Path(__file__).parents[2]
+_START = """
+import socket, sys
+sys.path.insert(0, sys.argv[2])
+from codemode_server.sandbox.guest import threads
+threads.run(socket.socket(fileno=int(sys.argv[1])))
+"""
+
+
+async def run_natively(program: Program, host_api: HostApi, python: str = sys.executable) -> Outcome:
+    """Run one program; `python` is 3.11 or newer."""
+    own, theirs = socket.socketpair()
+    own.setblocking(False)
+    stream = await SocketStream.from_socket(own)
+    async with stream:
+        command = [python, "-I", "-B", "-c", _START, str(theirs.fileno()), str(_ROOT)]
+        async with await anyio.open_process(command, pass_fds=[theirs.fileno()], stdin=None, stdout=None) as process:
+            theirs.close()
+            outcome = await Channel(FrameReader(stream), stream, program, host_api).run()
+            process.kill()
+    return outcome

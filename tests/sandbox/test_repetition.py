@@ -1,0 +1,399 @@
+"""A program that runs again with its seed and its clock readings gets what it got; any other program does not."""
+
+from __future__ import annotations
+
+import hashlib
+import textwrap
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.repetition import MAX_READINGS, ClockPiece, ClockRecord, Repeat, joined
+from codemode_server.sandbox import frames
+from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
+from codemode_server.sandbox.guest import clocks
+from tests.sandbox.lab import SLOWNESS, Lab, Tools
+from tests.sandbox.native import run_natively
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SEED, OTHER_SEED = bytes(32), bytes([1] * 32)
+NOW = 1_000_000_000_123_456_789
+"""2001-09-09T01:46:40 UTC."""
+SECOND = 10**9
+DRAWS = [
+    "os.urandom(8).hex()",
+    "random.random()",
+    "random.gauss(0, 1)",
+    "random.sample(range(10**9), 3)",
+    "random.Random().random()",
+    "random.SystemRandom().random()",
+    "(random.seed(), random.random())[1]",
+    "(random.seed(None), random.randbytes(4).hex())[1]",
+    "secrets.token_hex(8)",
+    "secrets.token_urlsafe()",
+    "secrets.randbelow(2**64)",
+    "secrets.choice(range(2**30))",
+    "uuid.uuid4().hex",
+    "uuid.getnode()",
+    "uuid.uuid1().fields[3:]",
+    "tempfile.mktemp()",
+]
+"""What is random."""
+READINGS: dict[str, Any] = {
+    "time.time()": NOW / 1e9,
+    "time.time_ns()": NOW,
+    "time.clock_gettime(time.CLOCK_REALTIME)": NOW / 1e9,
+    "time.clock_gettime_ns(time.CLOCK_REALTIME)": NOW,
+    "time.localtime().tm_sec": 40,
+    "time.gmtime().tm_year": 2001,
+    "time.ctime()": "Sun Sep  9 01:46:40 2001",
+    "time.asctime()": "Sun Sep  9 01:46:40 2001",
+    "time.strftime('%Y-%m-%d %H:%M:%S')": "2001-09-09 01:46:40",
+    "datetime.datetime.now().isoformat()": "2001-09-09T01:46:40.123456",
+    "datetime.datetime.now(datetime.timezone.utc).isoformat()": "2001-09-09T01:46:40.123456+00:00",
+    "datetime.datetime.now(tz=ZoneInfo('Europe/Berlin')).isoformat()": "2001-09-09T03:46:40.123456+02:00",
+    "datetime.datetime.utcnow().isoformat()": "2001-09-09T01:46:40.123456",
+    "datetime.datetime.today().isoformat()": "2001-09-09T01:46:40.123456",
+    "datetime.date.today().isoformat()": "2001-09-09",
+    "Subclass.now().isoformat(), type(Subclass.now()).__name__": ["2001-09-09T01:46:40.123456", "Subclass"],
+    "type(datetime.datetime.now()) is datetime.datetime": True,
+    "uuid.uuid1().time": NOW // 100 + 0x01B21DD213814000,
+    "email.utils.formatdate()": "Sun, 09 Sep 2001 01:46:40 -0000",
+    "time.monotonic()": 7.5,
+    "time.monotonic_ns()": 7_500_000_000,
+    "time.perf_counter()": 7.5,
+    "time.perf_counter_ns()": 7_500_000_000,
+    "time.clock_gettime(time.CLOCK_MONOTONIC)": 7.5,
+    "timeit.default_timer()": 7.5,
+}
+"""What shows the time, and its value at `NOW` and 7.5 seconds on the monotonic clock."""
+HEAD = """
+import asyncio, concurrent.futures, datetime, email.utils, os, random, secrets, tempfile, threading, time, timeit
+import uuid
+from zoneinfo import ZoneInfo
+from servers.github import echo
+class Subclass(datetime.datetime):
+    pass
+"""
+EVERYTHING = f"""
+found = [{", ".join(DRAWS)}, {", ".join(READINGS)}]
+for number in range(2):
+    time.sleep(0.01)
+    found += [echo(at=time.time(), key=str(uuid.uuid4())), time.perf_counter(), list({{"a", "bc", "def", "ghij"}})]
+    found += [os.listdir("/tmp"), sorted(random.sample("abcdefgh", 3)), datetime.datetime.now().isoformat()]
+found
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program that has run, and what was recorded of its clocks."""
+
+    outcome: Outcome
+    clock: ClockRecord
+
+    @property
+    def value(self) -> Any:
+        assert self.outcome.ending is Ending.RETURNED, self.outcome
+        return self.outcome.value
+
+
+async def run(lab: Lab, code: str, repeat: Repeat | None = None, tools: Tools | None = None) -> Run:
+    program = made(lab, code, repeat or Repeat.new())
+    with anyio.fail_after(30 + 30 * SLOWNESS):
+        outcome = await lab.backend.run(program, tools or Tools())
+    return Run(outcome, recorded(program))
+
+
+def recorded(program: Program) -> ClockRecord:
+    piece = program.clock.take()
+    return ClockRecord() if piece is None else joined([piece])
+
+
+def made(lab: Lab, code: str, repeat: Repeat) -> Program:
+    limits = Limits(wall_seconds=20.0 * SLOWNESS)
+    return Program(ExecutionId("x0"), HEAD + textwrap.dedent(code), limits, lab.workspace, "lab", repeat=repeat)
+
+
+@pytest.mark.portable
+async def test_a_program_that_runs_again_gets_what_it_got(lab: Lab) -> None:
+    first = await run(lab, EVERYTHING, Repeat(SEED))
+    assert first.clock.is_complete
+    again = await run(lab, EVERYTHING, Repeat(SEED, first.clock))
+    assert again.value == first.value
+    assert again.clock == first.clock, "so that a third run can repeat the second"
+    other = await run(lab, EVERYTHING, Repeat(OTHER_SEED, first.clock))
+    assert other.value != first.value, "the control"
+
+
+@pytest.mark.portable
+async def test_what_is_random_comes_from_the_seed(lab: Lab) -> None:
+    code, clock = f"[{', '.join(f'[{draw}, {draw}]' for draw in DRAWS)}]", ClockRecord((NOW,) * 9)
+    first, again = [(await run(lab, code, Repeat(SEED, clock))).value for _ in range(2)]
+    assert first == again
+    other = (await run(lab, code, Repeat(OTHER_SEED, clock))).value
+    assert not [draw for draw, one, two in zip(DRAWS, first, other, strict=True) if one == two]
+    assert [draw for draw, (one, two) in zip(DRAWS, first, strict=True) if one == two] == ["uuid.getnode()"]
+
+
+@pytest.mark.portable
+async def test_what_shows_the_time_shows_the_recorded_one(lab: Lab) -> None:
+    repeat = Repeat(SEED, ClockRecord((NOW,) * 40, (7_500_000_000,) * 20))
+    found = (await run(lab, f"[{', '.join(f'[{it}]' for it in READINGS)}]", repeat)).value
+    wanted = [value if isinstance(value, list) else [value] for value in READINGS.values()]
+    assert dict(zip(READINGS, found, strict=True)) == dict(zip(READINGS, wanted, strict=True))
+
+
+@pytest.mark.portable
+async def test_a_first_run_sees_the_real_clock_and_all_its_readings_are_recorded(lab: Lab) -> None:
+    before = time.time_ns()
+    found = await run(lab, "[time.time_ns(), time.monotonic_ns(), time.time_ns(), time.perf_counter_ns()]")
+    if lab.backend.name == "wasm":  # which has the clock of this machine
+        assert before <= found.value[0] <= found.value[2] <= time.time_ns()
+    assert found.value[1] <= found.value[3]
+    assert found.clock == ClockRecord((found.value[0], found.value[2]), (found.value[1], found.value[3]))
+
+
+@pytest.mark.portable
+async def test_what_only_waits_and_calls_leaves_no_readings(lab: Lab) -> None:
+    """Those of the guest and of the library would differ from run to run, and move the program's own."""
+    code = """
+    async def main():
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*[echo(n=n) for n in range(20)])
+        return asyncio.get_running_loop().time()
+    asyncio.run(main())
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(concurrent.futures.as_completed([pool.submit(echo, n=1)], timeout=5))
+        list(pool.map(lambda n: echo(n=n), range(3), timeout=5))
+    threading.Event().wait(0.01)
+    time.sleep(0.01)
+    print("x")
+    datetime.datetime.fromtimestamp(0), time.localtime(0), time.strftime("%Y", time.gmtime(0)), time.ctime(0)
+    """
+    assert (await run(lab, code)).clock == ClockRecord()
+    assert (await run(lab, f"{code}\n    time.time()")).clock.wall_ns, "the control"
+
+
+@pytest.mark.portable
+async def test_after_the_record_comes_the_real_time_which_never_goes_back(lab: Lab) -> None:
+    code = "[[time.time_ns(), time.monotonic_ns()] for _ in range(4)]"
+    past, future = NOW, time.time_ns() + 3600 * SECOND
+    for recorded in (past, future):
+        repeat = Repeat(SEED, ClockRecord((recorded - 5, recorded), (10**18, 10**18 + 7)))
+        wall, monotonic = zip(*(await run(lab, code, repeat)).value, strict=True)
+        assert wall[:2] == (recorded - 5, recorded)
+        assert monotonic[:2] == (10**18, 10**18 + 7)
+        assert list(wall) == sorted(wall)
+        assert list(monotonic) == sorted(monotonic)
+        assert monotonic[3] < 10**18 + 20 * SLOWNESS * SECOND, "it goes on from there"
+        assert wall[3] < max(time.time_ns(), future) + 20 * SLOWNESS * SECOND
+        assert wall[3] > recorded
+
+
+@pytest.mark.portable
+async def test_readings_reach_the_host_before_the_call_that_follows_them(lab: Lab) -> None:
+    pieces: list[ClockPiece | None] = []
+
+    class Recording(Tools):
+        async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+            pieces.append(program.clock.take())
+            return await super().call(server, tool, arguments, raw=raw)
+
+    code = """
+    first = [time.time_ns() for _ in range(2_500)]
+    echo(a=1)
+    echo(a=2)
+    last = time.time_ns()
+    echo(a=3)
+    [*first, last]
+    """
+    program = made(lab, code, Repeat(SEED))
+    outcome = await lab.backend.run(program, Recording())
+    assert [it and len(it.wall_ns) for it in pieces] == [2_500, None, 1]
+    assert joined(it for it in pieces if it) == ClockRecord(tuple(outcome.value))
+
+
+@pytest.mark.portable
+async def test_what_a_failed_program_read_is_recorded_to_its_end(lab: Lab) -> None:
+    found = await run(lab, "1 / (time.time_ns() * 0)")
+    assert found.outcome.ending is Ending.RAISED
+    assert len(found.clock.wall_ns) == 1
+
+
+@pytest.mark.portable
+async def test_a_record_is_bounded_and_says_so(lab: Lab) -> None:
+    code = "found = [time.time_ns() for _ in range(30_000)]\n[found[0], found[-1], echo(a=1)]"
+    first = await run(lab, code)
+    assert 0 < len(first.clock.wall_ns) <= MAX_READINGS
+    assert not first.clock.is_complete
+    again = await run(lab, code, Repeat(SEED, first.clock))
+    assert again.value[0] == first.value[0]
+    assert again.value[1] > first.value[1], "the real time follows the record"
+    fewer = await run(lab, code.replace("30_000", "3_000"))
+    assert (len(fewer.clock.wall_ns), fewer.clock.is_complete) == (3_000, True), "the control"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param("wall='x', monotonic='', is_complete=True", id="no number", marks=pytest.mark.portable),
+        pytest.param("wall='1', monotonic='-1', is_complete=True", id="before 1970", marks=pytest.mark.portable),
+        pytest.param("wall=[1], monotonic='', is_complete=True", id="a list", marks=pytest.mark.portable),
+        pytest.param("wall='1'", id="too few fields", marks=pytest.mark.portable),
+        pytest.param(
+            "wall=','.join('1' * 9_999), monotonic='', is_complete=True", id="too many", marks=pytest.mark.portable
+        ),
+    ],
+)
+async def test_a_program_that_sends_no_readings_as_readings_is_ended(lab: Lab, fields: str) -> None:
+    found = await run(lab, f"{lab.raw}\nsend(op='clock', {fields})\nasyncio.run(asyncio.sleep(60))")
+    assert found.outcome.ending is Ending.DIED
+    honest = f"{lab.raw}\nsend(op='clock', wall='5,6', monotonic='7', is_complete=True)\n1"
+    assert (await run(lab, honest)).clock == ClockRecord((5, 11), (7,)), "the control: it can write its own record"
+
+
+@pytest.mark.portable
+async def test_a_program_that_forges_readings_can_not_make_its_record_grow_without_bound(lab: Lab) -> None:
+    flood = "for _ in range(60):\n    send(op='clock', wall=','.join('1' * 1_000), monotonic='', is_complete=True)"
+    found = await run(lab, f"{lab.raw}\n{flood}\n1")
+    assert found.value == 1
+    assert found.clock == ClockRecord(tuple(range(1, 1_001)) * 20, is_complete=False)
+
+
+@pytest.mark.portable
+async def test_programs_of_different_executions_share_no_randomness(lab: Lab) -> None:
+    code = f"[{', '.join(DRAWS)}]"
+    one, other = [(await run(lab, code)).value for _ in range(2)]
+    assert not [draw for draw, a, b in zip(DRAWS, one, other, strict=True) if a == b]
+
+
+FIND = """
+import gc, sys
+level = [*gc.get_objects(), *(vars(module) for name, module in sys.modules.items() if "codemode" in name)]
+seen, found = set(), set()
+for _ in range(4):
+    level = [it for it in level if id(it) not in seen]
+    seen.update(map(id, level))
+    level = gc.get_referents(*level)
+    texts = {it if type(it) is str else it.hex() for it in level if type(it) in (str, bytes)}
+    found |= texts & {"".join(reversed(it)) for it in BACKWARDS}
+sorted(found)
+"""
+
+
+@pytest.mark.portable
+async def test_a_program_can_not_read_its_seed(lab: Lab) -> None:
+    """What its randomness comes from is derived from the seed; that it finds, which is the control."""
+    seed = hashlib.sha256(b"a seed").digest()
+    derived = hashlib.blake2b(seed, digest_size=32, person=b"codemode guest").hexdigest()
+    code = f"BACKWARDS = {[seed.hex()[::-1], derived[::-1]]!r}\n{FIND}"
+    assert (await run(lab, code, Repeat(seed))).value == [derived]
+
+
+@pytest.mark.portable
+async def test_the_entries_of_a_folder_are_in_the_order_of_their_names(lab: Lab) -> None:
+    code = """
+    import glob, pathlib
+    os.mkdir("/tmp/folder")
+    for name in "zeta", "b", "c", "a":
+        os.mkdir(f"/tmp/folder/{name}")
+    with os.scandir("/tmp/folder") as entries:
+        scanned = [entry.name for entry in entries]
+    walked = next(os.walk("/tmp/folder"))[1]
+    below = [path.name for path in pathlib.Path("/tmp/folder").iterdir()]
+    found = [os.path.basename(path) for path in glob.glob("/tmp/folder/*")]
+    os.chdir("/tmp/folder")
+    [os.listdir("/tmp/folder"), os.listdir(), scanned, walked, below, found, os.listdir(b".")[0] == b"a"]
+    """
+    assert (await run(lab, code)).value == [*[["a", "b", "c", "zeta"]] * 6, True]
+
+
+CONCURRENT = """
+async def one(n):
+    answer = await echo(n=n)
+    return [answer["n"], time.time_ns(), uuid.uuid4().hex]
+async def main():
+    return await asyncio.gather(*[one(n) for n in range(4)])
+asyncio.run(main())
+"""
+
+
+class Ordered(Tools):
+    """Answers the four calls of `CONCURRENT` in this order."""
+
+    def __init__(self, order: list[int]) -> None:
+        super().__init__()
+        self._order = order
+        self._turns = [anyio.Event() for _ in order]
+        self._turns[order[0]].set()
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        await self._turns[arguments["n"]].wait()
+        rest = self._order[self._order.index(arguments["n"]) + 1 :]
+        if rest:
+            self._turns[rest[0]].set()
+        return await super().call(server, tool, arguments, raw=raw)
+
+
+@pytest.mark.portable
+async def test_tasks_get_what_they_got_if_the_answers_come_in_the_same_order(lab: Lab) -> None:
+    """In another order the readings and the draws are the same, but other tasks have them."""
+    order = [2, 0, 3, 1]
+    first = await run(lab, CONCURRENT, Repeat(SEED), Ordered(order))
+    repeat = Repeat(SEED, first.clock)
+    assert (await run(lab, CONCURRENT, repeat, Ordered(order))).value == first.value
+    other = (await run(lab, CONCURRENT, repeat, Ordered([0, 1, 2, 3]))).value
+    assert other != first.value
+    assert sorted(it[1:] for it in other) == sorted(it[1:] for it in first.value)
+
+
+class TestTheRunnerOfMicrovms:
+    """In a process of this machine."""
+
+    @staticmethod
+    async def run(code: str, repeat: Repeat | None = None) -> Run:
+        program = Program(ExecutionId("x0"), HEAD + textwrap.dedent(code), Limits(), repeat=repeat or Repeat.new())
+        with anyio.fail_after(60):
+            outcome = await run_natively(program, Tools())
+        return Run(outcome, recorded(program))
+
+    async def test_a_program_that_runs_again_gets_what_it_got(self) -> None:
+        code = EVERYTHING.replace('os.listdir("/tmp")', "0").replace("tempfile.mktemp()", "0")
+        code = code.replace(', list({"a", "bc", "def", "ghij"})', "")  # whose order comes from the machine's boot
+        first = await self.run(code, Repeat(SEED))
+        assert (await self.run(code, Repeat(SEED, first.clock))).value == first.value
+
+    async def test_what_shows_the_time_shows_the_recorded_one(self) -> None:
+        repeat = Repeat(SEED, ClockRecord((NOW,) * 40, (7_500_000_000,) * 20))
+        code = f"os.environ['TZ'] = 'UTC'\ntime.tzset()\n[{', '.join(f'[{it}]' for it in READINGS)}]"
+        found = (await self.run(code, repeat)).value
+        wanted = [value if isinstance(value, list) else [value] for value in READINGS.values()]
+        assert dict(zip(READINGS, found, strict=True)) == dict(zip(READINGS, wanted, strict=True))
+
+    async def test_a_forked_process_draws_other_bytes_than_the_program_and_the_same_when_it_runs_again(self) -> None:
+        code = """
+        def child():
+            reading, writing = os.pipe()
+            if os.fork() == 0:
+                os.write(writing, repr([os.urandom(8), random.random(), uuid.getnode()]).encode())
+                os._exit(0)
+            os.wait()
+            return os.read(reading, 9_999).decode()
+        [child(), child(), repr([os.urandom(8), random.random(), uuid.getnode()])]
+        """
+        first = (await self.run(code, Repeat(SEED))).value
+        assert len(set(first)) == 3
+        assert (await self.run(code, Repeat(SEED))).value == first
+        assert not {*first} & {*(await self.run(code, Repeat(OTHER_SEED))).value}
+
+
+async def test_the_bounds_of_guest_and_host_agree() -> None:
+    assert 2 * clocks._MAX_READINGS <= MAX_READINGS
+    assert clocks._FRAME_READINGS <= frames._FRAME_READINGS

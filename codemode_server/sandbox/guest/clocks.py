@@ -68,6 +68,8 @@ class _Clock:
     def begin(self, readings: str) -> None:
         """Record from now on, and give these readings first: nanoseconds, each after the first as the difference."""
         self._recorded = itertools.accumulate(map(int, readings.split(","))) if readings else iter(())
+        self._last, self._ahead = None, 0
+        self._unsent.clear()
         self._first, self._left, self.is_complete = None, _MAX_READINGS, True
 
     def read_ns(self) -> int:
@@ -121,6 +123,7 @@ class Clocks:
 
     def begin(self, wall: str, monotonic: str) -> None:
         """The program begins, with these readings of an earlier run."""
+        self._is_ended = False
         self.wall.begin(wall)
         self.monotonic.begin(monotonic)
 

@@ -26,7 +26,7 @@ def install() -> None:
 
 
 def begin(link: Link, repeat: dict[str, Any]) -> None:
-    """The program begins."""
+    """The program begins; nothing is left of an earlier one."""
     _randomness.begin(bytes.fromhex(repeat["key"]))
     _clocks.begin(repeat["wall"], repeat["monotonic"])
     link.clock_frames = _clocks.frames

@@ -37,8 +37,7 @@ def run(
     """Run the program of a `run` frame and send its outcome; `before_end` sends pending output of its subprocesses."""
     limits = frame["limits"]
     link.limit(limits)
-    if "repeat" in frame:
-        repetition.begin(link, frame.pop("repeat"))
+    repetition.begin(link, frame.pop("repeat"))
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:

@@ -40,7 +40,8 @@ def find(query: str, limit: int = ..., order: Literal["up", "down"] = ..., optio
     """Find items."""
 '''
 _LIMITS = {"call_bytes": 2**20, "calls_in_flight": 8, "value_bytes": 2**20, "values": 10**6}
-_FRAME = {"id": "", "code": _PROGRAM, "limits": _LIMITS}
+_REPEAT = {"key": "00" * 32, "wall": "", "monotonic": ""}
+_FRAME = {"id": "", "code": _PROGRAM, "limits": _LIMITS, "repeat": _REPEAT}
 
 
 class _Host:
@@ -70,7 +71,7 @@ def warm_up(run_async: Callable[[Any], Any]) -> None:
     codemode.__dict__["__tool__"] = stub_decorator(calls)
     sys.meta_path.insert(0, finder)
     try:
-        runner.run(link, calls, _FRAME, run_async)
+        runner.run(link, calls, {**_FRAME}, run_async)
     finally:
         sys.meta_path.remove(finder)
         codemode.__dict__["__tool__"] = decorator

@@ -73,8 +73,10 @@ class LastRun:
         if not any(server.listing.prompts for server in self.catalog.servers):
             return []
         from codemode_server.front.prompts import prompt_definitions
+        from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
 
-        return prompt_definitions(self.catalog, loaded.settings.permissions, Redactor(loaded.secrets))
+        permitted = PermittedPrompts(LiveConfig(loaded.settings)).within(self.catalog)
+        return prompt_definitions(permitted, Redactor(loaded.secrets))
 
     def _direct(self, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):

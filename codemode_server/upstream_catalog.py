@@ -13,6 +13,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
 from codemode_server.first_listing import LastRun, upstream_pool
 from codemode_server.gateway.learning import Learning
+from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -35,6 +36,7 @@ class UpstreamCatalog:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self.pool = upstream_pool(loaded, last_run.listings, config, self.listings_changed)
         self._learning = learning
+        self._prompts = PermittedPrompts(config)
         self._connected = connected
         self._patience_until = math.inf
         self.revision = 0
@@ -87,7 +89,7 @@ class UpstreamCatalog:
         return self.revision
 
     def _newest(self) -> Catalog:
-        return Catalog.build(self.pool.listings(), self._catalog, self._learning.known)
+        return self._prompts.within(Catalog.build(self.pool.listings(), self._catalog, self._learning.known))
 
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}

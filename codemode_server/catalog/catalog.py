@@ -39,6 +39,7 @@ from codemode_server.catalog.summaries import (
 from codemode_server.catalog.unknown_members import meant_instead
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.errors import UnknownTool
+from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import (
     Effect,
     Refusal,
@@ -140,6 +141,8 @@ class Server:
     problems: tuple[str, ...] = ()
     openings: SharedOpenings = NO_SHARED_OPENINGS
     """Sentences with which several descriptions of its tools begin."""
+    prompts: tuple[PromptDefinition, ...] = ()
+    """Those of its listing that anybody may be told of."""
 
     @property
     def raw_name(self) -> str:
@@ -247,9 +250,9 @@ class Server:
         """
         found = self.by_name.get(name)
         if found is None:
-            if not self.tools and not self.listing.resources and not self.listing.prompts:
+            if not self.tools and not self.listing.resources and not self.prompts:
                 raise UnknownTool(f"servers.{self.name} {why_no_tools(self.listing)}")
-            meant = meant_instead(name, self.resources, self.listing.prompts, self.members)
+            meant = meant_instead(name, self.resources, self.prompts, self.members)
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {meant}")
         return found
 
@@ -376,7 +379,7 @@ def _server(
         elif old.openings is not openings and old.openings.counts != openings.counts:
             old = dataclasses.replace(old, openings=openings)
         tools.append(old)
-    return Server(name, listing, tuple(tools), tuple(problems), openings)
+    return Server(name, listing, tuple(tools), tuple(problems), openings, listing.prompts)
 
 
 def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) -> SharedOpenings:

@@ -44,6 +44,14 @@ def nearest_tools(name: str, known: Iterable[str]) -> str:
     return f"there are: {listed}" if listed == ", ".join(names) else "search_tools finds tools by what they do"
 
 
+def mistyped_names(name: str, known: Iterable[str]) -> list[str]:
+    """The tools, a few at most, for whose names this one is a typing mistake."""
+    name, names = name[:_MAX_CHARACTERS], sorted(set(known))
+    kind = _kind(name)
+    alike = [other for other in _compared(name, names) if kind is None or _kind(other) in (kind, None)]
+    return _mistyped(name, alike, _MAX_SUGGESTED)
+
+
 def nearest_servers(name: str, known: Iterable[str]) -> str:
     """`nearest: a` for a typing mistake, else the names, most similar first."""
     name, names = name[:_MAX_CHARACTERS], sorted(known)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
+from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
@@ -184,12 +185,12 @@ def _resource_line(resource: Resource, mark: str) -> str:
 
 
 def _prompt_count(server: Server) -> str:
-    return _count(len(server.listing.prompts), "prompt") if server.listing.prompts else ""
+    return _count(len(server.prompts), "prompt") if server.prompts else ""
 
 
 def _prompts_line(server: Server) -> str:
     """The prompts of a server, which are for the user: a host offers them by these names."""
-    prompts = server.listing.prompts
+    prompts = server.prompts
     return f"{_prompt_count(server)} for the user: {prompt_titles(server.name, prompts)}" if prompts else ""
 
 
@@ -344,6 +345,8 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
         same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
         if same:
             return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
+        if parts[1] not in catalog.by_name and (mistyped := mistyped_tools(catalog, parts[1])):
+            return f"no folder {shown(place)}; nearest: {', '.join(tool.path for _, tool in mistyped)}"
     if place.startswith("/") and place.strip("/").split("/")[0] not in (*_FOLDERS, *catalog.by_name):
         near = nearest_servers(parts[1], catalog.by_name) if len(parts) > 1 else ""
         if not near.startswith("nearest"):

@@ -144,8 +144,7 @@ class ConfiguredMetaTools:
                     await listener("prompts")
 
     async def prompts(self) -> list[dict[str, Any]]:
-        config = self._config
-        return prompt_definitions(self._services.catalog(), config.settings.permissions, config.redactor)
+        return prompt_definitions(self._services.catalog(), self._config.redactor)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host

@@ -14,11 +14,8 @@ from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import PromptDefinition
-from codemode_server.gateway.policy.rules import PermissionRules, Subject
-from codemode_server.gateway.targets import prompt_spellings
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.guest.similar_names import similar_name
-from codemode_server.settings import PermissionSettings
 from codemode_server.text import clean
 
 if TYPE_CHECKING:
@@ -35,24 +32,15 @@ _DESCRIPTION_CHARACTERS = 600
 _CONTENTS = ("text", "image", "audio", "resource", "resource_link")
 
 
-def prompt_definitions(catalog: Catalog, permissions: PermissionSettings, redactor: Redactor) -> list[dict[str, Any]]:
-    """The prompts as the protocol has them, for `prompts/list`, without those that the permissions deny."""
-    allowed = [(server, _allowed(server, permissions)) for server in catalog.servers if server.listing.prompts]
+def prompt_definitions(catalog: Catalog, redactor: Redactor) -> list[dict[str, Any]]:
+    """The prompts as the protocol has them, for `prompts/list`."""
+    having = [server for server in catalog.servers if server.prompts]
     taken, room = {}, MAX_PROMPTS
-    for position, (server, prompts) in enumerate(sorted(allowed, key=lambda one: len(one[1]))):
-        taken[server.name] = min(len(prompts), room // (len(allowed) - position))
+    for position, server in enumerate(sorted(having, key=lambda one: len(one.prompts))):
+        taken[server.name] = min(len(server.prompts), room // (len(having) - position))
         room -= taken[server.name]
     return [
-        _definition(server, prompt, redactor) for server, prompts in allowed for prompt in prompts[: taken[server.name]]
-    ]
-
-
-def _allowed(server: Server, permissions: PermissionSettings) -> list[PromptDefinition]:
-    rules = PermissionRules(permissions)
-    return [
-        prompt
-        for prompt in server.listing.prompts
-        if rules.always_denied(Subject.of_reading(server, prompt_spellings(prompt.name))) is None
+        _definition(server, prompt, redactor) for server in having for prompt in server.prompts[: taken[server.name]]
     ]
 
 
@@ -132,7 +120,7 @@ def _cleaned(content: dict[str, Any]) -> dict[str, Any]:
 
 def _prompts(catalog: Catalog) -> Iterator[tuple[Server, PromptDefinition]]:
     for server in catalog.servers:
-        for prompt in server.listing.prompts:
+        for prompt in server.prompts:
             yield server, prompt
 
 

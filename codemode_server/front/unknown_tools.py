@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool
+from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.front.tools.registry import meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
@@ -33,6 +34,12 @@ def unknown_tool(name: str, direct: Collection[str], catalog: Catalog, refusal_o
             return refusal.message(f"{found[0][0].name}.{found[0][1].name}")
         lines = [tool.import_line for _, tool, refusal in refusals if not refusal]
         return f"{head}; call it from a program in execute_code: {' or '.join(lines or [found[0][1].import_line])}"
+    near = [tool for server, tool in mistyped_tools(catalog, bare) if not refusal_of(server, tool)]
+    if has_direct := [it for tool in near for it in direct if it.endswith(f"__{tool.raw_name}")]:
+        return f"{head}; did you mean {has_direct[0]}?"
+    if near:
+        imports = " or ".join(tool.import_line for tool in near[:_MAX_IMPORTS])
+        return f"{head}; did you mean {near[0].name}? Call it from a program in execute_code: {imports}"
     if problem := _wrong_tool(bare, catalog):
         return f"{head}: {problem}. Tools of servers are called from a program in execute_code."
     listed = ", ".join(offered[:_MAX_LISTED]) + (", …" if len(offered) > _MAX_LISTED else "")

@@ -16,6 +16,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
+from codemode_server.catalog.parameters import takes_any_arguments
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.gateway.misspelt_keys import misspelt_keys
 from codemode_server.gateway.schema_errors import in_words, quoted
@@ -68,16 +69,14 @@ def _is_longer(value: Any, most: int) -> bool:
 
 
 def _unknown_and_missing(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    known = {parameter.raw_name for parameter in tool.parameters}
+    known, schema = {parameter.raw_name for parameter in tool.parameters}, tool.definition.input_schema
     problems = [
         f"{quoted(parameter.raw_name)} is required"
         for parameter in tool.parameters
         if parameter.is_required and parameter.raw_name not in arguments
     ]
-    if known and tool.definition.input_schema.get("additionalProperties") is not True:
-        open_ended = tool.definition.input_schema.get("patternProperties") or isinstance(
-            tool.definition.input_schema.get("additionalProperties"), dict
-        )
+    if not takes_any_arguments(schema) and schema.get("additionalProperties") is not True:
+        open_ended = schema.get("patternProperties") or isinstance(schema.get("additionalProperties"), dict)
         free = [parameter for parameter in tool.parameters if parameter.raw_name not in arguments]
         for name in () if open_ended else arguments:
             if len(problems) > _MAX_PROBLEMS:  # a million wrong names are not worth a million hints

@@ -75,7 +75,7 @@ def _prompts(titles: Sequence[tuple[str, str]]) -> Iterator[Offer]:
 def _titles(servers: Iterable[Server], words: set[str]) -> Iterator[tuple[str, str]]:
     """The prompts whose name, or that of their server, has all these words: each with its server."""
     for server in servers:
-        for prompt in server.listing.prompts:
+        for prompt in server.prompts:
             if words <= {*_stems_of(server), *stems(prompt.name)}:
                 yield server.name, prompt_title(server.name, prompt)
 

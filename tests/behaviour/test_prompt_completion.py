@@ -84,10 +84,16 @@ async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(
     assert asked(tmp_path) == []
 
 
-@pytest.mark.parametrize("rule", ["deny", "ask"])
-async def test_a_prompt_that_is_not_permitted_is_not_completed(tmp_path: Path, rule: str) -> None:
-    rules = {"rules": [{rule: "completing/prompts/plan"}]}
-    server = completing(tmp_path, {"values": ["Oslo"]})
-    async with in_memory(configuration(tmp_path, server, permissions=rules)) as host:
-        assert (await complete(host, PLAN, "city", "O")).values == []
+async def test_a_prompt_that_the_person_is_asked_about_is_not_completed_and_a_denied_one_is_not_there(
+    tmp_path: Path,
+) -> None:
+    for rule in ("ask", "deny"):
+        rules = {"rules": [{rule: "completing/prompts/plan"}]}
+        server = completing(tmp_path, {"values": ["Oslo"]})
+        async with in_memory(configuration(tmp_path, server, permissions=rules)) as host:
+            if rule == "ask":
+                assert (await complete(host, PLAN, "city", "O")).values == []
+            else:
+                with pytest.raises(MCPError, match="there is no prompt"):
+                    await complete(host, PLAN, "city", "O")
     assert asked(tmp_path) == []

@@ -36,14 +36,34 @@ async def test_images_and_embedded_documents_are_passed_on(tmp_path: Path) -> No
     assert [it.content.type for it in got.messages] == ["text", "image", "resource"]
 
 
-async def test_a_denied_prompt_is_neither_listed_nor_asked_for(tmp_path: Path) -> None:
+async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: Path) -> None:
+    """The other prompt is the control."""
     rules = {"rules": [{"deny": "library/prompts/summarise", "reason": "too long"}]}
     async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
-        await host.settled()
         assert [it.name for it in (await host.client.list_prompts()).prompts] == ["library/illustrated"]
-        with pytest.raises(MCPError, match="too long"):
-            await host.client.get_prompt("library/summarise", {"title": "Dune"})
+        for name in ("library/summarise", "library/summaries", "library/illustrate"):
+            with pytest.raises(MCPError, match="there is no prompt") as refused:
+                await host.client.get_prompt(name, {"title": "Dune"})
+            assert "'library/summarise'" not in str(refused.value)
+        told = [
+            (await host.call("list_dir", path="/servers/library")).text,
+            (await host.call("search_tools", query="list the prompts")).text,
+            (await host.run("from servers.library import prompts")).text,
+        ]
+    assert all("library/illustrated" in text and "summarise" not in text for text in told), told
     assert asked_of_library(tmp_path) == []
+
+
+async def test_a_prompt_that_is_denied_by_an_edit_is_left_out_from_then_on(tmp_path: Path) -> None:
+    path = configuration(tmp_path, library(tmp_path))
+    async with in_memory(path, watch=True) as host:
+        assert "library/summarise" in (await host.call("list_dir", path="/servers/library")).text
+        configuration(tmp_path, library(tmp_path), permissions={"rules": [{"deny": "library/prompts/summarise"}]})
+
+        async def is_left_out() -> bool:
+            return "summarise" not in (await host.call("list_dir", path="/servers/library")).text
+
+        await host.until(is_left_out)
 
 
 @pytest.mark.parametrize(

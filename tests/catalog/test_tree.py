@@ -131,6 +131,7 @@ class TestListing:
         [
             ("/servers/githib", 'no folder "/servers/githib"; nearest: github'),
             ("/results", 'no file or folder "/results"; there are /servers, /skills and /workspace'),
+            ("create_isue", 'no folder "create_isue"; nearest: /servers/github/create_issue.py'),
             ("/create_issue", 'no folder "/create_issue"; a tool of that name is at /servers/github/create_issue.py'),
             ("/servers/github/create_issue.py", '"/servers/github/create_issue.py" is a file: read_tool('),
             ("/servers/github/create_isue.py", 'no file "/servers/github/create_isue.py": no tool "create_isue" in'),

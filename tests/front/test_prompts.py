@@ -9,7 +9,6 @@ from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.front.prompts import MAX_PROMPTS, prompt_definitions
 from codemode_server.redaction import Redactor
-from codemode_server.settings import PermissionSettings
 
 
 def offered(**counts: int) -> Counter[str]:
@@ -20,7 +19,7 @@ def offered(**counts: int) -> Counter[str]:
             for name, count in counts.items()
         ]
     )
-    shown = prompt_definitions(catalog, PermissionSettings(), Redactor([]))
+    shown = prompt_definitions(catalog, Redactor([]))
     return Counter(str(each["name"]).partition("/")[0] for each in shown)
 
 

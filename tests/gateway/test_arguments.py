@@ -39,6 +39,21 @@ def test_right_arguments_pass() -> None:
     check_arguments(tool(SCHEMA), {"title": "é"})
 
 
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}, {}])
+def test_a_tool_without_parameters_takes_no_arguments(schema: dict[str, Any]) -> None:
+    check_arguments(tool(schema), {})
+    message = "github.create_issue: there is no 'title'. It takes no arguments."
+    assert refusal(schema, {"title": "a"}) == message
+
+
+@pytest.mark.parametrize(
+    "key",
+    [{"additionalProperties": True}, {"additionalProperties": {"type": "string"}}, {"patternProperties": {"^t": {}}}],
+)
+def test_a_tool_that_leaves_its_parameters_open_takes_any(key: dict[str, Any]) -> None:
+    check_arguments(tool({"type": "object", **key}), {"title": "a"})
+
+
 class TestWrongArguments:
     def test_a_missing_one_is_named(self) -> None:
         assert refusal(SCHEMA, {}) == ("github.create_issue: 'title' is required. It takes title, labels?, state?.")

@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attack_table, attacks, hosts, start
+from benchmarks import attack_table, attacks, deciding, hosts, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -68,6 +68,7 @@ def main(arguments: list[str]) -> int:
         *anyio.run(execution),
         *anyio.run(checking),
         anyio.run(failing),
+        *anyio.run(decisions),
         learning(),
         *stubs(),
         token_estimate(),
@@ -305,6 +306,25 @@ async def checking(runs: int = 100) -> list[Row]:
             p50 < 50,
         ),
         Row("check of `1 + 1`, which starts no type checker", f"p50 {statistics.median(small):.2f} ms"),
+    ]
+
+
+async def decisions() -> list[Row]:
+    """What the rules cost a call, and what they, the journal on disk and the audit cost together."""
+    found = await deciding.costs()
+    return [
+        Row(
+            "the decision on a call, 60 rules, ten with a condition",
+            f"{found.decision_ms:.3f} ms (p50)",
+            "under 0.2 ms",
+            found.decision_ms < 0.2,
+        ),
+        Row(
+            "decision, journal on disk and audit, added to a call",
+            f"{found.added_ms:.2f} ms (p50)",
+            "under 0.5 ms",
+            found.added_ms < 0.5,
+        ),
     ]
 
 

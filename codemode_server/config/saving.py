@@ -32,12 +32,14 @@ FIRST_FILE = """\
 #     headers:
 #       Authorization: Bearer ${LINEAR_TOKEN}
 #
-# What programs may call: the first rule that matches decides; without one a call is allowed.
-# permissions:
-#   rules:
-#     - deny: "linear/delete_*"
-#
 # All other settings have defaults; `codemode-server config schema` prints them with their documentation.
+
+# What programs may call: the first rule that matches decides, and without one the preset. `careful` allows tools that
+# say they only read, and asks you before others; `read-only` denies those, `trusted` allows all. A rule:
+#   rules:
+#     - allow: "linear/create_*"
+permissions:
+  preset: careful
 
 servers:
 """

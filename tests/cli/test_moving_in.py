@@ -115,6 +115,10 @@ class TestInit:
         assert f"codex mcp add codemode -- {Path(sys.executable).with_name('codemode-server')}" in machine.output
         assert "goose" not in machine.output
 
+    def test_a_first_file_asks_before_tools_that_change_something(self, machine: Machine) -> None:
+        machine.run("init")
+        assert load(machine.file).settings.permissions.preset == "careful"
+
     def test_overwrites_nothing(self, machine: Machine) -> None:
         machine.write(".config/codemode-server/upstream.yaml", "servers: {a: {command: x}}\n")
 

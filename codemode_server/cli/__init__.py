@@ -41,6 +41,7 @@ _COMMANDS = {
     "workspace": "show the programs' files, or remove them",
     "executions": "list programs that ran, show one, or check the audit",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
+    "approvals": "show the calls that wait for you, and approve or refuse them",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }

@@ -4,6 +4,8 @@ of the protocol.
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 import pytest
 import pytest_asyncio
 from mcp import Client
 
 from codemode_server.app import App
+from codemode_server.cli import approvals
+from codemode_server.cli import run as main
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.front.server import FrontServer
+from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
 from .product import Host, configuration, for_all, office
 
@@ -90,8 +97,10 @@ async def product(folder: Path, *, watch: bool = False, **sections: Any) -> Asyn
 
 @asynccontextmanager
 async def connected(app: App, folder: Path, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
+    """A host with a session of its own, as over HTTP."""
     callbacks: dict[str, Any] = {} if person is None else {"elicitation_callback": person.elicit}
-    async with Client(app.front, mode=era, **callbacks) as client:
+    front = FrontServer(app.meta_tools, version="1", on_connected=app.connect)
+    async with Client(front, mode=era, **callbacks) as client:
         yield Product(app, Host(client, folder))
 
 
@@ -103,7 +112,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def app(folder: Path) -> AsyncIterator[App]:
     """One product for all tests that leave it as it was."""
-    async with for_all(product(folder, limits={"upstream_seconds": 1, "wall_seconds": 5})) as opened:
+    async with for_all(product(folder)) as opened:
         yield opened
 
 
@@ -181,7 +190,7 @@ async def test_a_host_without_an_answer_leaves_the_question_to_the_command_line(
         assert answers[0].value["number"] == 1
 
 
-async def test_a_host_that_can_not_ask_waits_for_another_way_while_other_calls_go_on(app: App, folder: Path) -> None:
+async def test_a_host_that_can_not_ask_waits_for_another_way_while_other_calls_go_on(tmp_path: Path) -> None:
     """And no limit of time ends the program meanwhile."""
     code = f"""
 import asyncio
@@ -190,7 +199,8 @@ created = asyncio.ensure_future({create("one")})
 listed = [await list_issues(repo=str(number)) for number in range(3)]
 [len(listed), (await created)["number"]]
 """
-    async with connected(app, folder) as it, anyio.create_task_group() as tasks:
+    opened = product(tmp_path, limits={"upstream_seconds": 3, "wall_seconds": 3})
+    async with opened as app, connected(app, tmp_path) as it, anyio.create_task_group() as tasks:
         answers: list[Any] = []
 
         async def run() -> None:
@@ -199,7 +209,134 @@ listed = [await list_issues(repo=str(number)) for number in range(3)]
         tasks.start_soon(run)
         (question,) = await it.open_questions()
         await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
-        await anyio.sleep(1.5)  # longer than `upstream_seconds`
+        await anyio.sleep(3.5)  # longer than either
         await it.answer(question)
         await it.host.until(lambda: bool(answers))
         assert answers[0].value == [3, 1]
+
+
+@BOTH_ERAS
+async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_later_ones(
+    app: App, folder: Path, era: str
+) -> None:
+    """But not those of the next program."""
+    person = Person([PROGRAM])
+    calls = ", ".join(create(f"at once {number}") for number in range(5))
+    code = f"import asyncio\n{CREATE}await asyncio.gather({calls})\n{create('later')}"
+    async with connected(app, folder, person, era) as it:
+        assert (await it.host.run(code)).value["number"] == 6
+        assert len(person.seen) <= MAX_OPEN_QUESTIONS
+        asked = len(person.seen)
+        await it.host.run(CREATE + create("of another program"))
+        assert len(person.seen) == asked + 1
+
+
+async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_nothing_else(
+    app: App, folder: Path
+) -> None:
+    person = Person([SESSION, NO])
+    async with connected(app, folder, person, "legacy") as it:
+        await it.host.run(CREATE + create("the first"))
+        assert '“In this session” covers: owner="ada", repo="web"; any title' in person.seen[0].message
+        await it.host.run(CREATE + create("the second"))
+        assert len(person.seen) == 1
+        for other in (
+            create("x", owner="eve"),
+            create("x", repo="web2"),
+            create("x").replace(")", ", body='not seen before')"),
+        ):
+            assert "the user refused it" in (await it.host.run(CREATE + other)).error["message"]
+        assert titles(it.host) == ["the first", "the second"]
+
+
+async def test_an_answer_for_one_session_does_not_hold_in_another(app: App, folder: Path) -> None:
+    first, second = Person([SESSION]), Person([NO])
+    async with connected(app, folder, first) as it:
+        await it.host.run(CREATE + create("mine"))
+        await it.host.run(CREATE + create("mine again"))
+    async with connected(app, folder, second) as it:
+        await it.host.run(CREATE + create("of another session"))
+    assert (len(first.seen), len(second.seen)) == (1, 1)
+
+
+async def test_always_writes_the_narrowest_rule_before_the_one_that_asked_and_the_product_follows(
+    tmp_path: Path,
+) -> None:
+    permissions = {"rules": [{"deny": "github/boom"}, {"ask": "github"}]}
+    person = Person([ALWAYS, NO])
+    async with product(tmp_path, watch=True, permissions=permissions) as app, connected(app, tmp_path, person) as it:
+        await it.host.run(CREATE + create("one"))
+        assert "“Always” adds to permissions.rules: - allow: github/create_issue" in person.seen[0].message
+        await it.host.until(lambda: app.config.revision == 1)
+        assert (await it.host.run(CREATE + create("two"))).value["number"] == 2
+        listed = await it.host.run("from servers.github import list_issues\nlist_issues(repo='web')")
+        assert "the user refused it" in listed.error["message"], "the control: other tools still ask"
+    rules = json.loads((tmp_path / "upstream.yaml").read_text())["permissions"]["rules"]
+    assert rules == [{"deny": "github/boom"}, {"allow": "github/create_issue"}, {"ask": "github"}]
+    assert len(person.seen) == 2
+
+
+async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path: Path) -> None:
+    async with product(tmp_path, watch=True) as app, connected(app, tmp_path) as it:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await it.host.run(CREATE + create("one")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            (question,) = await it.open_questions()
+            denied = {"rules": [{"deny": "github/create_issue"}]}
+            configuration(tmp_path, office(tmp_path, "github"), permissions=denied)
+            await it.host.until(lambda: app.config.revision == 1)
+            await it.answer(question)
+            await it.host.until(lambda: bool(answers))
+        assert "deny: github/create_issue" in answers[0].error["message"]
+        assert titles(it.host) == []
+
+
+async def test_a_program_that_is_cancelled_withdraws_its_question(app: App, folder: Path) -> None:
+    async with connected(app, folder) as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.host.run, CREATE + create("one"))
+            (question,) = await it.open_questions()
+            tasks.cancel_scope.cancel()
+
+        async def is_gone() -> bool:
+            return await it.app.stores.approvals.get(app.principal, question.approval_id) is None
+
+        await it.host.until(is_gone)
+        *_, settled = await it.audit("approval_settled")
+        assert settled.status == "withdrawn"
+
+
+@pytest.mark.parametrize(
+    ("hours", "arguments", "says"),
+    [
+        (1, ["approve"], ""),
+        (1, ["deny", "--reason", "not on a Friday"], "the user refused it: not on a Friday"),
+        (25, [], "nobody answered in time (approvals.timeout)"),
+    ],
+    ids=["approved after an hour", "refused after an hour", "not answered for a day"],
+)
+async def test_the_person_answers_by_the_command_line(
+    app: App, folder: Path, monkeypatch: pytest.MonkeyPatch, hours: int, arguments: list[str], says: str
+) -> None:
+    monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
+    monkeypatch.setattr(app.approver, "clock", app.approver.clock)
+    async with connected(app, folder) as it, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await it.host.run(CREATE + create("one")))
+
+        tasks.start_soon(run)
+        (question,) = await it.open_questions()
+        app.approver.clock = lambda: time.time() + hours * 3_600
+        if arguments:
+            action, *more = arguments
+            command = ["approvals", action, question.approval_id, *more, "--config", str(folder / "upstream.yaml")]
+            assert await anyio.to_thread.run_sync(main, command) == 0
+        await it.host.until(lambda: bool(answers), seconds=5)
+        assert titles(it.host) == ([] if says else ["one"])
+        assert says in ("" if not says else answers[0].error["message"])

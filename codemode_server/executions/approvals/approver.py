@@ -75,7 +75,8 @@ class PersonApprover:
         self._channels = tuple(channels)
         self._code_of = code_of
         self._write_rule = write_rule
-        self._clock = clock
+        self.clock = clock
+        """Seconds since 1970."""
         self._open: dict[ApprovalId, _Open] = {}
         self._places = anyio.Semaphore(MAX_OPEN)
         self._has_open = anyio.Event()
@@ -102,7 +103,7 @@ class PersonApprover:
             return await self._asked(calls, await self._store.ask(approval))
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
-        code, now = self._code_of(calls.execution_id), self._clock()
+        code, now = self._code_of(calls.execution_id), self.clock()
         is_long = is_large(call.arguments) or len(code) > 2_000
         has_session = not calls.context.session.is_ephemeral
         build = partial(question_of, code=code, done=done_so_far(calls), has_session=has_session)
@@ -167,7 +168,7 @@ class PersonApprover:
             logger.exception("the question %s could not be asked in one way", one.approval.approval_id)
 
     async def _answered_here(self, one: _Open, answer: ApprovalAnswer) -> None:
-        answer = replace(answer, answered_at=self._clock())
+        answer = replace(answer, answered_at=self.clock())
         with anyio.CancelScope(shield=True):  # the person has answered, whatever becomes of the program
             stored = await self._store.answer(one.approval.approval_id, answer)
             if stored is not None and stored.answer == answer and answer.scope is AnswerScope.ALWAYS:
@@ -220,7 +221,7 @@ class PersonApprover:
                 logger.debug("answers can't be looked for: %s", error)
 
     async def _look_once(self) -> None:
-        now = self._clock()
+        now = self.clock()
         for late in [it for it in self._open.values() if it.approval.answer is None and now >= it.approval.expires_at]:
             answer = ApprovalAnswer(False, channel=NOBODY, answered_at=now)
             stored = await self._store.answer(late.approval.approval_id, answer)

@@ -7,7 +7,9 @@ written as escapes, so that none of it can look like another line, question or a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from codemode_server.domain.approvals import Approval, Question
 from codemode_server.domain.ids import JsonValue
@@ -22,8 +24,9 @@ _EFFECTS = {
     Effect.UNKNOWN: "it may change data",
 }
 _END_CHARACTERS = 40
-_SPACES = "        "
-"""A run this long could move what follows it out of sight."""
+_MAX_ARGUMENTS = 60
+_WIDE = re.compile(r" {8,}")
+"""So many spaces could move what follows them out of sight."""
 
 
 def short_text(approval: Approval) -> str:
@@ -32,7 +35,7 @@ def short_text(approval: Approval) -> str:
     whole = f"Whole question: codemode-server approvals show {approval.approval_id}"
     parts = [
         _first_line(asked, 160),
-        *_section("", _arguments(asked, 180), 560),
+        *_section("", _arguments(asked, 180), 560, len(asked.arguments)),
         *_section("", [f"Asked because: {one_line(asked.reason, 280)}"], 300),
         *_section("Sources that this session has read:", _quoted(asked.sources, 60), 120),
         *_section("Lines that may make the call:", _lines(asked, 90), 160),
@@ -75,16 +78,18 @@ def value_text(value: JsonValue, longest: int) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """The text with nothing hidden; its middle is left out if it is long."""
-    line = escaped(text)
-    while _SPACES in line:
-        before, _, after = line.partition(_SPACES)
-        rest = after.lstrip(" ")
-        line = f"{before} [{len(_SPACES) + len(after) - len(rest)} spaces] {rest}"
-    if len(line) <= longest:
-        return line
+    if len(text) <= longest:
+        line = _shown(text)
+        if len(line) <= longest:
+            return line
     end = min(_END_CHARACTERS, longest // 4)
-    left_out = f" […{len(line):,} characters…] "
-    return line[: max(longest - end - len(left_out), 0)] + left_out + line[-end:]
+    left_out = f" […{len(text):,} characters…] "
+    head, tail = _shown(text[:longest]), _shown(text[-end:])
+    return head[: max(longest - end - len(left_out), 0)] + left_out + tail[-end:]
+
+
+def _shown(text: str) -> str:
+    return _WIDE.sub(lambda found: f" [{len(found[0])} spaces] ", escaped(text))
 
 
 def _first_line(asked: Question, longest: int) -> str:
@@ -94,7 +99,8 @@ def _first_line(asked: Question, longest: int) -> str:
 def _arguments(asked: Question, longest: int) -> list[str]:
     if not asked.arguments:
         return ["  without arguments"]
-    return [f"  {one_line(name, 60)}: {value_text(value, longest)}" for name, value in asked.arguments.items()]
+    shown = islice(asked.arguments.items(), _MAX_ARGUMENTS)
+    return [f"  {one_line(name, 60)}: {value_text(value, longest)}" for name, value in shown]
 
 
 def _lines(asked: Question, longest: int) -> list[str]:
@@ -111,15 +117,15 @@ def _scopes(asked: Question, longest: int) -> list[str]:
     return [*session, *always]
 
 
-def _section(heading: str, lines: Sequence[str], budget: int | None) -> list[str]:
-    """The lines that fit, and how many do not."""
+def _section(heading: str, lines: Sequence[str], budget: int | None, count: int = 0) -> list[str]:
+    """The lines that fit, and how many do not of `count`, or of all."""
     if not lines:
         return []
     shown: list[str] = []
     left = budget
     for line in lines:
         if left is not None and shown and len(line) > left:
-            shown.append(f"  … and {len(lines) - len(shown)} more, not shown here")
+            shown.append(f"  … and {max(count, len(lines)) - len(shown)} more, not shown here")
             break
         shown.append(line)
         left = None if left is None else left - len(line)

@@ -39,13 +39,17 @@ class Policy:
     def decide(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_counted: bool = False
     ) -> Decision:
-        """The most restrictive decision of all steps; of equally restrictive ones the first.
+        """The most restrictive decision of all steps; of equally restrictive ones the first. If several steps ask, the
+        reason has those of all: a person has to know everything that is approved.
 
         A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before.
         """
         ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted)
         decisions = (ruling.decision, *(step.decide(calls, target, arguments) for step in self._steps))
-        decision = max((one for one in decisions if one is not None), key=lambda one: _STRICTNESS[type(one)])
+        found = [one for one in decisions if one is not None]
+        decision = max(found, key=lambda one: _STRICTNESS[type(one)])
+        if isinstance(decision, Ask):
+            decision = Ask("; ".join(dict.fromkeys(one.reason for one in found if isinstance(one, Ask))))
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
         return decision

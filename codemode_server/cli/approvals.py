@@ -1,0 +1,229 @@
+"""The `approvals` command: shows the calls that wait for a person, and takes the answers.
+
+`approve` insists on a person at a terminal; `deny` does not, since refusing lets nothing happen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import anyio
+
+from codemode_server.approved_rules import write_rule
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import local_principal
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
+from codemode_server.first_listing import state_folder
+from codemode_server.redaction import Redactor
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.text import clean_line
+
+NAME = "command"
+_SCOPES = {
+    "call": AnswerScope.CALL,
+    "program": AnswerScope.EXECUTION,
+    "session": AnswerScope.SESSION,
+    "always": AnswerScope.ALWAYS,
+}
+_MAX_REASON_CHARACTERS = 300
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="print the open questions; the default")
+    one = actions.add_parser("show", help="print one whole question")
+    approving = actions.add_parser("approve", help="approve a call; asks you at the terminal")
+    denying = actions.add_parser("deny", help="refuse a call")
+    for action in (one, approving, denying):
+        action.add_argument("id", metavar="ID", help="as `approvals list` prints it")
+    for action in (listing, one, approving, denying):
+        add_config(action)
+    for action in (listing, one):
+        action.add_argument("--json", action="store_true", help="print JSON")
+    approving.add_argument(
+        "--for",
+        dest="scope",
+        choices=tuple(_SCOPES),
+        default="call",
+        help="what the approval holds for: this call (default), this tool in the rest of the program, calls like it in "
+        "this session, or always",
+    )
+    denying.add_argument("--reason", default="", metavar="TEXT", help="what the program is told")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    match parsed.action:
+        case "show":
+            show(anyio.run(partial(show_question, loaded, parsed.id, as_json=as_json)))
+        case "approve":
+            return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope])
+        case "deny":
+            redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+            reason = clean_line(redactor.visible(parsed.reason), _MAX_REASON_CHARACTERS)
+            answer = ApprovalAnswer(False, reason=reason, channel=NAME, answered_at=time.time())
+            found = anyio.run(_store_answer, loaded, ApprovalId(parsed.id), answer)
+            show(f"refused: {found.question.title}; the program is told")
+        case _:
+            show(anyio.run(partial(list_questions, loaded, as_json=as_json)))
+    return 0
+
+
+async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
+    """The questions that can be answered now, oldest first."""
+    async with _opened(loaded) as store:
+        found = [] if store is None else await store.unanswered(local_principal(loaded.settings))
+    is_open = [it for it in found if it.is_open(time.time())]
+    if as_json:
+        return json.dumps([_as_json(it) for it in is_open], indent=2)
+    if not is_open:
+        return "no call waits for your approval"
+    blocks = [f"{it.approval_id}  {_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in is_open]
+    return "\n\n".join([*blocks, "codemode-server approvals approve ID | deny ID"])
+
+
+async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
+    """One whole question, with its answer if it has one."""
+    found = await _found(loaded, ApprovalId(approval_id))
+    if as_json:
+        return json.dumps(_as_json(found), indent=2)
+    return "\n".join(
+        [f"question {found.approval_id} of program {found.execution_id}", whole_text(found), _state(found)]
+    )
+
+
+def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope) -> int:
+    found = anyio.run(_open_question, loaded, approval_id)
+    asked = found.question
+    if scope is AnswerScope.SESSION and asked.pattern is None:
+        raise CodemodeError("this call can't be approved for its session; use --for call or --for program")
+    if scope is AnswerScope.ALWAYS and (asked.rule is None or loaded.place is None):
+        raise CodemodeError(
+            "no rule that allows exactly this tool can be written here; use --for call, program or session"
+        )
+    meaning = {
+        AnswerScope.CALL: "Approve this call?",
+        AnswerScope.EXECUTION: f"Approve {one_line(asked.title, 200)} for the rest of this program?",
+        AnswerScope.SESSION: f"Approve it in this session with {pattern_text(asked, 500)}?",
+        AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
+    }[scope]
+    if not person_confirms(whole_text(found), meaning):
+        show("nothing was answered; the call still waits")
+        return 1
+    answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time())
+    anyio.run(_store_answer, loaded, approval_id, answer)
+    show(f"approved: {one_line(asked.title, 200)}")
+    if scope is AnswerScope.ALWAYS and loaded.place is not None:
+        try:
+            write_rule(loaded.place, asked)
+        except CodemodeError as error:
+            announce(f"approved for this program only, since the rule could not be written: {error}")
+            return 1
+    return 0
+
+
+async def _store_answer(loaded: LoadedSettings, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval:
+    """Answer a question that is open.
+
+    Raises:
+        CodemodeError: it is not, or somebody else was faster.
+    """
+    found = await _open_question(loaded, approval_id)
+    async with _opened(loaded) as store:
+        stored = None if store is None else await store.answer(approval_id, answer)
+    if stored is None or stored.answer != answer:
+        raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
+    return found
+
+
+async def _open_question(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
+    found = await _found(loaded, approval_id)
+    if not found.is_open(time.time()):
+        raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(found)}")
+    return found
+
+
+async def _found(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
+    async with _opened(loaded) as store:
+        found = None if store is None else await store.get(local_principal(loaded.settings), approval_id)
+    if found is None:
+        raise CodemodeError(
+            f"there is no question {approval_id!r} (any more); `codemode-server approvals list` shows the open ones"
+        )
+    return found
+
+
+@asynccontextmanager
+async def _opened(loaded: LoadedSettings) -> AsyncGenerator[SqliteApprovals | None]:
+    """The store of the configuration's state folder; None if there is none yet."""
+    folder = state_folder(loaded.settings)
+    if not (folder / FILE_NAME).exists():
+        yield None
+        return
+    thread = DatabaseThread(folder)
+    try:
+        yield SqliteApprovals(thread, JournalCipher(folder))
+    finally:
+        thread.close()
+
+
+def _as_json(it: Approval) -> dict[str, Any]:
+    asked, answer = it.question, it.answer
+    return {
+        "id": it.approval_id,
+        "execution_id": it.execution_id,
+        "session": it.session_id,
+        "server": asked.server,
+        "tool": asked.tool,
+        "effect": asked.effect.value,
+        "arguments": dict(asked.arguments),
+        "reason": asked.reason,
+        "done": list(asked.done),
+        "lines": list(asked.lines),
+        "sources": list(asked.sources),
+        "pattern": None if asked.pattern is None else dict(asked.pattern),
+        "rule": asked.rule,
+        "asked_at": _time(it.asked_at),
+        "expires_at": _time(it.expires_at),
+        "answer": None
+        if answer is None
+        else {
+            "approved": answer.is_approved,
+            "for": answer.scope.value,
+            "reason": answer.reason,
+            "channel": answer.channel,
+            "answered_at": _time(answer.answered_at),
+        },
+    }
+
+
+def _indented(it: Approval) -> str:
+    return "\n".join(f"  {line}" for line in short_text(it).splitlines()[:-1])
+
+
+def _state(it: Approval) -> str:
+    if it.answer is None:
+        return f"open until {_time(it.expires_at)}" if it.is_open(time.time()) else "nobody answered in time"
+    decided = "approved" if it.answer.is_approved else "refused"
+    why = f": {it.answer.reason}" if it.answer.reason else ""
+    return f"{decided} ({it.answer.channel}, {_time(it.answer.answered_at)}){why}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")

@@ -1,0 +1,194 @@
+"""`codemode-server approvals`: a person answers from another process than the one that asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.cli import approvals, run
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalId, Question
+from codemode_server.domain.calls import CallKey
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from tests.behaviour.product import configuration
+
+LOCAL = Principal(PrincipalId("default"))
+ASKING = "rule 1 of permissions.rules (ask: github)"
+QUESTION = Question(
+    *("github", "create_issue", "github.create_issue", Effect.UNKNOWN, ASKING),
+    arguments={"owner": "ada", "title": "one\n\x1b[2Jtwo"},
+    pattern={"owner": "ada"},
+    rule="- allow: github/create_issue",
+)
+
+
+def asked(name: str = "a1", **more: Any) -> Approval:
+    now = time.time()
+    key = CallKey("github", "create_issue", name, 1)
+    approval = Approval(ApprovalId(name), ExecutionId("x1"), LOCAL, "s1", key, QUESTION, now, now + 60)
+    return replace(approval, **more)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir(mode=0o700)
+    return configuration(tmp_path, {}, permissions={"rules": [{"ask": "github"}]})
+
+
+def stored(config: Path, *questions: Approval) -> list[Approval]:
+    """What the store has of these, after they were put there if they are new."""
+
+    async def put() -> list[Approval]:
+        state = config.parent / "state"
+        thread = DatabaseThread(state)
+        store = SqliteApprovals(thread, JournalCipher(state))
+        found = [await store.ask(one) for one in questions]
+        thread.close()
+        return found
+
+    return anyio.run(put)
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Sits at the terminal, which `tests/cli/test_person_at_terminal.py` tests."""
+
+    def answers(*, yes: bool) -> list[str]:
+        shown: list[str] = []
+
+        def confirms(page: str, question: str) -> bool:
+            shown.append(f"{page}\n{question}")
+            return yes
+
+        monkeypatch.setattr(approvals, "person_confirms", confirms)
+        return shown
+
+    return answers
+
+
+def command(config: Path, *arguments: str) -> int:
+    return run(["approvals", *arguments, "--config", str(config)])
+
+
+def test_open_questions_are_listed_and_shown_and_no_text_controls_the_terminal(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(config, asked("a1"), asked("a2", expires_at=time.time() - 1))
+    assert command(config, "list") == 0
+    listed = capsys.readouterr().out
+    assert "a1" in listed
+    assert "a2" not in listed, "its time has passed"
+    assert command(config, "show", "a1") == 0
+    shown = capsys.readouterr().out
+    assert "Approve this call? github.create_issue" in shown
+    assert "\x1b" not in listed + shown
+    assert command(config, "list", "--json") == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["id"], one["arguments"]["owner"], one["answer"]) == ("a1", "ada", None)
+
+
+def test_without_a_state_folder_nothing_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = configuration(tmp_path, {})
+    assert command(path) == 0
+    assert "no call waits" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [path], "and none is made"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "scope", "says"),
+    [
+        ("call", AnswerScope.CALL, "Approve this call?"),
+        ("program", AnswerScope.EXECUTION, "for the rest of this program?"),
+        ("session", AnswerScope.SESSION, 'in this session with owner="ada"; any title?'),
+    ],
+)
+def test_approving_stores_what_the_person_confirmed(
+    config: Path, person: Callable[..., list[str]], wanted: str, scope: AnswerScope, says: str
+) -> None:
+    stored(config, asked())
+    shown = person(yes=True)
+    assert command(config, "approve", "a1", "--for", wanted) == 0
+    (page,) = shown
+    assert says in page
+    assert '  owner: "ada"' in page
+    (found,) = stored(config, asked())
+    assert found.answer is not None
+    assert (found.answer.is_approved, found.answer.scope, found.answer.channel) == (True, scope, "command")
+
+
+def test_a_person_who_does_not_confirm_has_answered_nothing(config: Path, person: Callable[..., list[str]]) -> None:
+    stored(config, asked())
+    person(yes=False)
+    assert command(config, "approve", "a1") == 1
+    (found,) = stored(config, asked())
+    assert found.answer is None
+
+
+def test_always_writes_the_rule(config: Path, person: Callable[..., list[str]]) -> None:
+    stored(config, asked())
+    person(yes=True)
+    assert command(config, "approve", "a1", "--for", "always") == 0
+    rules = json.loads(config.read_text())["permissions"]["rules"]
+    assert rules == [{"allow": "github/create_issue"}, {"ask": "github"}]
+
+
+def test_always_says_if_the_rules_are_others_by_now(
+    config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(config, asked())
+    configuration(config.parent, {}, permissions={"rules": [{"deny": "github/create_*"}, {"ask": "github"}]})
+    before = config.read_text()
+    person(yes=True)
+    assert command(config, "approve", "a1", "--for", "always") == 1
+    assert "add the rule by hand: - allow: github/create_issue" in capsys.readouterr().err
+    assert config.read_text() == before
+
+
+def test_denying_needs_no_terminal_and_tells_the_program_why(config: Path) -> None:
+    stored(config, asked())
+    assert command(config, "deny", "a1", "--reason", "wrong\nrepository") == 0
+    (found,) = stored(config, asked())
+    assert found.answer is not None
+    assert (found.answer.is_approved, found.answer.reason) == (False, "wrong repository")
+
+
+@pytest.mark.parametrize("action", ["approve", "deny"])
+def test_what_was_answered_withdrawn_or_too_late_is_not_answered(
+    config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    person(yes=True)
+    stored(config, asked("a1"), asked("a2", expires_at=time.time() - 1))
+    command(config, "deny", "a1")
+    for name, says in (("a1", "refused (command"), ("a2", "nobody answered in time"), ("a3", "there is no question")):
+        assert command(config, action, name) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_command_without_a_terminal_approves_nothing(config: Path) -> None:
+    """As a model runs it, with an answer on stdin; the control is above."""
+    stored(config, asked())
+    ran = subprocess.run(
+        [sys.executable, "-m", "codemode_server", "approvals", "approve", "a1", "--config", str(config)],
+        input="y\n",
+        text=True,
+        capture_output=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert "needs a person at a terminal" in ran.stderr
+    (found,) = stored(config, asked())
+    assert found.answer is None

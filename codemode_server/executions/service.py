@@ -68,6 +68,8 @@ class ExecutionService(OwnsTasks):
         self._journal = journal
         self._config = config
         self._live: dict[ExecutionId, Execution] = {}
+        self._parked: dict[ExecutionId, Execution] = {}
+        """Those whose hosts come back, also if they end before."""
         self._subscriptions = runner.subscriptions
 
     def start(
@@ -147,6 +149,7 @@ class ExecutionService(OwnsTasks):
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
         execution.resumed = anyio.Event()
+        self._parked[execution.execution_id] = execution
         if self._tasks is not None:
             self._tasks.start_soon(self._cancel_unless_resumed, execution)
 
@@ -154,11 +157,12 @@ class ExecutionService(OwnsTasks):
         """The host has come back to an execution that was parked.
 
         Raises:
-            MetaToolError: it has ended.
+            MetaToolError: it has ended, and the host took too long to come back.
         """
-        execution = self._live.get(execution_id)
+        execution = self._live.get(execution_id) or self._parked.get(execution_id)
         if execution is None or execution.context.principal != principal:
             raise MetaToolError("the program that asked for this has ended; run it again")
+        self._parked.pop(execution_id, None)
         execution.resumed.set()
         return execution
 
@@ -176,7 +180,11 @@ class ExecutionService(OwnsTasks):
                 tasks.start_soon(wait_for_end)
                 await resumed.wait()
                 tasks.cancel_scope.cancel()
+        if execution.done.is_set():  # the person answered in another way; the host comes for the result
+            with anyio.move_on_after(settings.limits.input_seconds):
+                await resumed.wait()
         if not resumed.is_set():
+            self._parked.pop(execution.execution_id, None)
             await self.cancel(execution.execution_id)
 
     async def cancel(self, execution_id: ExecutionId) -> None:

@@ -41,6 +41,8 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     """Wait until an execution is settled, and report its progress to the host meanwhile. A host that cancels or
     disconnects cancels it. Returns what the host has to be asked first, if it is asked by an answer."""
     executions = context.services.executions
+    if execution.done.is_set():
+        return None
     events = executions.subscribe(execution.execution_id)
     is_asking = False
     try:

@@ -59,6 +59,22 @@ class Person:
 
 
 @dataclass
+class SlowPerson(Person):
+    """Looks at the form until `may_close`, and closes it without an answer."""
+
+    is_asked: anyio.Event = field(default_factory=anyio.Event)
+    may_close: anyio.Event = field(default_factory=anyio.Event)
+
+    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
+        self.is_asked.set()
+        try:
+            await self.may_close.wait()
+        finally:
+            self.seen.append("closed")
+        return types.ElicitResult(action="cancel")
+
+
+@dataclass
 class Product:
     """A product with one host."""
 
@@ -340,3 +356,27 @@ async def test_the_person_answers_by_the_command_line(
         await it.host.until(lambda: bool(answers), seconds=5)
         assert titles(it.host) == ([] if says else ["one"])
         assert says in ("" if not says else answers[0].error["message"])
+
+
+@BOTH_ERAS
+async def test_a_question_that_was_answered_elsewhere_is_withdrawn_and_the_host_gets_the_result(
+    app: App, folder: Path, era: str
+) -> None:
+    """In 2026-07-28 the host has the question as an answer, and comes back once its user has closed it."""
+    person = SlowPerson()
+    async with connected(app, folder, person, era) as it, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await it.host.run(CREATE + create("one")))
+
+        tasks.start_soon(run)
+        (question,) = await it.open_questions()
+        await person.is_asked.wait()
+        await it.answer(question)
+        await it.host.until(lambda: titles(it.host) == ["one"])
+        if era == "auto":
+            person.may_close.set()
+        await it.host.until(lambda: bool(answers))
+        assert answers[0].value["number"] == 1
+        assert person.seen == ["closed"]

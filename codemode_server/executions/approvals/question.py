@@ -29,6 +29,7 @@ _MAX_ITEMS = 50
 _MAX_DEPTH = 8
 _MAX_DONE = 10
 _MAX_LINE = 300
+WITHOUT_PROGRAM = "no program: the host calls the tool directly"
 _SENT = (
     CallStatus.SUCCEEDED,
     CallStatus.FAILED,
@@ -52,7 +53,7 @@ def question_of(
     will be further programs of the same session. May be called in a thread."""
     redactor = config.redactor
     arguments = _Folding().arguments(redactor.value(call.arguments))
-    lines = lines_of_call(code, target.server.name, target.name) if code else ()
+    lines = lines_of_call(code, target.server.name, target.name) if code else (WITHOUT_PROGRAM,)
     return Question(
         call.server,
         call.tool,

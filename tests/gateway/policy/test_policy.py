@@ -55,6 +55,12 @@ def test_of_equally_restrictive_answers_the_first_decides() -> None:
     assert decided(Deny("first"), Deny("second")) == Deny("first")
 
 
+def test_a_person_is_told_all_the_reasons_for_which_steps_ask() -> None:
+    both = decided(Ask("it has changed"), Ask("it would send private data"), Ask("it has changed"))
+    assert both == Ask("it has changed; it would send private data")
+    assert decided(Ask("it has changed"), Allow("yes")) == Ask("it has changed"), "control"
+
+
 def test_a_step_can_only_restrict_what_the_configuration_permits() -> None:
     assert decided(Allow("yes"), default="deny") == Deny("permissions.default is 'deny'")
     assert decided(Allow("yes")) == Allow("permissions.default is 'allow'"), "control"

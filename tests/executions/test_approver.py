@@ -1,0 +1,228 @@
+"""Who answers a question, once and for whom: the approver with a store in memory and channels that a test holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer
+from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall, arguments_digest
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.executions.approvals.approver import PersonApprover
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.targets import ToolTarget
+from codemode_server.testing.memory_approvals import MemoryApprovals
+
+ASK = Ask("rule 1 of permissions.rules (ask: github)")
+YES = ApprovalAnswer(True, channel="test")
+
+
+def target(description: str = "Create an issue.") -> ToolTarget:
+    tool = ToolDefinition("create_issue", description)
+    catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (tool,))])
+    return ToolTarget(catalog.server("github"), catalog.tool("github", "create_issue"))
+
+
+def execution(name: str = "x1", session: str = "s1") -> ExecutionCalls:
+    return ExecutionCalls(ExecutionId(name), RequestContext.local(Session(session), LiveConfig()))
+
+
+def call(calls: ExecutionCalls, **arguments: Any) -> ToolCall:
+    key = calls.next_key("github", "create_issue", arguments_digest(arguments))
+    return ToolCall(calls.execution_id, calls.next_seq(), "github", "create_issue", arguments, key)
+
+
+@dataclass
+class Channel:
+    """Waits for what the test answers; notes what was asked and withdrawn."""
+
+    asked: list[Approval] = field(default_factory=list)
+    withdrawn: list[Approval] = field(default_factory=list)
+    _answers: dict[str, ApprovalAnswer | None] = field(default_factory=dict)
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
+        self.asked.append(approval)
+        self._wake()
+        try:
+            while approval.approval_id not in self._answers:
+                await self._changed.wait()
+        except anyio.get_cancelled_exc_class():
+            self.withdrawn.append(approval)
+            raise
+        return self._answers[approval.approval_id]
+
+    async def wait_for(self, count: int) -> None:
+        with anyio.fail_after(5):
+            while len(self.asked) < count:
+                await self._changed.wait()
+
+    def answer(self, number: int, answer: ApprovalAnswer | None) -> None:
+        self._answers[self.asked[number].approval_id] = answer
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+
+class Broken:
+    async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
+        raise RuntimeError("no such window")
+
+
+@dataclass
+class Asking:
+    """Calls that wait for the person, in the order in which they were made."""
+
+    approver: PersonApprover
+    tasks: Any
+    decisions: dict[int, Allow | Deny] = field(default_factory=dict)
+    _made: int = 0
+
+    def begin(self, calls: ExecutionCalls, made: ToolCall, to: ToolTarget | None = None, ask: Ask = ASK) -> None:
+        number, self._made = self._made, self._made + 1
+
+        async def approve() -> None:
+            self.decisions[number] = await self.approver.approve(calls, made, to or target(), ask)
+
+        self.tasks.start_soon(approve)
+
+
+@asynccontextmanager
+async def asking(*channels: Any, store: MemoryApprovals | None = None) -> AsyncIterator[Asking]:
+    approver = PersonApprover(store or MemoryApprovals(), LiveConfig(), channels)
+    async with approver.open(), anyio.create_task_group() as tasks:
+        yield Asking(approver, tasks)
+        tasks.cancel_scope.cancel()
+
+
+async def settled(it: Asking, count: int = 1) -> list[Allow | Deny]:
+    with anyio.fail_after(5):
+        while len(it.decisions) < count:
+            await anyio.sleep(0.01)
+    return [it.decisions[number] for number in sorted(it.decisions)]
+
+
+async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_withdrawn() -> None:
+    first, second = Channel(), Channel()
+    calls = execution()
+    async with asking(first, Broken(), second) as it:
+        it.begin(calls, call(calls, owner="ada"))
+        await first.wait_for(1)
+        await second.wait_for(1)
+        second.answer(0, replace(YES, is_approved=False, reason="no"))
+        (decision,) = await settled(it)
+    assert decision == Deny("the user refused it: no")
+    assert [one.approval_id for one in first.withdrawn] == [first.asked[0].approval_id]
+
+
+async def test_a_channel_without_an_answer_leaves_the_question_to_the_others() -> None:
+    first, second = Channel(), Channel()
+    calls = execution()
+    async with asking(first, second) as it:
+        it.begin(calls, call(calls, owner="ada"))
+        await second.wait_for(1)
+        first.answer(0, None)
+        await anyio.wait_all_tasks_blocked()
+        assert it.decisions == {}
+        second.answer(0, YES)
+        assert isinstance((await settled(it))[0], Allow)
+
+
+async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_question() -> None:
+    """After the product was killed, or ended: the first two calls were answered, the third was open."""
+    store, channel = MemoryApprovals(), Channel()
+    calls = execution()
+    async with asking(channel, store=store) as it:
+        for number in range(3):
+            it.begin(calls, call(calls, number=number))
+        await channel.wait_for(3)
+        channel.answer(0, YES)
+        channel.answer(1, ApprovalAnswer(False, reason="no", channel="test"))
+        await settled(it, 2)
+        open_question = channel.asked[2].approval_id
+        it.approver._is_ending = True
+    again, second = execution(), Channel()
+    async with asking(second, store=store) as it:
+        for number in range(3):
+            it.begin(again, call(again, number=number))
+        await second.wait_for(1)
+        first, refused = await settled(it, 2)
+        assert isinstance(first, Allow)
+        assert refused == Deny("the user refused it: no")
+        assert [one.approval_id for one in second.asked] == [open_question]
+        second.answer(0, YES)
+        assert isinstance((await settled(it, 3))[2], Allow)
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+async def test_a_question_outlives_its_program_if_that_will_run_again(*, outlives: bool) -> None:
+    store, channel = MemoryApprovals(), Channel()
+    calls = execution()
+    calls.approvals.outlive_program = outlives
+    async with asking(channel, store=store) as it:
+        it.begin(calls, call(calls, owner="ada"))
+        await channel.wait_for(1)
+        it.tasks.cancel_scope.cancel()
+    assert bool(await store.unanswered(calls.context.principal)) is outlives
+
+
+@pytest.mark.parametrize(
+    ("other", "is_asked"),
+    [
+        (lambda calls: (calls, call(calls, owner="eve"), target(), ASK), False),
+        (lambda calls: (calls, call(calls, owner="eve"), target("Delete all issues."), ASK), True),
+        (lambda calls: (calls, call(calls, owner="eve"), target(), Ask(f"{ASK.reason}; it has changed")), True),
+        (lambda calls: _of(execution("x2")), True),
+    ],
+    ids=["the same tool", "a changed definition", "another reason as well", "another program"],
+)
+async def test_an_answer_for_the_program_holds_for_its_tool_as_it_was(
+    other: Callable[[ExecutionCalls], tuple[Any, ...]], *, is_asked: bool
+) -> None:
+    channel, calls = Channel(), execution()
+    async with asking(channel) as it:
+        it.begin(calls, call(calls, owner="ada"))
+        await channel.wait_for(1)
+        channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
+        await settled(it)
+        it.begin(*other(calls))
+        if is_asked:
+            await channel.wait_for(2)
+        else:
+            await settled(it, 2)
+        assert len(channel.asked) == 1 + is_asked
+
+
+def _of(calls: ExecutionCalls) -> tuple[Any, ...]:
+    return calls, call(calls, owner="ada"), target(), ASK
+
+
+async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored() -> None:
+    store, channel, calls = MemoryApprovals(), Channel(), execution()
+    approver = PersonApprover(store, LiveConfig(), [channel])
+    failures: list[JournalUnavailable] = []
+
+    async def approve() -> None:
+        try:
+            await approver.approve(calls, call(calls, owner="ada"), target(), ASK)
+        except JournalUnavailable as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(approve)
+        await channel.wait_for(1)
+        store.failure = JournalUnavailable("the disk is full")
+        channel.answer(0, YES)
+    assert [str(error) for error in failures] == ["the disk is full"]

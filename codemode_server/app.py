@@ -44,7 +44,9 @@ from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.changed_roots import ChangedRoots
 from codemode_server.gateway.completions import PromptCompletions
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.policy.flows import FlowStep
 from codemode_server.gateway.policy.refusals import Refusals
+from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
 from codemode_server.live_search import LiveSearch
@@ -115,6 +117,8 @@ class App:
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
+        self.sources = ReadSources(self.config, self.stores.sources)
+        self.sources.load(lambda principal: self._workspaces(principal).newest_change())
         self.approver = self._new_approver()
         self.gateway = self._new_gateway()
         self._preflight = self._new_preflight()
@@ -136,6 +140,7 @@ class App:
             self.config,
             [ElicitationChannel(self.config)],
             code_of=lambda execution_id: self.executions.code_of(execution_id),
+            sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
         )
 
@@ -147,6 +152,8 @@ class App:
             journal=self.stores.journal,
             config=self.config,
             learning=self.learning,
+            before_answer=[self.sources.take_event],
+            policy_steps=[FlowStep(self.config, self.sources)],
             subscribers=[audit, lambda event: self.executions.take_call_event(event)],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
@@ -174,6 +181,7 @@ class App:
             lone_usage=self.lone_usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             workspaces=self._workspaces,
+            sources=self.sources,
             config=self.config,
         )
         return ExecutionService(

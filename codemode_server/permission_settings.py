@@ -145,6 +145,38 @@ class PermissionRule(Section):
         return ", ".join([f"{self.answer}: {self.pattern}", *(f"{name}: {value}" for name, value in more if value)])
 
 
+class FlowRule(Section):
+    """One flow of data that is forbidden. A pattern is a glob `server` or `server/tool`, or a label."""
+
+    source: Glob = Field(alias="from")
+    """What the session has read. A server without a tool means its data in other servers."""
+    to: Glob
+    """What may not be called then. Reading a resource counts as `server/read_resource`."""
+    decision: Literal["deny", "ask"] = "deny"
+    """`ask`: a person may approve the call."""
+    reason: str | None = Field(default=None, max_length=300)
+    """Part of the error that the program gets, and of the question to the person."""
+
+    @field_validator("source", "to")
+    @classmethod
+    def _pattern_is_whole(cls, pattern: str) -> str:
+        if pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1:
+            raise ValueError("is not of the form `server/tool`, `server` or a label")
+        return checked_glob(pattern)
+
+
+class FlowSettings(Section):
+    """Which data may go where. A session has read the answers of its calls, and of those that wrote to /workspace."""
+
+    public_sinks: Answer | None = None
+    """What happens to calls of tools with the label `public-sink` in a session that has read data with the label
+    `private` and data with the label `untrusted`. Default: `ask` with the presets `careful` and `read-only`, else
+    `allow`."""
+    rules: tuple[FlowRule, ...] = ()
+    """Further flows that are forbidden, also where a rule of `permissions.rules` allows the call. The strictest that
+    matches decides."""
+
+
 class PermissionSettings(Section):
     """What programs may call. The first rule that matches decides; the model cannot change it."""
 
@@ -157,6 +189,12 @@ class PermissionSettings(Section):
     """Checked in order. A pattern may use the server's names or the Python names. Reading a resource counts as a call
     of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
     means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
+    flows: FlowSettings = FlowSettings()
+
+    @property
+    def public_sinks(self) -> Answer:
+        """`flows.public_sinks`, with its default."""
+        return self.flows.public_sinks or ("ask" if self.preset in ("careful", "read-only") else "allow")
 
     @model_validator(mode="after")
     def _preset_or_default(self) -> Self:

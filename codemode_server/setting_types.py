@@ -19,6 +19,8 @@ def _not_a_claim(value: object) -> object:
 Number = Annotated[int, BeforeValidator(_not_a_claim)]
 Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
+Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+"""What kind of data a tool reads, or where it sends data."""
 RuleEffect = Literal["read", "write", "destructive"]
 """The effect of a tool, as the configuration names it."""
 

@@ -12,6 +12,7 @@ from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
 
@@ -34,6 +35,7 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
+        self.sources = SqliteSources(database, thread)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

@@ -49,6 +49,8 @@ class ToolDefinition:
     effect: Effect = Effect.UNKNOWN
     is_task: bool = False
     """Whether it can only be called as a task (protocol 2025-11-25)."""
+    is_closed_world: bool = False
+    """Whether it says that it deals with nothing outside of its server (`openWorldHint: false`)."""
 
 
 def definition_text(tool: ToolDefinition) -> str:

@@ -28,7 +28,9 @@ from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.workspace import Workspace
+from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
 from codemode_server.search.usage_stats import UsageStats
@@ -65,6 +67,7 @@ class ExecutionRunner:
         lone_usage: UsageStats,
         recorder: ExecutionRecorder,
         workspaces: Callable[[Principal], Workspace],
+        sources: ReadSources,
         config: LiveConfig,
     ) -> None:
         self._traced = traced
@@ -77,6 +80,7 @@ class ExecutionRunner:
         self._lone_usage = lone_usage
         self._recorder = recorder
         self._workspaces = workspaces
+        self._sources = sources
         self._config = config
         self._turns = Turns()
         self.subscriptions = Subscriptions()
@@ -154,7 +158,8 @@ class ExecutionRunner:
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = self._host_api(execution)
         program = self._program(execution, host_api.modules(checked.imports))
-        execution.outcome = await backend.run(program, host_api)
+        async with followed(self._sources, execution, self._workspaces(execution.context.principal)):
+            execution.outcome = await backend.run(program, host_api)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         await store_outcome(execution, self._artifacts, self._config.redactor)

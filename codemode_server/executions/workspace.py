@@ -6,6 +6,7 @@ one, whatever part of the path it stands in.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import sys
@@ -17,10 +18,13 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import Principal
 from codemode_server.private_files import private_folder, private_subfolder
 from codemode_server.text import clean_line
+from codemode_server.untrusted_files import TooManyFiles, walk
 
 _MAX_READ_BYTES = 1 << 20
 _MAX_BYTES_FOR_LINES = 16 << 20
 _MAX_LISTED = 1_000
+_MAX_WALKED = 20_000
+"""Files and folders that are looked at for changes; a workspace with more counts as changed."""
 _NOT_ON_WINDOWS = "there is no /workspace on Windows; programs return values instead of writing files"
 
 
@@ -49,6 +53,33 @@ class Workspace:
         state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
         private_subfolder(state_folder, "workspaces", self._name)
         return self.path
+
+    def newest_change(self) -> float:
+        """When something in it was last changed, seconds since 1970; infinite if that takes too long to find out, 0 if
+        there is nothing. A program can't choose these times."""
+        try:
+            return max((it.status.st_ctime for it in walk(self.path, _MAX_WALKED)), default=0.0)
+        except FileNotFoundError:
+            return 0.0
+        except (OSError, TooManyFiles):
+            return math.inf
+
+    def own_change(self) -> int | None:
+        """When the folder itself was last changed, as by what was made or deleted directly in it; None if there is
+        none."""
+        try:
+            return self.path.lstat().st_ctime_ns
+        except OSError:
+            return None
+
+    def has_entries(self) -> bool:
+        try:
+            with os.scandir(self.path) as entries:
+                return any(True for _ in entries)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
         """What is in a folder of it, by name.

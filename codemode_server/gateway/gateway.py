@@ -40,6 +40,7 @@ class Gateway:
         journal: Journal,
         config: LiveConfig,
         learning: Learning | None = None,
+        before_answer: Sequence[Subscriber] = (),
         subscribers: Sequence[Subscriber] = (),
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
@@ -48,14 +49,15 @@ class Gateway:
     ) -> None:
         """Without `learning`, observed result types are lost with the gateway.
 
-        `policy_steps` restrict calls beside the rules of the configuration. `subscribers` receive the events of all
-        calls, after the gateway's own subscribers.
+        `policy_steps` restrict calls beside the rules of the configuration. `before_answer` receive the
+        events of all calls, the end of a call before its program does; `subscribers` after the gateway's own ones.
         """
         self._catalog = catalog
         self._config = config
         learning = learning or Learning(config=config)
         self._events = CallEvents(
-            [CallTracing(), CallReports(config)], after_answer=[CallLearning(learning, config), *subscribers]
+            [*before_answer, CallTracing(), CallReports(config)],
+            after_answer=[CallLearning(learning, config), *subscribers],
         )
         self._sign_in_offers = sign_in_offers
         self._pipeline = CallPipeline(

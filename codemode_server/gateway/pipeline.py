@@ -1,10 +1,10 @@
 """The path of every call, from its decision to its outcome; `CallPipeline.run` lists the steps in order.
 
 The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. A person
-is asked after that, so that nobody approves a call that can't be sent. If the configuration is edited while a call
-waits for the person or its server, the permissions decide again before the call is sent. A call is recorded before it
-is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are recorded when they end.
-Everything else that follows a call subscribes to `gateway.events`.
+is asked after that, so that nobody approves a call that can't be sent. Once the person has answered, and if the
+configuration is edited while a call waits for its server, the permissions decide again before the call is sent. A call
+is recorded before it is sent, and a call that can't be recorded is not sent. Calls that are refused or invalid are
+recorded when they end. Everything else that follows a call subscribes to `gateway.events`.
 """
 
 from __future__ import annotations
@@ -200,10 +200,10 @@ class CallPipeline:
                 answer = await self._ask(attempt, ask)
                 require_not_denied(title, answer)
                 attempt.approved, attempt.approval = ask, answer
-                if attempt.revision != self._config.revision:  # what was approved may be forbidden by now
-                    self._decide_again(attempt)
-                    continue
-            attempt.decision = attempt.approval or ask
+                # What was approved may be forbidden by now, or the session has read more while the person was asked.
+                self._decide_again(attempt)
+            else:
+                attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
 
     async def _ask(self, attempt: CallAttempt, ask: Ask) -> Allow | Deny:
@@ -272,7 +272,7 @@ class CallPipeline:
     def _decide_again(self, attempt: CallAttempt) -> None:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
-        if is_offered:
+        if is_offered or attempt.revision == self._config.revision:
             attempt.decision = self._policy.decide(attempt.calls, target, attempt.call.arguments, is_counted=True)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")

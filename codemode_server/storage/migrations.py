@@ -16,7 +16,7 @@ from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
-TABLES |= {"habits", "lone_habits", "approvals"}
+TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs"}
 """Tables of a sound database."""
 
 
@@ -262,5 +262,24 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     CREATE INDEX approvals_by_execution ON approvals (execution_id, key_hint);
     CREATE INDEX approvals_open ON approvals (principal, asked_at) WHERE answer IS NULL;
     CREATE INDEX approvals_remembered ON approvals (principal, session_id) WHERE scope IS NOT NULL;
+    """,
+    """
+    CREATE TABLE flow_sources (
+        principal TEXT NOT NULL,
+        holder    TEXT NOT NULL,
+        server    TEXT NOT NULL,
+        tool      TEXT NOT NULL,
+        title     TEXT NOT NULL,
+        labels    TEXT NOT NULL,
+        at        REAL NOT NULL,
+        PRIMARY KEY (principal, holder, server, tool)
+    ) WITHOUT ROWID;
+    CREATE TABLE flow_programs (
+        execution_id TEXT PRIMARY KEY,
+        principal    TEXT NOT NULL,
+        holder       TEXT NOT NULL,
+        began_at     REAL NOT NULL,
+        run          TEXT NOT NULL
+    ) WITHOUT ROWID;
     """,
 )

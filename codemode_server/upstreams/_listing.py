@@ -133,7 +133,7 @@ class _Taken:
 
 def effect_of(annotations: Any) -> Effect:
     """The effect that a tool's annotations claim. If they say that it writes and not whether it destroys, the
-    specification's default applies, which is that it may. Other hints (a title, `openWorldHint`) claim no effect."""
+    specification's default applies, which is that it may. Other hints claim no effect."""
     if not isinstance(annotations, dict):
         return Effect.UNKNOWN
     reads, destroys = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
@@ -208,6 +208,7 @@ def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], 
         output_schema=output,
         effect=effect_of(annotations),
         is_task=_needs_task(raw),
+        is_closed_world=isinstance(annotations, dict) and annotations.get("openWorldHint") is False,
     )
 
 

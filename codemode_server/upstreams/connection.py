@@ -102,7 +102,7 @@ class Connection:
 
     def adjust(self, settings: ServerSettings) -> bool:
         """Take settings that need no new connection; False if these do."""
-        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "effects", "description")}
+        taken = {name: getattr(settings, name) for name in ("timeout", "tools", "effects", "labels", "description")}
         if self._settings.model_copy(update=taken) != settings:
             return False
         if self._settings != settings:

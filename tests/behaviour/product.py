@@ -20,13 +20,13 @@ from codemode_server.config import load
 from tests import fork_server
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"
+T = TypeVar("T")
 PLAIN = f"""\
 import sys
 sys.path.append({str(UPSTREAMS.parents[1])!r})
 from tests.example_servers.plain import Call, Server, ToolError
 """
 """The first lines of a script that is an upstream of its own and starts fast."""
-T = TypeVar("T")
 OFFICE = ("google_drive", "salesforce", "slack", "github")
 
 

@@ -17,7 +17,7 @@ from functools import partial
 import anyio
 import anyio.to_thread
 
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
 from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
@@ -66,6 +66,7 @@ class PersonApprover:
         channels: Sequence[ApprovalChannel],
         *,
         code_of: Callable[[ExecutionId], str] = lambda _: "",
+        sources_of: Callable[[RequestContext], tuple[str, ...]] = lambda _: (),
         write_rule: Callable[[Question], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -74,6 +75,7 @@ class PersonApprover:
         self._config = config
         self._channels = tuple(channels)
         self._code_of = code_of
+        self._sources_of = sources_of
         self._write_rule = write_rule
         self.clock = clock
         """Seconds since 1970."""
@@ -108,6 +110,7 @@ class PersonApprover:
         has_session = not calls.context.session.is_ephemeral
         build = partial(question_of, code=code, done=done_so_far(calls), has_session=has_session)
         question = await run_sized(is_long, build, call, target, ask, self._config)
+        question = replace(question, sources=tuple(map(self._config.redactor.text, self._sources_of(calls.context))))
         if self._write_rule is None:
             question = replace(question, rule=None)
         return Approval(

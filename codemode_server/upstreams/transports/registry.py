@@ -20,6 +20,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from codemode_server.setting_types import (
     Glob,
+    Label,
     Number,
     ProblemWithin,
     RuleEffect,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from codemode_server.upstreams._connection_deps import ConnectionDeps
     from codemode_server.upstreams.transports.http import HttpSettings
     from codemode_server.upstreams.transports.stdio import StdioSettings
+
+_T = TypeVar("_T")
 
 refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
 """Collects the HTTP errors of this call, for instance `503 Service Unavailable`, which mcp reports without details. mcp
@@ -124,6 +127,11 @@ class ServerCommon(Section):
     effects: dict[Glob, RuleEffect] = Field(default={})
     """What tools do, where their annotations are wrong or missing, by globs over the server's own tool names:
     `create_*: write`. The first that matches decides."""
+    labels: dict[Glob, tuple[Label, ...]] = Field(default={})
+    """What data tools read, and where they send data, by globs over the server's own tool names (a resource:
+    `resources/<name or URI>`, a prompt: `prompts/<name>`), in place of what their names suggest: `private`,
+    `untrusted`, `public-sink`, or labels of your own for `permissions.flows.rules`. The first glob that matches
+    decides; `[]` is no label."""
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
     elicitation: Literal["forward", "decline"] = "forward"
@@ -150,15 +158,15 @@ class ServerCommon(Section):
         """The effect of the tool of this raw name, where the settings say it."""
         return next((effect for glob, effect in self.effects.items() if _matches(tool, glob)), None)
 
-    @field_validator("effects")
+    @field_validator("effects", "labels")
     @classmethod
-    def _effect_globs_are_whole(cls, effects: dict[str, RuleEffect]) -> dict[str, RuleEffect]:
-        for pattern in effects:
+    def _globs_are_whole(cls, by_glob: dict[str, _T]) -> dict[str, _T]:
+        for pattern in by_glob:
             try:
                 checked_glob(pattern)
             except ValueError as error:
                 raise ProblemWithin(str(error), pattern) from None
-        return effects
+        return by_glob
 
     @field_validator("direct")
     @classmethod

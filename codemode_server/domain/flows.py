@@ -1,0 +1,108 @@
+"""Where data came from: the tools whose answers a session has received, and the contract of their store. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+
+WORKSPACE = "workspace"
+"""The holder of what all sessions of a principal may have read from /workspace, in place of the id of a session."""
+ANY_TOOL = "*"
+"""In place of the tools of a server that has too many to hold them one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tool that has answered, or a kind of resource or prompt that was read."""
+
+    server: str
+    tool: str
+    """Raw names; `resources/read` for any resource."""
+    title: str
+    """`server.tool`, as programs import it."""
+    labels: frozenset[str]
+    """When it answered."""
+    at: float
+    """When it answered first, seconds since 1970; of the data in /workspace, when the program began that wrote it."""
+    is_in_workspace: bool = False
+    """Whether another session read it, and wrote to /workspace."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.server, self.tool
+
+
+class SourceSet:
+    """The sources of one session, or of one workspace; those that were read first come first."""
+
+    MAX_TOOLS = 500
+    """Of what is beyond them, only the server is held."""
+
+    def __init__(self, sources: Iterable[Source] = (), *, renewed_after: float = math.inf) -> None:
+        """`renewed_after`: seconds after which a source that is read again gets a new time."""
+        self._renewed_after = renewed_after
+        self._by_key: dict[tuple[str, str], Source] = {}
+        self.add_all(sources)
+
+    def __iter__(self) -> Iterator[Source]:
+        return iter(tuple(self._by_key.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def add(self, source: Source) -> Source | None:
+        """The source as it is held now, if that is new; None if nothing has changed."""
+        known = self._by_key.get(source.key)
+        if known is None and len(self._by_key) >= self.MAX_TOOLS:
+            source = replace(source, tool=ANY_TOOL, title=f"{source.title.partition('.')[0]}.{ANY_TOOL}")
+            known = self._by_key.get(source.key)
+        if known is not None:
+            is_renewed = source.at - known.at > self._renewed_after
+            at = source.at if is_renewed else min(known.at, source.at)
+            source = replace(known, labels=known.labels | source.labels, at=at)
+        self._by_key[source.key] = source
+        return None if source == known else source
+
+    def add_all(self, sources: Iterable[Source]) -> list[Source]:
+        """Those that are new."""
+        return [added for it in sources if (added := self.add(it)) is not None]
+
+
+Holder = tuple[PrincipalId, str]
+"""A principal, and the id of its session, `WORKSPACE`, or the name of several sessions that count as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProgram:
+    """A program that may write to /workspace."""
+
+    execution_id: ExecutionId
+    holder: Holder
+    began_at: float
+    """Seconds since 1970."""
+
+
+class SourceStore(Protocol):
+    """Holds sources between runs. Changes are queued, and done before what is queued later."""
+
+    def load(self) -> tuple[dict[Holder, list[Source]], list[RunningProgram]]:
+        """All that is stored, and the programs that had not ended when their product did, or run in another."""
+
+    def add(self, holder: Holder, sources: Sequence[Source]) -> None: ...
+
+    def remove(self, holder: Holder, sources: Sequence[Source]) -> None: ...
+
+    def begin(self, program: RunningProgram) -> None: ...
+
+    def end(self, execution_id: ExecutionId) -> None: ...
+
+    async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
+        """What may be in /workspace by now, as products on the same store know it.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """

@@ -1,0 +1,32 @@
+"""Notes which data the programs of an execution may have written to /workspace, and may have read there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.workspace import Workspace
+from codemode_server.gateway.read_sources import ReadSources
+
+
+@asynccontextmanager
+async def followed(sources: ReadSources, execution: Execution, workspace: Workspace) -> AsyncGenerator[None]:
+    """Around the run of a program, which sees /workspace all the time.
+
+    Raises:
+        JournalUnavailable: what others wrote there can't be found out.
+    """
+    await sources.begin(execution.execution_id, execution.context, has_files=workspace.has_entries())
+    own_change, newest = workspace.own_change(), math.inf
+    try:
+        yield
+    finally:
+        if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
+            with anyio.CancelScope(shield=True):
+                newest = await anyio.to_thread.run_sync(workspace.newest_change)
+        sources.end(execution.execution_id, newest)

@@ -1,0 +1,89 @@
+"""The step of the policy that regards where data came from: what a session has read decides where it may send data.
+
+It only restricts: a call that a rule of `permissions.rules` allows may still be asked about here, or denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Ask, Deny
+from codemode_server.domain.flows import ANY_TOOL, Source, SourceSet
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
+from codemode_server.gateway.read_sources import ReadSources, described
+from codemode_server.gateway.targets import CallTarget
+from codemode_server.permission_settings import FlowRule
+
+
+class FlowStep:
+    """Applies `permissions.flows`."""
+
+    def __init__(self, config: LiveConfig, sources: ReadSources) -> None:
+        self._config = config
+        self._sources = sources
+        self._labels = sources.labels
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
+        permissions, labels = self._config.settings.permissions, self._labels.of(target)
+        rules = [
+            (number, rule)
+            for number, rule in enumerate(permissions.flows.rules, start=1)
+            if _fits(rule.to, Spellings.of_server(target.server), target.spellings, labels)
+        ]
+        is_sink = PUBLIC_SINK in labels and permissions.public_sinks != "allow"
+        if not rules and not is_sink:
+            return None
+        read = self._sources.of(calls.context)
+        found = list(self._by_rules(rules, read, target))
+        if is_sink and (reason := self._leak(read)):
+            found.append((Deny if permissions.public_sinks == "deny" else Ask)(reason))
+        for kind in (Deny, Ask):
+            if reasons := [it.reason for it in found if isinstance(it, kind)]:
+                return kind("; and ".join(reasons))
+        return None
+
+    def _by_rules(
+        self, rules: Iterable[tuple[int, FlowRule]], read: SourceSet, target: CallTarget
+    ) -> Iterator[Deny | Ask]:
+        for number, rule in rules:
+            source = next((it for it in read if self._is_from(rule.source, it, target)), None)
+            if source is not None:
+                name = f"rule {number} of permissions.flows.rules (from: {rule.source}, to: {rule.to})"
+                reason = f"{name}: this session has read {described(source)}"
+                reason = f"{reason}: {rule.reason}" if rule.reason else reason
+                yield Deny(reason) if rule.decision == "deny" else Ask(reason)
+
+    def _is_from(self, pattern: str, source: Source, target: CallTarget) -> bool:
+        labels = self._labels.of_source(source)
+        if "/" not in pattern and pattern not in labels and source.server == target.server.raw_name:
+            return False  # a server gets its own data back
+        server, _, tool = source.title.partition(".")
+        also = (READ_RESOURCE,) if source.tool == READ_METHOD else ()
+        names = Spellings(source.tool, tool, also=also)
+        if source.tool == ANY_TOOL:
+            pattern = pattern.partition("/")[0]
+        return _fits(pattern, Spellings(source.server, server), names, labels)
+
+    def _leak(self, read: SourceSet) -> str:
+        """Why data may leak; the sources that were read first are named. Empty if it can't."""
+        labels = [(it, self._labels.of_source(it)) for it in read]
+        private = next((it for it, its in labels if PRIVATE in its), None)
+        untrusted = next((it for it, its in labels if UNTRUSTED in its), None)
+        if private is None or untrusted is None:
+            return ""
+        return (
+            f"it may send data to others ({PUBLIC_SINK}), and this session has read {PRIVATE} data "
+            f"({described(private)}) and {UNTRUSTED} text ({described(untrusted)}): permissions.flows.public_sinks"
+        )
+
+
+def _fits(pattern: str, server: Spellings, tool: Spellings, labels: frozenset[str]) -> bool:
+    """Whether a pattern of a flow rule means this tool, which has these labels."""
+    server_glob, has_tool, tool_glob = pattern.partition("/")
+    if not has_tool and pattern in labels:
+        return True
+    return fits(server, server_glob, is_wide=True) and (not has_tool or fits(tool, tool_glob, is_wide=True))

@@ -1,0 +1,189 @@
+"""Holds what each session has read: the tools whose answers its programs have received, and those behind /workspace.
+
+- A call counts once it is answered, whatever the answer is, since an error carries data too. So a call that the program
+  sent before cannot hold that data.
+- Sessions that end with their request can't be told apart: all of them, of one principal, count as one, for a day.
+- A program that changes /workspace passes on all that its session has read to every session of its principal. While it
+  runs, the host can't see what it writes, so others at the same time count as readers of it. That ends when
+  the product starts and finds nothing in /workspace that is as new as that program.
+
+Written before the call is sent, so that a killed product forgets nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source, SourceSet, SourceStore
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.events import CallEnded, CallEvent, CallSent
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.labels import ToolLabels
+from codemode_server.gateway.targets import CallTarget, title_of
+
+EPHEMERAL = "ephemeral"
+"""The holder for all sessions that end with their request."""
+EPHEMERAL_SECONDS = 86_400.0
+_RENEWED_SECONDS = 3_600.0
+_CLOCK_SECONDS = 0.02
+"""File systems have a coarser clock than the host, which may be behind by this much."""
+_MAX_SESSIONS = 2_000
+"""Sessions of one run; what the oldest beyond them has read counts for all sessions of its principal."""
+_MAX_LOADED = 1_000
+"""Sessions of earlier runs, whose executions may be resumed."""
+_MAX_SHOWN = 20
+
+
+class ReadSources:
+    """Used on the event loop, but for `load`."""
+
+    def __init__(self, config: LiveConfig, store: SourceStore, clock: Callable[[], float] = time.time) -> None:
+        self.labels = ToolLabels(config)
+        self._store = store
+        self._clock = clock
+        self._read: dict[Holder, SourceSet] = {}
+        self._stored: dict[Holder, SourceSet] = {}
+        self._programs: dict[ExecutionId, RunningProgram] = {}
+        self._stored_programs: set[ExecutionId] = set()
+        self._sent: set[tuple[ExecutionId, int]] = set()
+
+    def load(self, newest_change: Callable[[Principal], float]) -> None:
+        """Take over what is stored; `newest_change` tells when something in a principal's workspace was last changed.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        stored, programs = self._store.load()
+        shared = [it for it in stored if it[1] in (WORKSPACE, EPHEMERAL)]
+        sessions = [it for it in stored if it not in shared]
+        for holder in (*shared, *sessions[-_MAX_LOADED:]):
+            self._of_stored(holder).add_all(stored[holder])
+            self._add(holder, stored[holder])
+        for program in programs:
+            self._pass_on(program)
+        for holder in [it for it in self._read if it[1] == WORKSPACE]:
+            newest = newest_change(Principal(holder[0])) + _CLOCK_SECONDS
+            gone = [it for it in self._read[holder] if it.at > newest]
+            self._read[holder] = SourceSet(it for it in self._read[holder] if it.at <= newest)
+            self._stored[holder] = SourceSet(self._read[holder])
+            self._store.remove(holder, gone)
+
+    def take_event(self, event: CallEvent) -> None:
+        """A subscriber of the pipeline, which gets the end of a call before the program gets the answer."""
+        match event:
+            case CallSent(calls, call, target):
+                self._sent.add((calls.execution_id, call.seq))
+                self._store_early(calls, target)
+            case CallEnded(calls, call, target, reply=reply):
+                key = calls.execution_id, call.seq
+                if key in self._sent or reply is not None:
+                    self._sent.discard(key)
+                    self._add(_holder(calls.context), [self._source(calls, target)])
+            case _:
+                pass
+
+    def of(self, context: RequestContext) -> SourceSet:
+        """What the session of a request has read or may have read, its own sources first."""
+        own, principal = _holder(context), context.principal.principal_id
+        found = SourceSet(self._valid(own))
+        found.add_all(self._read.get((principal, WORKSPACE), ()))
+        for other in {it.holder for it in self._programs.values()} - {own}:
+            if other[0] == principal:
+                found.add_all(replace(it, is_in_workspace=True) for it in self._valid(other))
+        return found
+
+    def labelled(self, context: RequestContext) -> tuple[str, ...]:
+        """The sources that have labels, a line each, for the question to a person."""
+        labels = [(it, self.labels.of_source(it)) for it in self.of(context)]
+        lines = [f"{described(it)}: {', '.join(sorted(its))}" for it, its in labels if its]
+        more = len(lines) - _MAX_SHOWN
+        return (*lines[:_MAX_SHOWN], *([f"and {more} more"] if more > 0 else []))
+
+    async def begin(self, execution_id: ExecutionId, context: RequestContext, *, has_files: bool) -> None:
+        """A program begins, which sees /workspace.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        principal, holder = context.principal.principal_id, _holder(context)
+        self._programs[execution_id] = RunningProgram(execution_id, holder, self._clock())
+        if self._read.get(holder):
+            self._store_program(execution_id)
+        if has_files:
+            self._add((principal, WORKSPACE), await self._store.of_other_products(principal))
+
+    def may_pass_on(self, execution_id: ExecutionId) -> bool:
+        """Whether the session of a program has read anything that could be in /workspace now."""
+        program = self._programs.get(execution_id)
+        return program is not None and bool(self._read.get(program.holder))
+
+    def end(self, execution_id: ExecutionId, newest_change: float) -> None:
+        """A program has ended; something in /workspace was last changed at this time."""
+        program = self._programs.pop(execution_id, None)
+        if program is not None and newest_change >= program.began_at - _CLOCK_SECONDS:
+            self._pass_on(program)
+        if execution_id in self._stored_programs:
+            self._stored_programs.discard(execution_id)
+            self._store.end(execution_id)
+
+    def _pass_on(self, program: RunningProgram) -> None:
+        passed = [replace(it, at=program.began_at, is_in_workspace=True) for it in self._valid(program.holder)]
+        self._add((program.holder[0], WORKSPACE), passed)
+
+    def _store_early(self, calls: ExecutionCalls, target: CallTarget) -> None:
+        """What is queued here is written before the answer of the call can be."""
+        holder = _holder(calls.context)
+        if (added := self._of_stored(holder).add(self._source(calls, target))) is not None:
+            self._store.add(holder, [added])
+        if calls.execution_id in self._programs:
+            self._store_program(calls.execution_id)
+
+    def _store_program(self, execution_id: ExecutionId) -> None:
+        if execution_id not in self._stored_programs:
+            self._stored_programs.add(execution_id)
+            self._store.begin(self._programs[execution_id])
+
+    def _add(self, holder: Holder, sources: Sequence[Source]) -> None:
+        if holder not in self._read:
+            self._read[holder] = _new_set(holder)
+            self._drop_oldest()
+        if new := self._of_stored(holder).add_all(self._read[holder].add_all(sources)):
+            self._store.add(holder, new)
+
+    def _drop_oldest(self) -> None:
+        if len(self._read) > _MAX_SESSIONS:
+            busy = {it.holder for it in self._programs.values()}
+            oldest = next(it for it in self._read if it[1] not in (WORKSPACE, EPHEMERAL) and it not in busy)
+            self._stored.pop(oldest, None)
+            passed = [replace(it, is_in_workspace=True) for it in self._read.pop(oldest)]
+            self._add((oldest[0], WORKSPACE), passed)
+
+    def _of_stored(self, holder: Holder) -> SourceSet:
+        return self._stored.setdefault(holder, _new_set(holder))
+
+    def _valid(self, holder: Holder) -> Iterator[Source]:
+        since = self._clock() - EPHEMERAL_SECONDS if holder[1] == EPHEMERAL else -math.inf
+        return (it for it in self._read.get(holder, ()) if it.at >= since)
+
+    def _source(self, calls: ExecutionCalls, target: CallTarget) -> Source:
+        names = target.server.raw_name, target.raw_name, title_of(target)
+        return Source(*names, self.labels.of(target), self._clock())
+
+
+def described(source: Source) -> str:
+    """A source in reasons and questions."""
+    return f"{source.title} by way of /workspace" if source.is_in_workspace else source.title
+
+
+def _holder(context: RequestContext) -> Holder:
+    session = context.session
+    return context.principal.principal_id, EPHEMERAL if session.is_ephemeral else session.session_id
+
+
+def _new_set(holder: Holder) -> SourceSet:
+    return SourceSet(renewed_after=_RENEWED_SECONDS if holder[1] == EPHEMERAL else math.inf)

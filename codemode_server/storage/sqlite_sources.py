@@ -1,0 +1,95 @@
+"""What sessions have read, on SQLite; implements `domain.flows.SourceStore`."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+
+_SESSION_DAYS = 30.0
+"""What a session has read is held this long, for executions that are resumed."""
+_MAX_ROWS = 20_000
+_COLUMNS = "server, tool, title, labels, at"
+_LOSS = "what a session has read can't be stored for next time"
+
+
+class SqliteSources:
+    """The product's own running programs are told from those of others by a name for this run."""
+
+    def __init__(self, database: Database, thread: DatabaseThread) -> None:
+        """`load` reads with `database`; `thread` does the rest."""
+        self._database = database
+        self._thread = thread
+        self._run = secrets.token_hex(8)
+
+    def load(self) -> tuple[dict[Holder, list[Source]], list[RunningProgram]]:
+        with self._database.use() as connection:
+            rows = connection.execute(
+                f"SELECT principal, holder, {_COLUMNS} FROM flow_sources ORDER BY at"  # noqa: S608
+            ).fetchall()
+            programs = connection.execute(
+                "SELECT execution_id, principal, holder, began_at FROM flow_programs"
+            ).fetchall()
+        found: dict[Holder, list[Source]] = {}
+        for principal, holder, *row in rows:
+            found.setdefault((PrincipalId(principal), holder), []).append(_source(row, holder))
+        self._thread.post(_forget_old, _LOSS)
+        return found, [
+            RunningProgram(ExecutionId(it), (PrincipalId(principal), holder), at)
+            for it, principal, holder, at in programs
+        ]
+
+    def add(self, holder: Holder, sources: Sequence[Source]) -> None:
+        rows = [(*holder, it.server, it.tool, it.title, " ".join(sorted(it.labels)), it.at) for it in sources]
+        self._post(
+            f"INSERT OR REPLACE INTO flow_sources (principal, holder, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            rows,
+        )
+
+    def remove(self, holder: Holder, sources: Sequence[Source]) -> None:
+        rows = [(*holder, it.server, it.tool) for it in sources]
+        self._post("DELETE FROM flow_sources WHERE (principal, holder, server, tool) = (?, ?, ?, ?)", rows)
+
+    def begin(self, program: RunningProgram) -> None:
+        row = (program.execution_id, *program.holder, program.began_at, self._run)
+        self._post("INSERT OR REPLACE INTO flow_programs VALUES (?, ?, ?, ?, ?)", [row])
+
+    def end(self, execution_id: ExecutionId) -> None:
+        self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
+
+    async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
+        def select(connection: sqlite3.Connection) -> list[Any]:
+            return connection.execute(
+                f"SELECT {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder = ? OR holder IN"  # noqa: S608
+                " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
+                (principal, WORKSPACE, principal, self._run),
+            ).fetchall()
+
+        return [_source(row, WORKSPACE) for row in await self._thread.run(select)]
+
+    def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        if rows := list(rows):
+            self._thread.post(lambda connection: connection.executemany(statement, rows), _LOSS)
+
+
+def _forget_old(connection: sqlite3.Connection) -> None:
+    oldest = time.time() - _SESSION_DAYS * 86_400
+    connection.execute("DELETE FROM flow_sources WHERE holder != ? AND at < ?", (WORKSPACE, oldest))
+    connection.execute("DELETE FROM flow_programs WHERE began_at < ?", (oldest,))
+    connection.execute(
+        "DELETE FROM flow_sources WHERE holder != ?"
+        " AND at < (SELECT at FROM flow_sources ORDER BY at DESC LIMIT 1 OFFSET ?)",
+        (WORKSPACE, _MAX_ROWS),
+    )
+
+
+def _source(row: Sequence[Any], holder: str) -> Source:
+    server, tool, title, labels, at = row
+    return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder == WORKSPACE)

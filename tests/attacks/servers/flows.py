@@ -1,0 +1,74 @@
+"""An upstream through which data flows, by hand: `flows.py LOG`. Standard library only, so quick to start.
+
+LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+LOG = Path(sys.argv[1])
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOLS = ["read", "fail", "echo", "hold", "post"]
+RESOURCES = [{"uri": "note://one", "name": "one"}]
+TEMPLATES = [{"uriTemplate": "note://by/{name}", "name": "by"}]
+WRITING = threading.Lock()
+
+
+def say(message: dict[str, Any]) -> None:
+    with WRITING:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def call(request: dict[str, Any]) -> None:
+    name, text = request["params"]["name"], request["params"].get("arguments", {}).get("text", "")
+    if name == "hold":
+        for _ in range(1_500):
+            if Path(text).exists():
+                break
+            time.sleep(0.01)
+    if name == "post":
+        with LOG.open("a") as log:
+            log.write(json.dumps(text) + "\n")
+    answer = {"read": "the data", "fail": "the data", "echo": text}.get(name, "done")
+    say({"id": request["id"], "result": {"content": [{"type": "text", "text": answer}], "isError": name == "fail"}})
+
+
+def result_of(method: str) -> dict[str, Any] | None:
+    match method:
+        case "initialize":
+            return {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                "serverInfo": {"name": "flows", "version": "1"},
+            }
+        case "tools/list":
+            return {"tools": [{"name": name, "inputSchema": TEXT} for name in TOOLS]}
+        case "resources/list":
+            return {"resources": RESOURCES}
+        case "resources/templates/list":
+            return {"resourceTemplates": TEMPLATES}
+        case "prompts/list":
+            return {"prompts": [{"name": "brief"}]}
+        case "prompts/get":
+            return {"messages": [{"role": "user", "content": {"type": "text", "text": "the data"}}]}
+        case "resources/read":
+            return {"contents": [{"uri": "note://one", "text": "the data"}]}
+    return None
+
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request or "method" not in request:
+        continue
+    if request["method"] == "tools/call":
+        threading.Thread(target=call, args=(request,), daemon=True).start()
+    elif (found := result_of(request["method"])) is not None:
+        say({"id": request["id"], "result": found})
+    else:
+        say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})

@@ -1,0 +1,349 @@
+"""Threat: a program moves data along a forbidden flow, and hides from where it has the data.
+
+Rule: what counts is what the session has read before the call, not what is in its arguments. Each program runs twice:
+as it is written, and with servers without labels in place of those with private and untrusted data; then the same call
+is sent. Upstreams and sandboxes are real.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import pytest_asyncio
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.executions.execution import Execution
+from tests.behaviour.product import configuration, for_all
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SERVER = Path(__file__).parent / "servers" / "flows.py"
+LABELS: dict[str, dict[str, list[str]]] = {
+    "bank": {"*": ["private"]},
+    "web": {"*": ["untrusted"]},
+    "calm": {"*": []},
+    "board": {"post": ["public-sink"], "*": []},
+}
+NUMBERS = count(1)
+SKILL = "from servers.board import post\n\ndef announce(text):\n    return post(text=text)\n"
+
+
+def flowing(folder: Path, **permissions: Any) -> Path:
+    servers = {
+        name: {"command": sys.executable, "args": [str(SERVER), str(folder / f"{name}.log")], "labels": labels}
+        for name, labels in LABELS.items()
+    }
+    (folder / "skills").mkdir(exist_ok=True)
+    (folder / "skills" / "announcing.py").write_text(SKILL)
+    return configuration(folder, servers, permissions=permissions or {"flows": {"public_sinks": "deny"}})
+
+
+@dataclass
+class Person:
+    """A principal of its own, with a workspace of its own, in a product that several tests share."""
+
+    app: App
+    folder: Path
+    principal: Principal = field(default_factory=lambda: Principal(PrincipalId(f"p{next(NUMBERS)}")))
+
+    def start(self, code: str, session: str = "one", *, is_ephemeral: bool = False) -> Execution:
+        whole = Session(f"{self.principal.principal_id}-{session}", is_ephemeral)
+        return self.app.executions.start(code, RequestContext(self.principal, whole, self.app.config))
+
+    async def run(self, code: str, session: str = "one", *, is_ephemeral: bool = False) -> Execution:
+        execution = self.start(code, session, is_ephemeral=is_ephemeral)
+        with anyio.fail_after(60):
+            await execution.done.wait()
+        return execution
+
+    def posted(self) -> int:
+        """How many posts of this principal arrived."""
+        log = self.folder / "board.log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return sum(self.principal.principal_id in json.loads(line).split() for line in lines)
+
+    def code(self, text: str, *, is_tainted: bool) -> str:
+        private, untrusted = ("bank", "web") if is_tainted else ("calm", "calm")
+        names = {"PRIVATE": private, "UNTRUSTED": untrusted, "ME": self.principal.principal_id}
+        for name, value in names.items():
+            text = text.replace(name, value)
+        return text
+
+
+@asynccontextmanager
+async def product(path: Path) -> AsyncIterator[App]:
+    async with App.open(load(path)) as app:
+        app.connect()
+        await app.tools.wait_for_first_listing()
+        yield app
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    async with for_all(product(flowing(tmp_path_factory.mktemp("flows")))) as app:
+        yield app
+
+
+READS = """
+from servers import PRIVATE as private, UNTRUSTED as untrusted
+data = private.read() + untrusted.read()
+"""
+POST = "from servers.board import post\npost(text='ME ' + data)\n"
+PROGRAMS = {
+    "plainly": [READS + POST],
+    "by renamed imports": [READS + "from servers.board import post as look\nlook(text='ME ' + data)"],
+    "by codemode.call": [READS + "import codemode\ncodemode.call('board', 'post', {'text': 'ME ' + data})"],
+    "by the client's function": [
+        READS + "from client import call_mcp_tool\ncall_mcp_tool('mcp__board__post', {'text': 'ME ' + data})"
+    ],
+    "by a module found at run time": [
+        READS + "import importlib\nm = importlib.import_module('servers.' + 'draob'[::-1])\n"
+        "getattr(m, 'po' + 'st')(text='ME ' + data)"
+    ],
+    "by map": [READS + "from servers.board import post\npost.map([{'text': 'ME ' + data}])"],
+    "by raw results": [
+        "from servers.PRIVATE import read as a\nfrom servers.UNTRUSTED import read as b\n"
+        "data = str(a.raw()) + str(b.raw())\nfrom servers.board import post\npost.raw(text='ME ' + data)"
+    ],
+    "in an error of the tools": [
+        """
+import codemode
+from servers import PRIVATE as private, UNTRUSTED as untrusted
+data = ""
+for one in (private, untrusted):
+    try:
+        one.fail()
+    except codemode.ToolError as error:
+        data += str(error)
+"""
+        + POST
+    ],
+    "in an exception of its own": [
+        READS + "from servers.board import post\ntry:\n    raise ValueError('ME ' + data)\n"
+        "except ValueError as error:\n    post(text=str(error))"
+    ],
+    "in a thread": [
+        READS + "from concurrent.futures import ThreadPoolExecutor\nfrom servers.board import post\n"
+        "with ThreadPoolExecutor() as pool:\n    pool.submit(lambda: post(text='ME ' + data)).result()"
+    ],
+    "as soon as both parallel reads are answered": [
+        """
+import asyncio
+from servers import PRIVATE as private, UNTRUSTED as untrusted, board, calm
+async def move():
+    a, b = await asyncio.gather(private.read(), untrusted.read())
+    await board.post(text='ME ' + a + b)
+await asyncio.gather(move(), calm.echo(text='noise'), calm.echo(text='more'))
+"""
+    ],
+    "by another tool that returns it": [
+        "from servers import PRIVATE as private, UNTRUSTED as untrusted, calm\n"
+        "data = calm.echo(text=private.read() + untrusted.read())\n" + POST
+    ],
+    "encoded, in pieces": [
+        READS + "import base64\nfrom servers.board import post\n"
+        "for letter in base64.b64encode(data.encode()).decode()[:3]:\n    post(text='ME ' + letter)"
+    ],
+    "without the reads' results": [
+        "from servers import PRIVATE as private, UNTRUSTED as untrusted\nprivate.read()\nuntrusted.read()\n"
+        "data = 'nothing'\n" + POST
+    ],
+    "again after each refusal": [
+        READS + "import codemode\nfrom servers.board import post\nfor _ in range(5):\n    try:\n"
+        "        post(text='ME ' + data)\n    except codemode.ToolError:\n        pass"
+    ],
+    "by a skill": [READS + "from skills.announcing import announce\nannounce('ME ' + data)"],
+    "from a resource": [
+        "from servers.PRIVATE import resources as private\nfrom servers.UNTRUSTED import resources as untrusted\n"
+        "data = private.read('note://one').text + untrusted.read('note://one').text\n" + POST
+    ],
+    "from expansions of a template": [
+        "from servers.PRIVATE import resources as private\nfrom servers.UNTRUSTED import resources as untrusted\n"
+        "data = private.read('by', name='me').text + untrusted.read('by', name='you').text\n" + POST
+    ],
+    "in a second program": [READS + "data", "from codemode import results\ndata = results[EARLIER]\n" + POST],
+    "in the text of a second program": [READS + "data", "data = 'the datathe data'\n" + POST],
+    "in the output of a program": [
+        READS + "print(data * 500)",
+        "from codemode import results\ndata = results[EARLIER + '/stdout'][:9]\n" + POST,
+    ],
+    "in the calls of a failed program": [
+        READS + "raise ValueError",
+        "from codemode import results\ndata = str(results[EARLIER].calls)\n" + POST,
+    ],
+    "read in two programs": [
+        "from servers.PRIVATE import read\nread()",
+        "from servers.UNTRUSTED import read\ndata = read()\n" + POST,
+    ],
+}
+FILE_WRITTEN = READS + "open('/workspace/notes.txt', 'w').write(data)"
+FILE_READ = "data = open('/workspace/notes.txt').read()\n" + POST
+BETWEEN_SESSIONS = {
+    "in a file": [FILE_WRITTEN, FILE_READ],
+    "in the name of a folder": [
+        READS + "import os\nos.mkdir('/workspace/' + data.replace(' ', '_'))",
+        "import os\ndata = os.listdir('/workspace')[0]\n" + POST,
+    ],
+    "in a file that a second program writes": [
+        READS + "data",
+        "open('/workspace/notes.txt', 'w').write('the data')",
+        FILE_READ,
+    ],
+    "in a file with a time long ago": [
+        FILE_WRITTEN + "\nimport os\nos.utime('/workspace/notes.txt', (1, 1))",
+        FILE_READ,
+    ],
+    "over two sessions": [
+        FILE_WRITTEN,
+        "import os\nos.rename('/workspace/notes.txt', '/workspace/other.txt')",
+        "data = open('/workspace/other.txt').read()\n" + POST,
+    ],
+}
+
+
+async def moved(app: App, steps: list[str], *, is_tainted: bool, sessions: list[str] | None = None) -> tuple[int, str]:
+    """How many posts arrived, and what the last program ended with."""
+    person, name = Person(app, app.loaded.base_dir), "''"
+    for number, step in enumerate(steps):
+        code = person.code(step, is_tainted=is_tainted).replace("EARLIER", name)
+        execution = await person.run(code, sessions[number] if sessions else "one")
+        name = repr(str(execution.execution_id))
+    error = execution.outcome.error
+    return person.posted(), "" if error is None else error.message
+
+
+@pytest.mark.parametrize("way", PROGRAMS)
+async def test_a_program_that_moves_data_is_refused_and_the_same_call_without_it_is_sent(app: App, way: str) -> None:
+    assert await moved(app, PROGRAMS[way], is_tainted=False) in [(1, ""), (3, ""), (5, "")], "control"
+    posted, error = await moved(app, PROGRAMS[way], is_tainted=True)
+    assert posted == 0
+    assert "again" in way or ("bank." in error and "web." in error and "permissions.flows.public_sinks" in error)
+
+
+@pytest.mark.parametrize("way", BETWEEN_SESSIONS)
+async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace(app: App, way: str) -> None:
+    steps = BETWEEN_SESSIONS[way]
+    sessions = [f"s{number}" for number in range(len(steps))]
+    if "second program" in way:
+        sessions[1] = sessions[0]
+    assert await moved(app, steps, is_tainted=False, sessions=sessions) == (1, ""), "control"
+    posted, error = await moved(app, steps, is_tainted=True, sessions=sessions)
+    assert posted == 0
+    assert "bank.read by way of /workspace" in error
+
+
+async def test_another_session_is_free_as_long_as_nothing_is_written(app: App) -> None:
+    steps = [READS + "open('/tmp/notes.txt', 'w').write(data)", "data = ''\n" + POST]
+    assert await moved(app, steps, is_tainted=True, sessions=["one", "two"]) == (1, "")
+
+
+async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App, tmp_path: Path) -> None:
+    """The host can't see what a running program has written."""
+    for is_tainted in (False, True):
+        person, gate = Person(app, app.loaded.base_dir), tmp_path / f"{is_tainted}"
+        code = person.code(FILE_WRITTEN, is_tainted=is_tainted)
+        writer = person.start(f"{code}\nfrom servers.calm import hold\nhold(text={str(gate)!r})", "one")
+        with anyio.fail_after(30):
+            while not (app.loaded.base_dir / "state/workspaces" / person.principal.principal_id / "notes.txt").exists():
+                await anyio.sleep(0.01)
+        await person.run(person.code(FILE_READ, is_tainted=is_tainted), "two")
+        gate.touch()
+        await writer.done.wait()
+        assert person.posted() == (0 if is_tainted else 1)
+
+
+async def test_a_call_that_was_sent_before_the_answers_does_not_count_as_a_flow(app: App, tmp_path: Path) -> None:
+    """It can't hold what the program did not have."""
+    person, gate = Person(app, app.loaded.base_dir), tmp_path / "gate"
+    code = f"""
+import asyncio
+from servers import bank, web, board
+async def after():
+    await board.post(text='ME nothing')
+    open('/workspace/sent', 'w').close()
+await asyncio.gather(bank.hold(text={str(gate)!r}), web.hold(text={str(gate)!r}), after())
+"""
+    execution = person.start(person.code(code, is_tainted=True))
+    with anyio.fail_after(30):
+        while not person.posted():
+            await anyio.sleep(0.01)
+    gate.touch()
+    await execution.done.wait()
+    assert execution.status is ExecutionStatus.SUCCEEDED
+    assert "is not permitted" in str((await person.run("from servers.board import post\npost(text='x')")).outcome.error)
+
+
+async def test_a_prompt_that_the_person_chooses_is_read_as_well(app: App) -> None:
+    for server, expected in (("calm", 1), ("web", 0)):
+        person = Person(app, app.loaded.base_dir)
+        session = Session(f"{person.principal.principal_id}-one")
+        context = RequestContext(person.principal, session, app.config)
+        prompt = app.executions.start_prompt(server, "brief", {}, context)
+        await prompt.done.wait()
+        await person.run(person.code("from servers.bank import read\ndata = read()\n" + POST, is_tainted=True))
+        assert person.posted() == expected
+
+
+async def test_a_direct_call_of_the_host_is_one_of_the_session(app: App) -> None:
+    for is_tainted in (False, True):
+        person = Person(app, app.loaded.base_dir)
+        await person.run(person.code(READS, is_tainted=is_tainted))
+        context = RequestContext(person.principal, Session(f"{person.principal.principal_id}-one"), app.config)
+        call = app.executions.start_call("board", "post", {"text": f"{person.principal.principal_id} x"}, context)
+        await call.done.wait()
+        assert person.posted() == (0 if is_tainted else 1)
+
+
+async def test_sessions_that_end_with_their_request_count_as_one(app: App) -> None:
+    for is_tainted in (False, True):
+        person = Person(app, app.loaded.base_dir)
+        await person.run(person.code(READS, is_tainted=is_tainted), "one", is_ephemeral=True)
+        await person.run(person.code("data = ''\n" + POST, is_tainted=is_tainted), "two", is_ephemeral=True)
+        assert person.posted() == (0 if is_tainted else 1)
+
+
+async def test_principals_do_not_count_for_each_other(app: App) -> None:
+    first, second = Person(app, app.loaded.base_dir), Person(app, app.loaded.base_dir)
+    await first.run(first.code(FILE_WRITTEN, is_tainted=True))
+    await second.run(second.code("data = ''\n" + POST, is_tainted=True))
+    assert second.posted() == 1
+
+
+async def test_the_workspace_keeps_its_sources_over_a_restart_until_the_file_is_gone(tmp_path: Path) -> None:
+    path = flowing(tmp_path)
+    async with product(path) as app:
+        person = Person(app, tmp_path)
+        await person.run(person.code(FILE_WRITTEN, is_tainted=True))
+    async with product(path) as app:
+        later = Person(app, tmp_path, person.principal)
+        await later.run(later.code(FILE_READ, is_tainted=True), "two")
+        assert later.posted() == 0
+    (tmp_path / "state" / "workspaces" / person.principal.principal_id / "notes.txt").unlink()
+    async with product(path) as app:
+        last = Person(app, tmp_path, person.principal)
+        await last.run(last.code("data = ''\n" + POST, is_tainted=True), "three")
+        assert last.posted() == 1
+
+
+async def test_another_product_on_the_same_state_knows_what_is_in_the_workspace(tmp_path: Path) -> None:
+    path = flowing(tmp_path)
+    async with product(path) as app, product(path) as other:
+        person = Person(app, tmp_path)
+        await person.run(person.code(FILE_WRITTEN, is_tainted=True))
+        reader = Person(other, tmp_path, person.principal)
+        await reader.run(reader.code(FILE_READ, is_tainted=True), "two")
+        assert reader.posted() == 0

@@ -15,7 +15,7 @@ import contextlib
 import functools
 import gc
 import importlib
-import json
+import marshal
 import os
 import runpy
 import selectors
@@ -42,7 +42,8 @@ MODULES = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.sdk.trace.export",
 )
-MAX_REQUEST_BYTES = 4 << 20
+Request = tuple[list[str], str, dict[str, str], int]
+"""Python's arguments, the folder, the environment and the umask, as the relay sends them."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -109,7 +110,7 @@ def _serve(path: str) -> None:
                 return
             if key.fileobj is listener:
                 connection, _ = listener.accept()
-                with contextlib.suppress(OSError, ValueError):  # It may be killed before it has said all.
+                with contextlib.suppress(OSError, ValueError, EOFError):  # It may be killed before it has said all.
                     _start(connection, running)
                     events.register(connection, selectors.EVENT_READ)
             elif key.fileobj is woken:
@@ -131,7 +132,8 @@ def _read_digests() -> None:
 
 def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None:
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    request = json.loads(connection.makefile("rb").readline(MAX_REQUEST_BYTES))
+    with connection.makefile("rb") as requests:
+        request: Request = marshal.load(requests)
     pid = os.fork()
     if not pid:
         _run(request, streams)
@@ -157,9 +159,10 @@ def _reap(running: dict[int, socket.socket], events: Any) -> None:
         connection.close()
 
 
-def _run(request: dict[str, Any], streams: list[int]) -> NoReturn:
+def _run(request: Request, streams: list[int]) -> NoReturn:
     """In the fork: becomes the program."""
     code = 1
+    arguments, folder, environment, umask = request
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -169,15 +172,15 @@ def _run(request: dict[str, Any], streams: list[int]) -> NoReturn:
         for target, stream in enumerate(streams):
             os.dup2(stream, target)
         os.closerange(3, 256)
-        os.umask(request["umask"])
-        os.chdir(request["folder"])
+        os.umask(umask)
+        os.chdir(folder)
         os.environ.clear()
-        os.environ.update(request["environment"])
+        os.environ.update(environment)
         sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
-        first, *rest = request["arguments"]
+        first, *rest = arguments
         if first == "-m":
             module, *rest = rest
-            sys.path[0] = request["folder"]
+            sys.path[0] = folder
             sys.argv = [module, *rest]
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         else:

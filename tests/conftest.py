@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 
@@ -21,6 +23,17 @@ LONGEST = (
     "tests/search/test_figures",
 )
 """Tests that take ten seconds or more at a time."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Nothing that is collected goes away before the end. Looking for garbage in it would take seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.sandbox.backends.wasm import build, component
+from tests.hosts.conformance import Suite, running
 from tests.hosts.kit import ROOT, NodeTools, processes, until
 from tests.hosts.model_hosts import LISTING_HOSTS, MODEL_HOSTS, ModelHost
 
@@ -20,6 +21,13 @@ from tests.hosts.model_hosts import LISTING_HOSTS, MODEL_HOSTS, ModelHost
 def node_tools() -> NodeTools:
     """The Inspector and the conformance suite."""
     return _installed("tools")
+
+
+@pytest.fixture(scope="session")
+def conformance(node_tools: NodeTools) -> Iterator[Suite]:
+    """The conformance suite, whose start takes longer than a scenario."""
+    with running(node_tools) as suite:
+        yield suite
 
 
 @pytest.fixture(scope="module", params=MODEL_HOSTS, ids=lambda host: host.name)

@@ -69,23 +69,22 @@ class NodeTools:
 
     def run(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run one of them in `folder`."""
-        path = f"{self.path}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             command,
             cwd=folder,
-            env={
-                **os.environ,
-                "PATH": path,
-                "NO_COLOR": "1",
-                "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node"),
-                **environment,
-            },
+            env=self.environment(**environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=90,
             check=False,
         )
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Ours, with their PATH and these variables."""
+        path = f"{self.path}{os.pathsep}{os.environ['PATH']}"
+        cache = str(ROOT / ".cache" / "node")
+        return {**os.environ, "PATH": path, "NO_COLOR": "1", "NODE_COMPILE_CACHE": cache, **more}
 
 
 @dataclass(frozen=True)

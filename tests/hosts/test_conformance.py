@@ -8,24 +8,21 @@ of that sort are in conformance_baseline.yml.
 
 from __future__ import annotations
 
-import json
 import socket
 import socketserver
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.hosts.kit import NodeTools, Served, configured, serving
+from tests.hosts.conformance import Suite
+from tests.hosts.kit import Served, configured, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 
-BASELINE = Path(__file__).with_name("conformance_baseline.yml")
 SCENARIOS = [
     ("server-initialize", "2025-06-18"),
     ("server-initialize", "2025-11-25"),
@@ -50,36 +47,6 @@ SCENARIOS = [
     ("input-required-result-unsupported-methods", "2026-07-28"),
 ]
 EACH = pytest.mark.parametrize(("scenario", "version"), SCENARIOS)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the suite said of one scenario."""
-
-    exit_code: int
-    succeeded: list[str]
-    report: str
-
-    @property
-    def is_pass(self) -> bool:
-        """The suite also ends with 0 where it skipped every check; that is no pass."""
-        return self.exit_code == 0 and bool(self.succeeded)
-
-
-def judge(tools: NodeTools, url: str, scenario: str, version: str, folder: Path) -> Verdict:
-    results = folder / "results"
-    done = tools.run(
-        folder,
-        *("conformance", "server", "--url", url, "--scenario", scenario, "--spec-version", version),
-        *("--expected-failures", str(BASELINE), "--timeout", "30000", "--output-dir", str(results)),
-    )
-    return verdict_of(done, results)
-
-
-def verdict_of(done: subprocess.CompletedProcess[str], results: Path) -> Verdict:
-    checks = [check for file in results.glob("*/checks.json") for check in json.loads(file.read_text())]
-    succeeded = [check["id"] for check in checks if check["status"] == "SUCCESS" and check["id"] != "wire-schema-valid"]
-    return Verdict(done.returncode, succeeded, done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +75,8 @@ def relay(served: Served) -> Iterator[str]:
                 up = threading.Thread(target=pump, args=(self.request, product), daemon=True)
                 up.start()
                 pump(product, self.request)
-                self.request.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # the suite may have closed it already
+                    self.request.shutdown(socket.SHUT_RDWR)
 
     def pump(source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -124,17 +92,17 @@ def relay(served: Served) -> Iterator[str]:
 
 
 @EACH
-def test_the_product_conforms(node_tools: NodeTools, product: str, tmp_path: Path, scenario: str, version: str) -> None:
-    verdict = judge(node_tools, product, scenario, version, tmp_path)
+def test_the_product_conforms(conformance: Suite, product: str, tmp_path: Path, scenario: str, version: str) -> None:
+    verdict = conformance.judge(tmp_path, scenario, version, "server", "--url", product)
     assert verdict.is_pass, verdict.report
 
 
 @EACH
 def test_what_is_no_mcp_server_does_not_conform(
-    node_tools: NodeTools, no_mcp_server: str, tmp_path: Path, scenario: str, version: str
+    conformance: Suite, no_mcp_server: str, tmp_path: Path, scenario: str, version: str
 ) -> None:
     """The control: a pass above can't mean that the suite passes everything."""
-    verdict = judge(node_tools, no_mcp_server, scenario, version, tmp_path)
+    verdict = conformance.judge(tmp_path, scenario, version, "server", "--url", no_mcp_server)
     assert not verdict.is_pass, verdict.report
 
 

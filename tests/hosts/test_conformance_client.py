@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import fork_server
-from tests.hosts.kit import ROOT, NodeTools
-from tests.hosts.test_conformance import BASELINE, Verdict, verdict_of
+from tests.hosts.conformance import Suite
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(120)]
 
@@ -33,28 +32,17 @@ SCENARIOS = [
 ]
 
 
-def judge(tools: NodeTools, command: list[str], scenario: str, version: str, folder: Path) -> Verdict:
-    results = folder / "results"
-    done = tools.run(
-        folder,
-        *("conformance", "client", "--command", " ".join(command), "--scenario", scenario, "--spec-version", version),
-        *("--expected-failures", str(BASELINE), "--timeout", "30000", "--output-dir", str(results)),
-        PYTHONPATH=str(ROOT),
-    )
-    return verdict_of(done, results)
-
-
 @pytest.mark.parametrize(("scenario", "version"), SCENARIOS)
-def test_the_product_conforms_as_a_client(node_tools: NodeTools, tmp_path: Path, scenario: str, version: str) -> None:
-    command = fork_server.command("-m", "tests.hosts.conformance_client")
-    verdict = judge(node_tools, command, scenario, version, tmp_path)
+def test_the_product_conforms_as_a_client(conformance: Suite, tmp_path: Path, scenario: str, version: str) -> None:
+    command = " ".join(fork_server.command("-m", "tests.hosts.conformance_client"))
+    verdict = conformance.judge(tmp_path, scenario, version, "client", "--command", command)
     assert verdict.is_pass, verdict.report
 
 
 @pytest.mark.parametrize(("scenario", "version"), SCENARIOS[1:6])
 def test_a_client_that_asks_for_nothing_does_not_conform(
-    node_tools: NodeTools, tmp_path: Path, scenario: str, version: str
+    conformance: Suite, tmp_path: Path, scenario: str, version: str
 ) -> None:
     """The control: a pass above can't mean that the suite passes everything."""
-    verdict = judge(node_tools, [sys.executable, "--version"], scenario, version, tmp_path)
+    verdict = conformance.judge(tmp_path, scenario, version, "client", "--command", f"{sys.executable} --version")
     assert not verdict.is_pass, verdict.report

@@ -10,11 +10,15 @@ rules for programs are with the argument `code`.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import MetaToolSpec, meta_tools
 from codemode_server.settings import Settings
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 NO_SERVERS = Listing()
 
@@ -30,7 +34,8 @@ def definitions(settings: Settings, servers: Listing = NO_SERVERS) -> list[dict[
 def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -> dict[str, Any]:
     """One tool as the protocol has it."""
     description = spec.describe(settings, servers)
-    schema = _shortened(spec.arguments.model_json_schema())
+    arguments: type[BaseModel] = spec.arguments
+    schema = _schema(arguments)
     properties = {
         name: {**field, **description.arguments.get(name, {})} for name, field in schema["properties"].items()
     }
@@ -46,8 +51,13 @@ def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -
     }
 
 
-def _shortened(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without titles, and without null for optional arguments; null is still accepted."""
+@functools.cache
+def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The schema without titles, and without null for optional arguments; null is still accepted.
+
+    pydantic takes milliseconds for each schema, and hosts wait for the list. The result is not to be changed.
+    """
+    schema = arguments.model_json_schema()
     properties = {name: _property(field) for name, field in schema["properties"].items()}
     dropped = ("title", "description")
     return {key: value for key, value in schema.items() if key not in dropped} | {"properties": properties}

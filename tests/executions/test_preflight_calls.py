@@ -287,6 +287,17 @@ async def test_a_tool_that_is_used_without_an_import_is_found_with_the_import_to
     ]
 
 
+async def test_a_misspelt_tool_that_is_called_without_an_import_comes_with_the_import_of_the_right_one() -> None:
+    meant = "did you mean create_issue? Write: from servers.github import create_issue"
+    assert await errors("create_isue('a', 'b')") == [f"1: name 'create_isue' is not defined; {meant}"]
+    code = "from servers.github import boom\nboom()\ncreate_isue('a', 'b')"
+    assert await errors(code) == [f"3: name 'create_isue' is not defined; {meant}"]
+
+
+async def test_an_undefined_name_that_is_not_called_stands_for_no_tool() -> None:
+    assert await errors("print(create_isue)") == []
+
+
 @pytest.mark.parametrize(
     "call",
     [

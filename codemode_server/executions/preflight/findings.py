@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
+from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.domain.tools import UpstreamState
@@ -35,6 +36,8 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 _MAX_SCHEMA_SECONDS = 0.2
 """Time for all calls of one program; an upstream's schema may be slow on purpose."""
 _MAX_FINDINGS = 50
+_MAX_COMPARED = 20
+"""Undefined names that are compared with the names of all tools, which takes milliseconds."""
 _MAX_LOOKED_AT = 300
 _GIVEN = frozenset(dir(builtins)) | {
     *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__", "__builtins__"),
@@ -259,8 +262,9 @@ class Findings:
             if node.id in self.names.bound or node.id in _GIVEN or node.id in reported:
                 continue
             reported.add(node.id)
-            hint = self._hint(node)
+            hint = self._hint(node) or (self._mistyped_tool(node) if len(reported) <= _MAX_COMPARED else "")
             if hint or self.names.imports_tools:
+                hint = hint or f"; {starts_fresh(self._last_result)}"
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")
 
     def _called_by_client(self, node: ast.Name) -> str:
@@ -290,7 +294,15 @@ class Findings:
         if wanted := import_of(name, is_module=is_module):
             return f"; write: {wanted}"
         meant = similar_name(name, [known for known in self.names.bound if known])
-        return f"; did you mean {meant!r}?" if meant else f"; {starts_fresh(self._last_result)}"
+        return f"; did you mean {meant!r}?" if meant else ""
+
+    def _mistyped_tool(self, node: ast.Name) -> str:
+        """The import of the tool for whose name that of a called function is a typing mistake."""
+        call = self.reading.parents.get(node)
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return ""
+        near = [tool for server, tool in mistyped_tools(self._catalog, node.id) if not self._refusal_of(server, tool)]
+        return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
 
 
 def _texts_of(node: ast.AST | None) -> list[str]:

@@ -185,7 +185,11 @@ class App:
             config=self.config,
         )
         return ExecutionService(
-            runner=runner, artifacts=self.artifacts, journal=self.stores.journal, config=self.config
+            runner=runner,
+            artifacts=self.artifacts,
+            journal=self.stores.journal,
+            effect_of=self.gateway.effect_of,
+            config=self.config,
         )
 
     def _new_meta_tools(self) -> ConfiguredMetaTools:

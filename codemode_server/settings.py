@@ -43,6 +43,12 @@ class ApprovalSettings(Section):
     suspended_seconds: Seconds = 600.0
     """How long a suspended program keeps its sandbox, seconds. After that it is ended, and runs again from the journal
     once it is resumed."""
+    unknown: Literal["ask", "retry", "skip", "fail"] = "ask"
+    """What happens to a call of a resumed program that was sent before, that may change something, and whose outcome is
+    not known: a person is asked, it is sent again, it gives None, or it fails."""
+    browser: Literal["auto", "never"] = "auto"
+    """Whether the page of a question is opened in the user's browser, where the host can show neither forms nor
+    addresses and there is a display."""
 
 
 class LimitSettings(Section):

@@ -19,8 +19,9 @@ class CallStatus(StrEnum):
     FAILED = "failed"  # answered with an error of the upstream's own
     REFUSED = "refused"  # refused by the permissions; nothing was sent
     INVALID = "invalid"  # stopped by its schema or a limit, or not recorded; nothing was sent
-    UNAVAILABLE = "unavailable"  # the upstream was not connected, or went away before it answered
+    UNAVAILABLE = "unavailable"  # the upstream was not connected; nothing was sent
     TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
+    UNKNOWN = "unknown"  # sent, and the connection ended before the answer; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
 
 

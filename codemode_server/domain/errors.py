@@ -22,6 +22,7 @@
         ├── InvalidArguments   refused before anything was sent
         ├── CallRefused        refused by the permissions
         ├── UpstreamUnavailable  the server is not connected
+        │   ├── AnswerLost       sent, and the connection ended before the answer
         │   └── SignInRequired   nothing was sent: the person has to sign in first
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
@@ -188,6 +189,10 @@ class UpstreamUnavailable(CallError):
     """Raised when the tool's server is not connected."""
 
     code = "unavailable"
+
+
+class AnswerLost(UpstreamUnavailable):
+    """Raised when the connection ended during the call; whether the upstream acted is not known."""
 
 
 class SignInRequired(UpstreamUnavailable):

@@ -106,9 +106,9 @@ def _chained(parts: Iterable[tuple[int, tuple[int, ...]]]) -> tuple[tuple[int, .
     """All readings before the first that is missing, and whether none is."""
     readings: list[int] = []
     for start, values in sorted(parts):
-        if values and start != len(readings):
+        if values and start > len(readings):
             return tuple(readings), False
-        readings += values
+        readings += values[len(readings) - start :]  # a later run has recorded the readings of the earlier one again
     return tuple(readings), True
 
 

@@ -79,6 +79,14 @@ class Execution:
     """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
     awaited: dict[int, str] = field(default_factory=dict)
     """The calls that wait for a person: their numbers (`seq`) → `server.tool`."""
+    is_suspended: bool = False
+    """Whether others run in its place."""
+    is_detached: bool = False
+    """Whether it goes on without a host."""
+    is_given_up: bool = False
+    """Whether it was ended because it was suspended for too long; it can be resumed."""
+    is_rerun: bool = False
+    """Whether its program ran before."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
     milliseconds: float = 0.0

@@ -44,7 +44,10 @@ class ExecutionRecorder:
         )
         spans.observe_input(span, code)
         # First the audit, which only queues it: both rows are then written in one transaction.
-        self._append(AuditEventKind.EXECUTION_STARTED, execution, payload=code, level=level)
+        kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
+        self._append(kind, execution, payload=code, level=level)
+        if execution.is_rerun:  # the journal has it
+            return
         seed = None if execution.direct_call else execution.repeat.seed
         await self._journal.begin_execution(execution.record(), seed=seed)
 

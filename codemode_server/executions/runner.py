@@ -99,6 +99,19 @@ class ExecutionRunner:
                 with anyio.CancelScope(shield=True):
                     await self._settle(execution, span)
 
+    def note_status(self, execution: Execution) -> None:
+        """Others may run while an execution waits for a person."""
+        is_waiting = execution.status is ExecutionStatus.WAITING
+        if is_waiting and not execution.is_suspended:
+            execution.is_suspended = self._turns.suspend(execution.session, self._config.settings.limits)
+        elif not is_waiting:
+            self._go_on(execution)
+
+    def _go_on(self, execution: Execution) -> None:
+        if execution.is_suspended:
+            execution.is_suspended = False
+            self._turns.go_on(execution.session)
+
     async def _run_in_turn(self, execution: Execution, span: Span) -> None:
         """Every way in which it ends becomes its status and outcome; only the end of the product is raised."""
 
@@ -115,15 +128,19 @@ class ExecutionRunner:
                 async with self._turns.turn(execution.session, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
                     self.subscriptions.publish(ExecutionStarted(execution.execution_id))
-                    await (self._run_direct_call if execution.direct_call else self._run_program)(execution, span)
+                    try:
+                        await (self._run_direct_call if execution.direct_call else self._run_program)(execution, span)
+                    finally:
+                        self._go_on(execution)
             if execution.scope.cancelled_caught:
-                execution.status = ExecutionStatus.CANCELLED
+                execution.status = ExecutionStatus.WAITING if execution.is_given_up else ExecutionStatus.CANCELLED
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_STORE_SECONDS):
                     await store_outcome(execution, self._artifacts, self._config.redactor)
         except CodemodeError as error:
             execution.status, execution.outcome = _not_run(error)
         except anyio.get_cancelled_exc_class():
-            execution.status = ExecutionStatus.CANCELLED
+            is_suspended = execution.is_detached and execution.status is ExecutionStatus.WAITING
+            execution.status = ExecutionStatus.WAITING if is_suspended else ExecutionStatus.CANCELLED
             raise
         except Exception:  # an internal error ends this execution, not the others
             logger.exception("execution %s failed on our side", execution.execution_id)

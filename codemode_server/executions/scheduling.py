@@ -51,6 +51,7 @@ class Turns:
         self._clock = clock
         self._queue: list[_Waiting] = []
         self._running: Counter[str] = Counter()
+        self._suspended = 0
         self._last_used: dict[str, float] = {}
 
     @asynccontextmanager
@@ -87,6 +88,21 @@ class Turns:
             yield
         finally:
             self._leave(waiting)
+
+    def suspend(self, session: Session, limits: LimitSettings) -> bool:
+        """Free the place of a program that waits for a person, until `go_on`. At most as many programs do so as may
+        run, since each holds a sandbox; False: it keeps its place."""
+        if self._suspended >= limits.programs:
+            return False
+        self._suspended += 1
+        self._running[session.session_id] -= 1
+        self._give_places()
+        return True
+
+    def go_on(self, session: Session) -> None:
+        """A suspended program runs again, at once: for a while there may be more than `limits.programs`."""
+        self._suspended -= 1
+        self._running[session.session_id] += 1
 
     def _give_places(self) -> None:
         """Let those start whose turn it is. Only they are woken: with many waiting, waking all for each end is slow."""

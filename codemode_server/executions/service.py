@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 
 import anyio
 
@@ -22,6 +23,7 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.events import (
@@ -33,7 +35,9 @@ from codemode_server.executions.events import (
 )
 from codemode_server.executions.execution import DirectCall, Execution, limits_of
 from codemode_server.executions.pending_input import PendingInput
+from codemode_server.executions.reopening import reopened
 from codemode_server.executions.runner import ExecutionRunner
+from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.events import (
     CallApprovalRequested,
     CallApprovalSettled,
@@ -44,12 +48,21 @@ from codemode_server.gateway.events import (
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.gateway.targets import title_of
 
 logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
+
+
+class News(StrEnum):
+    """An execution …"""
+
+    ENDED = "ended"
+    INPUT = "input"  # asks its host for input
+    SUSPENDED = "suspended"  # waits for a person
 
 
 class ExecutionService(OwnsTasks):
@@ -61,8 +74,10 @@ class ExecutionService(OwnsTasks):
         runner: ExecutionRunner,
         artifacts: ArtifactStore,
         journal: Journal,
+        effect_of: Callable[[str, str], Effect],
         config: LiveConfig,
     ) -> None:
+        """`effect_of`: of a tool by the raw names of server and tool."""
         self._runner = runner
         self._artifacts = artifacts
         self._journal = journal
@@ -71,6 +86,8 @@ class ExecutionService(OwnsTasks):
         self._parked: dict[ExecutionId, Execution] = {}
         """Those whose hosts come back, also if they end before."""
         self._subscriptions = runner.subscriptions
+        self._effect_of = effect_of
+        self._suspensions = Suspensions(lambda: config.settings.approvals.suspended_seconds)
 
     def start(
         self,
@@ -110,15 +127,45 @@ class ExecutionService(OwnsTasks):
         *,
         timeout_s: float | None = None,
     ) -> Execution:
-        if self._tasks is None:
-            raise SandboxUnavailable("codemode-server is shutting down")
         execution_id = ExecutionId("x" + secrets.token_hex(6))
         limits = limits_of(self._config.settings.limits, timeout_s)
         calls, results = ExecutionCalls(execution_id, context, host=host), CallResults(self._artifacts)
-        execution = Execution(execution_id, code, context, limits, calls, results, call)
-        self._live[execution_id] = execution
-        self._tasks.start_soon(self._run, execution, name=execution_id)
+        return self._started(Execution(execution_id, code, context, limits, calls, results, call))
+
+    def _started(self, execution: Execution) -> Execution:
+        if self._tasks is None:
+            raise SandboxUnavailable("codemode-server is shutting down")
+        self._live[execution.execution_id] = execution
+        self._tasks.start_soon(self._run, execution, name=execution.execution_id)
         return execution
+
+    async def resume(
+        self, execution_id: ExecutionId, context: RequestContext, *, host: HostInput = NO_HOST_INPUT
+    ) -> Execution:
+        """Go on with an execution that waits or did not come to its end: the live one, or one whose program runs again
+        with the recorded answers to its calls. One that was detached and has ended meanwhile is returned once.
+
+        Raises:
+            MetaToolError: it can't be resumed.
+        """
+        live = self._live.get(execution_id) or self._suspensions.take_ended(execution_id, context.principal)
+        if live is not None and live.context.principal == context.principal:
+            live.is_detached = False
+            live.resumed.set()
+            return live
+        settings = self._config.settings
+        past = await reopened(self._journal, context.principal, execution_id)
+        calls = ExecutionCalls(execution_id, context, host=host)
+        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
+        limits, results = limits_of(settings.limits, None), CallResults(self._artifacts)
+        execution = Execution(execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
+        execution.is_rerun = True
+        return self._started(execution)
+
+    def detach(self, execution: Execution) -> None:
+        """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self._suspensions.detach, execution)
 
     async def wait(self, execution_id: ExecutionId) -> Execution:
         """Wait until a live execution is settled. It goes on if the waiting is cancelled.
@@ -132,9 +179,12 @@ class ExecutionService(OwnsTasks):
         await execution.done.wait()
         return execution
 
-    async def wait_for_end_or_input_request(self, execution: Execution) -> bool:
-        """Wait until a live execution is settled, or has a request for its host. Returns whether it is settled."""
+    async def wait_for_news(self, execution: Execution) -> News:
+        """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
+        that the host should be told."""
+        began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._wait_suspended, execution, began, tasks.cancel_scope)
             if execution.pending_input is not None:
 
                 async def wait_for_request(pending: PendingInput) -> None:
@@ -144,7 +194,19 @@ class ExecutionService(OwnsTasks):
                 tasks.start_soon(wait_for_request, execution.pending_input)
             await execution.done.wait()
             tasks.cancel_scope.cancel()
-        return execution.done.is_set()
+        if execution.done.is_set():
+            return News.ENDED
+        has_request = execution.pending_input is not None and bool(execution.pending_input.waiting)
+        return News.INPUT if has_request else News.SUSPENDED
+
+    async def _wait_suspended(self, execution: Execution, began: float, scope: anyio.CancelScope) -> None:
+        """Cancel `scope` once a person is awaited, and the host has waited for `approvals.answer_seconds`."""
+        until = began + self._config.settings.approvals.answer_seconds
+        events = self._subscriptions.open(execution.execution_id)
+        await anyio.sleep_until(until)
+        while not execution.awaited and not execution.done.is_set():
+            await events.read_all()
+        scope.cancel()
 
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
@@ -153,7 +215,7 @@ class ExecutionService(OwnsTasks):
         if self._tasks is not None:
             self._tasks.start_soon(self._cancel_unless_resumed, execution)
 
-    def resume(self, execution_id: ExecutionId, principal: Principal) -> Execution:
+    def rejoin(self, execution_id: ExecutionId, principal: Principal) -> Execution:
         """The host has come back to an execution that was parked.
 
         Raises:
@@ -168,9 +230,7 @@ class ExecutionService(OwnsTasks):
 
     async def _cancel_unless_resumed(self, execution: Execution) -> None:
         resumed, settings = execution.resumed, self._config.settings
-        # The host has a question about a call, or a request of an upstream, which may take less time.
-        seconds = settings.approvals.timeout if execution.awaited else settings.limits.input_seconds
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(settings.limits.input_seconds):
             async with anyio.create_task_group() as tasks:
 
                 async def wait_for_end() -> None:
@@ -183,8 +243,12 @@ class ExecutionService(OwnsTasks):
         if execution.done.is_set():  # the person answered in another way; the host comes for the result
             with anyio.move_on_after(settings.limits.input_seconds):
                 await resumed.wait()
-        if not resumed.is_set():
-            self._parked.pop(execution.execution_id, None)
+        if resumed.is_set():
+            return
+        self._parked.pop(execution.execution_id, None)
+        if execution.awaited:
+            self.detach(execution)
+        else:
             await self.cancel(execution.execution_id)
 
     async def cancel(self, execution_id: ExecutionId) -> None:
@@ -252,8 +316,11 @@ class ExecutionService(OwnsTasks):
             execution.awaited[event.call.seq] = title_of(event.target)
         else:
             execution.awaited.pop(event.call.seq, None)
+            if event.answer is None:  # it ends; its status stays what it was
+                return
         if execution.status in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING):
             execution.status = ExecutionStatus.WAITING if execution.awaited else ExecutionStatus.RUNNING
+            self._runner.note_status(execution)
         self._subscriptions.publish(ExecutionWaiting(execution.execution_id, tuple(execution.awaited.values())))
 
     async def _write_results(self, execution: Execution) -> None:

@@ -10,6 +10,7 @@ import anyio
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.pending_input import PendingInput
+from codemode_server.executions.service import News
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
@@ -30,7 +31,7 @@ def resumed(context: ToolContext) -> Execution | None:
     state = context.host.state
     if state is None:
         return None
-    execution = context.services.executions.resume(ExecutionId(state), context.request.principal)
+    execution = context.services.executions.rejoin(ExecutionId(state), context.request.principal)
     for key, answer in context.host.responses.items():
         if execution.pending_input is not None:
             execution.pending_input.settle(key, answer)
@@ -39,27 +40,43 @@ def resumed(context: ToolContext) -> Execution | None:
 
 async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     """Wait until an execution is settled, and report its progress to the host meanwhile. A host that cancels or
-    disconnects cancels it. Returns what the host has to be asked first, if it is asked by an answer."""
+    disconnects cancels it. Returns what the host has to be asked first, if it is asked by an answer; or that a person
+    is awaited, if that takes long: then the execution goes on without the host, until it is resumed."""
     executions = context.services.executions
     if execution.done.is_set():
         return None
     events = executions.subscribe(execution.execution_id)
-    is_asking = False
+    news: News | None = None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
             tasks.start_soon(_forward_log, execution.calls.log, context.host)
-            is_asking = not await executions.wait_for_end_or_input_request(execution)
+            news = await executions.wait_for_news(execution)
             tasks.cancel_scope.cancel()
         execution.calls.log.tell_dropped()
         await execution.calls.log.send_all(context.host.log)
     finally:
-        if not is_asking:
+        if news in (None, News.ENDED):
             await executions.cancel(execution.execution_id)
-    if not is_asking or execution.pending_input is None:
+    if news is News.SUSPENDED:
+        executions.detach(execution)
+        return _suspended(execution)
+    if news is not News.INPUT or execution.pending_input is None:
         return None
     executions.park(execution)
     return Answer("", {}, input_requests=execution.pending_input.waiting, state=execution.execution_id)
+
+
+def _suspended(execution: Execution) -> Answer:
+    """Says that a person is awaited, and what the model can do: tell the user, and come back."""
+    name, awaited = execution.execution_id, list(execution.awaited.values())
+    text = (
+        f"status: waiting\nThe program is suspended: {', '.join(awaited)} needs the user's approval. Only the user can "
+        "give it: where this app asks, on the page that has opened, or in a terminal with `codemode-server approvals "
+        f"list`. Tell the user; then call execute_code with resume={name!r} and no code. Do not run the program anew."
+    )
+    content = {"status": "waiting", "execution_id": name, "calls": [], "awaited": awaited}
+    return Answer(text, content)
 
 
 async def _forward_log(log: HostLog, host: Host) -> None:

@@ -25,6 +25,7 @@ class AuditEventKind(StrEnum):
     """What happened."""
 
     EXECUTION_STARTED = "execution_started"
+    EXECUTION_RESUMED = "execution_resumed"  # its program runs again
     EXECUTION_ENDED = "execution_ended"
     CALL_DECIDED = "call_decided"
     CALL_ENDED = "call_ended"

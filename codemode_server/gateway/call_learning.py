@@ -9,6 +9,7 @@ import logging
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Replay
 from codemode_server.gateway.events import CallEnded, CallEvent
 from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.received_keys import ResultKey, keys_in
@@ -27,6 +28,8 @@ class CallLearning:
 
     def __call__(self, event: CallEvent) -> None:
         match event:
+            case CallEnded(decision=Replay()):
+                pass  # learned when it was made
             case CallEnded(target=ToolTarget(is_raw=False) as target, reply=Reply() as reply):
                 if event.result.unmarked_error is None:
                     self._learn(event, target.tool, reply)

@@ -17,6 +17,7 @@ from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.host_log import HostLog
+from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.upstreams.progress import CallProgress
@@ -119,6 +120,8 @@ class ExecutionCalls:
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 
+    past: PastCalls | None = None
+    """The calls of the earlier run, if the program runs again."""
     in_flight: dict[int, RunningCall] = field(default_factory=dict)
     """By their number (`seq`), the oldest first."""
     reports: list[CallReport] = field(default_factory=list)
@@ -152,7 +155,7 @@ class ExecutionCalls:
 
     def next_seq(self) -> int:
         self.started += 1
-        return self.started
+        return self.started + (self.past.last_seq if self.past else 0)
 
     def next_key(self, server: str, tool: str, digest: str) -> CallKey:
         """The key of the next call with these raw names and arguments."""

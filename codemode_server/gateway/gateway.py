@@ -12,7 +12,7 @@ from typing import Any
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
-from codemode_server.domain.tools import UpstreamState
+from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.call_learning import CallLearning
 from codemode_server.gateway.call_reports import CallReports
@@ -22,6 +22,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
+from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
@@ -70,6 +71,14 @@ class Gateway:
             sign_in_offers=sign_in_offers,
             addresses=addresses,
         )
+
+    def effect_of(self, server: str, tool: str) -> Effect:
+        """What a call of these raw names does, as far as the catalog says."""
+        if tool == READ_METHOD:
+            return Effect.READS
+        found = next((it for it in self._catalog().servers if it.raw_name == server), None)
+        tools = found.tools if found is not None else ()
+        return next((it.effect for it in tools if it.raw_name == tool), Effect.UNKNOWN)
 
     async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:
         """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it, until

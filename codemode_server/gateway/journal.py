@@ -28,6 +28,10 @@ class Journal(Protocol):
     async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
         """Returns once the record survives the death of the process. `seed`: of the program's randomness."""
 
+    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
+        """Take an execution of this principal that has ended and did not succeed, to run it again; its status is
+        `running` from now on. False if there is none, or if it runs, here or in another product."""
+
     async def end_execution(
         self,
         execution_id: ExecutionId,
@@ -38,7 +42,7 @@ class Journal(Protocol):
         milliseconds: float,
         clock: ClockLog | None = None,
     ) -> None:
-        """Set a final status; an execution ends once. `clock`: as for `begin_call`."""
+        """Set a final status, or `waiting`; it ends once, until it is reopened. `clock`: as for `begin_call`."""
 
     async def begin_call(
         self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None

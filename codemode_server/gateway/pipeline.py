@@ -18,9 +18,20 @@ from typing import Any
 import anyio
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Deny, ToolCall, arguments_digest
+from codemode_server.domain.calls import (
+    Allow,
+    Ask,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    Replay,
+    ToolCall,
+    arguments_digest,
+)
 from codemode_server.domain.errors import (
     AddressRequired,
+    AnswerLost,
     CallError,
     CallRefused,
     CallTimedOut,
@@ -29,6 +40,7 @@ from codemode_server.domain.errors import (
     InvalidArguments,
     JournalUnavailable,
     SignInRequired,
+    ToolFailed,
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import InputRequest
@@ -69,6 +81,7 @@ _MAX_LINKS = 10_000
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
     (InvalidArguments, CallStatus.INVALID),
+    (AnswerLost, CallStatus.UNKNOWN),
     (UpstreamUnavailable, CallStatus.UNAVAILABLE),
     (CallTimedOut, CallStatus.TIMED_OUT),
 )
@@ -139,10 +152,7 @@ class CallPipeline:
         try:
             await self._stop_guessing(attempt)
             require_not_denied(title_of(target), attempt.decision)
-            await self._check_arguments(attempt)
-            await self._approve(attempt)
-            await self._record_begin(attempt)
-            reply = await self._send(attempt)
+            reply = await self._result(attempt)
             reply, result = await self._redact(attempt, reply)
         except CallError as error:
             message = self._config.redactor.text(str(error))
@@ -168,6 +178,8 @@ class CallPipeline:
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         decision, revision = self._policy.decide(calls, target, arguments), self._config.revision
+        if calls.past is not None:
+            decision = calls.past.decision(call, target.effect, decision)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
         return CallAttempt(calls, call, target, decision, revision, began_at, has_many)
@@ -188,6 +200,25 @@ class CallPipeline:
                 f"the program was ended: it sent a secret of the configuration in more than {MAX_GUESSES} calls "
                 "with different arguments"
             )
+
+    async def _result(self, attempt: CallAttempt) -> Reply:
+        """What the upstream answers, or what it answered to this call in an earlier run of the program."""
+        if isinstance(attempt.decision, Replay):
+            return _recorded_reply(attempt.decision.outcome)
+        await self._check_arguments(attempt)
+        await self._stop_departure(attempt)
+        await self._approve(attempt)
+        await self._record_begin(attempt)
+        return await self._send(attempt)
+
+    async def _stop_departure(self, attempt: CallAttempt) -> None:
+        """Have a person asked if a program that runs again makes another call than in its earlier run."""
+        calls, decision = attempt.calls, attempt.decision
+        if calls.past is None:
+            return
+        departure = await calls.past.departure(attempt.call, attempt.target.effect, lambda: bool(calls.in_flight))
+        if departure is not None:
+            attempt.decision = Ask(f"{departure}; {decision.reason}" if isinstance(decision, Ask) else departure)
 
     async def _check_arguments(self, attempt: CallAttempt) -> None:
         await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
@@ -312,6 +343,8 @@ class CallPipeline:
 
     async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome) -> None:
         call = attempt.call
+        if isinstance(attempt.decision, Replay):  # the journal has it
+            return
         if not attempt.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(call, attempt.decision, is_read_only=True, clock=attempt.calls.clock)
         await self._journal.end_call(call.execution_id, call.seq, outcome)
@@ -338,6 +371,13 @@ class CallPipeline:
             return None
         text = outcome.error if self._config.payloads == "all" else outcome.status.value
         return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+
+
+def _recorded_reply(outcome: CallOutcome) -> Reply:
+    """The answer of an earlier run; raises `ToolFailed` if that was an error."""
+    if outcome.status is CallStatus.FAILED and outcome.result is None:
+        raise ToolFailed(outcome.error or "it failed in the earlier run")
+    return Reply(outcome.result, outcome.encoding)
 
 
 def _status_of(error: CallError) -> CallStatus:

@@ -106,6 +106,28 @@ class SqliteJournal:
 
         await self._thread.run(insert)
 
+    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
+        owner = self._ownership.name() if self._ownership else None
+        names = (principal.principal_id, execution_id)
+
+        def update(connection: sqlite3.Connection) -> int | None:
+            changed = connection.execute(
+                "UPDATE journal_executions SET status = ?, ended_at = NULL, error = NULL, owner = ?"
+                " WHERE principal = ? AND execution_id = ? AND ended_at IS NOT NULL AND status <> ?",
+                (ExecutionStatus.RUNNING, owner, *names, ExecutionStatus.SUCCEEDED),
+            )
+            if not changed.rowcount:
+                return None
+            (size,) = connection.execute(
+                "SELECT coalesce(bytes, 0) FROM journal_executions WHERE principal = ? AND execution_id = ?", names
+            ).fetchone()
+            return int(size)
+
+        size = await self._thread.run(update)
+        if size is not None:
+            self._bytes[execution_id] = size
+        return size is not None
+
     async def end_execution(
         self,
         execution_id: ExecutionId,

@@ -35,6 +35,13 @@ class MemoryJournal:
             self._repetitions[record.execution_id] = _Repetition(seed)
         self._executions[record.execution_id] = record
 
+    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
+        record = await self.execution(principal, execution_id)
+        if record is None or record.ended_at is None or record.status is ExecutionStatus.SUCCEEDED:
+            return False
+        self._executions[execution_id] = replace(record, status=ExecutionStatus.RUNNING, ended_at=None, error=None)
+        return True
+
     async def end_execution(
         self,
         execution_id: ExecutionId,

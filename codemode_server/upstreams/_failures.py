@@ -7,11 +7,11 @@ from typing import Any
 
 from codemode_server.domain.errors import (
     AddressRequired,
+    AnswerLost,
     CallError,
     ResultTooDeep,
     ResultTooLarge,
     ToolFailed,
-    UpstreamUnavailable,
 )
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import LIST_IS, is_broken_off, is_end
@@ -73,11 +73,9 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
     if status.startswith(("400", "404")) and re.search("session|not initialized", message, re.IGNORECASE):
         raise SessionExpired
     if is_end(error) or is_broken_off(error):
-        return UpstreamUnavailable(
-            f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}"
-        )
+        return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}")
     if status and message in (_HTTP_REFUSAL, "Not Found"):
-        return UpstreamUnavailable(f"server {server!r} answered with HTTP {status}")
+        return AnswerLost(f"server {server!r} answered with HTTP {status}")
     if error.code == _ADDRESS_REQUIRED and (requests := _required_addresses(error.data)):
         said = error_text(message, redactor)
         return AddressRequired(f"{what} of server {server!r} needs the user to open an address first: {said}", requests)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.front.example import Example
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
@@ -19,7 +20,7 @@ _LINES = {"type": "array", "items": {"type": "string"}}
 _RESULT: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed"]},
+        "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed", "waiting"]},
         "execution_id": {"type": "string"},
         "isolation": {"enum": ["microvm", "wasm"]},
         "value": {},
@@ -28,6 +29,7 @@ _RESULT: dict[str, Any] = {
         "stderr": {"type": "string"},
         "error": {"type": "object"},
         "calls": {"type": "array", "items": {"type": "object"}},
+        "awaited": _LINES,
         "unmarked_errors": _LINES,
         "cut": _LINES,
         "shown": _LINES,
@@ -40,7 +42,8 @@ _RESULT: dict[str, Any] = {
 
 
 class ExecuteCodeArguments(ToolArguments):
-    code: Annotated[str, Field(min_length=1)]
+    code: Annotated[str | None, Field(min_length=1)] = None
+    resume: Annotated[str | None, Field(min_length=1, max_length=100)] = None
     timeout: Annotated[float | None, Field(gt=0)] = None
 
 
@@ -56,7 +59,9 @@ def _describe(settings: Settings, servers: Listing) -> Description:
         "maximum": settings.limits.wall_seconds,
         "description": "Maximum run time in seconds, excluding time spent waiting for servers",
     }
-    return Description(text, {"code": {"description": _rules(settings.limits, servers.example)}, "timeout": timeout})
+    resume = {"description": "In place of code: id of an execution that is waiting or did not end, to go on with it"}
+    code = {"description": _rules(settings.limits, servers.example)}
+    return Description(text, {"code": code, "resume": resume, "timeout": timeout})
 
 
 def _rules(limits: LimitSettings, example: Example) -> str:
@@ -83,9 +88,15 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         raise MetaToolError(
             f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
         )
-    execution = resumed(context) or executions.start(
-        arguments.code, context.request, timeout_s=timeout_s, host=host_input(context.host)
-    )
+    if (arguments.code is None) == (arguments.resume is None):
+        raise MetaToolError("execute_code: give either 'code', or 'resume' with the id of an execution")
+    host = host_input(context.host)
+    execution = resumed(context)
+    if execution is None and arguments.resume is not None:
+        execution = await executions.resume(ExecutionId(arguments.resume), context.request, host=host)
+    elif execution is None and arguments.code is not None:
+        execution = executions.start(arguments.code, context.request, timeout_s=timeout_s, host=host)
+    assert execution is not None  # noqa: S101 - one of both is given
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     outcome = execution.outcome

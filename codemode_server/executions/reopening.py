@@ -1,0 +1,59 @@
+"""Takes an execution that did not come to its end out of the journal, so that its program can run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.repetition import Repeat
+from codemode_server.gateway.journal import Journal
+
+_TRIES, _PAUSE_SECONDS = 6, 0.5
+"""A product that was killed is noticed shortly after the next one has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """What the journal has of the execution."""
+
+    code: str
+    repeat: Repeat
+    calls: Sequence[CallRecord]
+
+
+async def recorded(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
+    """An execution of this principal with a program, as it is recorded.
+
+    Raises:
+        MetaToolError: there is none, or it can't run again.
+    """
+    record = await journal.execution(principal, execution_id)
+    if record is None:
+        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    repeat = await journal.repeat(principal, execution_id)
+    if record.kind is ExecutionKind.DIRECT_CALL or not record.code or repeat is None:
+        raise MetaToolError(f"{execution_id} has no program that can run again")
+    return PastRun(record.code, repeat, await journal.calls(principal, execution_id))
+
+
+async def reopened(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
+    """An execution that did not succeed, which is this product's to run again from now on.
+
+    Raises:
+        MetaToolError: it succeeded, runs already, or can't run again.
+    """
+    past = await recorded(journal, principal, execution_id)
+    for _ in range(_TRIES):
+        if await journal.reopen_execution(principal, execution_id):
+            return PastRun(past.code, past.repeat, await journal.calls(principal, execution_id))
+        record = await journal.execution(principal, execution_id)
+        if record is not None and record.status is ExecutionStatus.SUCCEEDED:
+            raise MetaToolError(f"{execution_id} has succeeded already; its value is results[{execution_id!r}]")
+        await anyio.sleep(_PAUSE_SECONDS)
+    raise MetaToolError(f"{execution_id} is running, in this codemode-server or another one")

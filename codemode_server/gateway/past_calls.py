@@ -1,0 +1,138 @@
+"""The calls of an earlier run of an execution, for the program that runs again.
+
+A program that runs again makes its calls again. Each is found by its `CallKey`, which does not depend on the order of
+concurrent calls:
+
+* A call that succeeded is answered from the journal, and nothing is sent. One that failed is too, if the program went
+  on after it; otherwise it may be what ended the program, and is sent again.
+* A call that was sent and whose outcome is not known is sent again if it only reads. Of others
+  `approvals.unknown` decides.
+* A call that was never sent (refused, invalid, waiting for a person) counts as not recorded.
+* A call that is not recorded is new, and is sent. But if it may change something, and the program has not yet made
+  again all calls of its earlier run that may have changed something, then it departs from that run: it may be one of
+  those with other arguments, which must not be made twice. A person has to approve it. Concurrent calls may come in
+  another order, so this is only said once nothing else of the program has been in flight for `QUIET_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import anyio
+
+from codemode_server.domain.calls import (
+    Allow,
+    Ask,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    Replay,
+    ToolCall,
+)
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.tools import Effect
+
+QUIET_SECONDS = 1.0
+_UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
+_MAX_NAMED = 3
+UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
+
+
+class PastCalls:
+    """The recorded calls of one execution, and which of them it has made again. Used from one event loop."""
+
+    def __init__(
+        self,
+        records: Sequence[CallRecord],
+        *,
+        effect_of: Callable[[str, str], Effect],
+        unknown: UnknownPolicy,
+        is_closed: bool = False,
+    ) -> None:
+        """`effect_of`: by the raw names of server and tool. `is_closed`: nothing is sent, so a call without a record
+        fails."""
+        self._effect_of = effect_of
+        self._unknown = unknown
+        self._is_closed = is_closed
+        self._records: dict[CallKey, CallRecord] = {}
+        self.last_seq = max((record.call.seq for record in records), default=0)
+        """The highest number of a recorded call."""
+        self._last_start = max((record.started_at for record in records), default=0.0)
+        for record in records:  # a later run may have made the same call again
+            if _was_sent(record):
+                self._records[record.call.key] = record
+        self._new: set[int] = set()
+        """Numbers of the calls that have no record."""
+        self._changed = anyio.Event()
+
+    def decision(self, call: ToolCall, effect: Effect, decided: Decision) -> Decision:
+        """The decision on a call of the program, where `decided` is that of the policy."""
+        record = self._records.pop(call.key, None)
+        if record is None:
+            self._new.add(call.seq)
+        else:
+            changed, self._changed = self._changed, anyio.Event()
+            changed.set()
+        if isinstance(decided, Deny) and not self._is_closed:
+            return decided
+        if record is None:
+            return Deny("the journal has no such call, and a replay sends none") if self._is_closed else decided
+        outcome = record.outcome
+        if outcome is None or outcome.status in _UNKNOWN:
+            return self._of_unknown(record, effect, decided)
+        if outcome.status is CallStatus.FAILED and not self._went_on_after(record, outcome) and not self._is_closed:
+            return decided
+        if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
+            if effect is Effect.READS and not self._is_closed:
+                return decided
+            return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
+        return Replay(outcome, f"call {record.call.seq} of the earlier run")
+
+    def _of_unknown(self, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
+        if effect is Effect.READS and not self._is_closed:
+            return decided
+        reason = f"call {record.call.seq} of the earlier run sent this, and it is not known whether it arrived"
+        if self._is_closed or self._unknown == "fail":
+            return Deny(reason)
+        match self._unknown:
+            case "retry":
+                return decided
+            case "skip":
+                return Replay(CallOutcome(CallStatus.SUCCEEDED, 0.0), f"{reason} (approvals.unknown is 'skip')")
+        asked = f"; {decided.reason}" if isinstance(decided, Ask) else ""
+        return Ask(f"{reason}; approve it only if it did not{asked}")
+
+    def _went_on_after(self, record: CallRecord, outcome: CallOutcome) -> bool:
+        return record.started_at + outcome.milliseconds / 1e3 < self._last_start
+
+    @property
+    def missing(self) -> list[CallRecord]:
+        """The recorded calls that may have changed something and were not made again yet."""
+        calls = self._records.values()
+        return [it for it in calls if self._effect_of(it.call.server, it.call.tool) is not Effect.READS]
+
+    async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> str | None:
+        """Why a call that is not recorded departs from the earlier run; None if it does not. `has_others` tells whether
+        other calls of the program are in flight."""
+        if effect is Effect.READS or call.seq not in self._new:
+            return None
+        while self.missing:
+            with anyio.move_on_after(QUIET_SECONDS) as quiet:
+                await self._changed.wait()
+            if quiet.cancelled_caught and not has_others():
+                break
+        if not (missing := self.missing):
+            return None
+        named = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in missing[:_MAX_NAMED])
+        more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
+        return f"the program departs from its earlier run, which made {named}{more} instead; it may do the same twice"
+
+
+def _was_sent(record: CallRecord) -> bool:
+    if not isinstance(record.decision, Allow):
+        return False
+    not_sent = (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE)
+    return record.outcome is None or record.outcome.status not in not_sent

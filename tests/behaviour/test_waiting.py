@@ -1,0 +1,133 @@
+"""A program that waits for a person for long: what the host gets, and how the program goes on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.approvals import ApprovalAnswer
+
+from .product import Host, configuration, office
+
+CODE = """\
+from servers.github import create_issue, list_issues
+seen = list_issues(repo='r')
+made = create_issue(owner='o', repo='r', title='Bug')
+made['number']
+"""
+WRITES = """\
+import random, time
+from servers.github import create_issue
+for number in range(3):
+    create_issue(owner='o', repo='r', title=f'{number} {random.random()} {time.time()}')
+"""
+ASK = {"rules": [{"ask": "github/create_issue"}]}
+
+
+@asynccontextmanager
+async def product(folder: Path, **sections: Any) -> AsyncIterator[tuple[App, Host]]:
+    sections.setdefault("approvals", {"answer_seconds": 1.5, "browser": "never"})
+    async with App.open(load(configuration(folder, office(folder, "github"), **sections))) as app:
+        async with Client(app.front) as client:
+            host = Host(client, folder)
+            await host.settled()
+            yield app, host
+
+
+async def answer(app: App, *, is_approved: bool = True) -> None:
+    (approval,) = await app.stores.approvals.unanswered(app.principal)
+    await app.stores.approvals.answer(approval.approval_id, ApprovalAnswer(is_approved, channel="command"))
+
+
+class TestAHostWhoseCallTakesLong:
+    async def test_is_told_that_the_program_waits_and_gets_its_result_later(self, tmp_path: Path) -> None:
+        async with product(tmp_path, permissions=ASK) as (app, host):
+            waiting = await host.run(CODE)
+            assert waiting.content["status"] == "waiting"
+            assert waiting.content["awaited"] == ["github.create_issue"]
+            assert not waiting.result.is_error
+            name = waiting.content["execution_id"]
+            assert f"resume={name!r}" in waiting.text
+            await answer(app)
+            resumed = await host.call("execute_code", resume=name)
+            assert resumed.value == 1
+            assert resumed.content["execution_id"] == name
+            assert len(host.reached("create_issue")) == 1
+            assert len(host.reached("list_issues")) == 1, "the program ran once"
+
+    async def test_is_told_again_as_long_as_nobody_answers(self, tmp_path: Path) -> None:
+        async with product(tmp_path, permissions=ASK) as (app, host):
+            name = (await host.run(CODE)).content["execution_id"]
+            again = await host.call("execute_code", resume=name)
+            assert (again.content["status"], again.content["execution_id"]) == ("waiting", name)
+            await answer(app, is_approved=False)
+            refused = await host.call("execute_code", resume=name)
+            assert "the user refused it" in refused.text
+
+    async def test_does_not_wait_for_other_programs(self, tmp_path: Path) -> None:
+        async with product(tmp_path, permissions=ASK, limits={"programs": 1}) as (app, host):
+            await host.run(CODE)
+            assert (await host.run("1 + 1")).value == 2
+
+
+class TestAProgramThatGaveUpItsSandbox:
+    async def test_runs_again_without_making_a_call_twice(self, tmp_path: Path) -> None:
+        approvals = {"answer_seconds": 1.5, "suspended_seconds": 0.2, "browser": "never"}
+        async with product(tmp_path, permissions=ASK, approvals=approvals) as (app, host):
+            name = (await host.run(CODE)).content["execution_id"]
+
+            async def is_given_up() -> bool:
+                record = await app.stores.journal.execution(app.principal, name)
+                return record is not None and record.ended_at is not None
+
+            await host.until(is_given_up)
+            await answer(app)
+            assert (await host.call("execute_code", resume=name)).value == 1
+            assert [line["tool"] for line in host.reached()] == ["list_issues", "create_issue"]
+
+    async def test_goes_on_in_the_next_product(self, tmp_path: Path) -> None:
+        async with product(tmp_path, permissions=ASK) as (app, host):
+            name = (await host.run(CODE)).content["execution_id"]
+        async with product(tmp_path, permissions=ASK) as (app, host):
+            assert (await host.call("execute_code", resume=name)).content["status"] == "waiting"
+            await answer(app)
+            assert (await host.call("execute_code", resume=name)).value == 1
+            assert [line["tool"] for line in host.reached()] == ["list_issues", "create_issue"]
+
+
+class TestAProgramThatFailed:
+    async def test_makes_no_call_twice_when_it_is_resumed(self, tmp_path: Path) -> None:
+        async with product(tmp_path, limits={"calls": 2}) as (app, host):
+            failed = await host.run(WRITES)
+            assert failed.content["status"] in ("failed", "limit_exceeded")
+            name = failed.content["execution_id"]
+            assert len(host.reached("create_issue")) == 2
+            await host.call("execute_code", resume=name)
+            assert len(host.reached("create_issue")) == 2, "its limit is the same"
+        async with product(tmp_path, limits={"calls": 10}) as (app, host):
+            assert (await host.call("execute_code", resume=name)).content["status"] == "succeeded"
+            made = host.reached("create_issue")
+            assert len(made) == 3
+            assert len({line["arguments"]["title"] for line in made}) == 3
+
+    async def test_that_succeeded_is_not_run_again(self, tmp_path: Path) -> None:
+        async with product(tmp_path) as (app, host):
+            name = (await host.run(CODE)).content["execution_id"]
+            again = await host.call("execute_code", resume=name)
+            assert again.result.is_error
+            assert f"results['{name}']" in again.text
+            assert len(host.reached("create_issue")) == 1
+
+
+@pytest.mark.parametrize("arguments", [{}, {"code": "1", "resume": "x1"}])
+async def test_code_and_resume_exclude_each_other(tmp_path: Path, arguments: dict[str, str]) -> None:
+    async with product(tmp_path) as (app, host):
+        refused = await host.call("execute_code", **arguments)
+        assert "either 'code', or 'resume'" in refused.text

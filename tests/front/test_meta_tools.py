@@ -98,6 +98,12 @@ DEFINITIONS: list[dict[str, Any]] = [
             "type": "object",
             "properties": {
                 "code": {"type": "string", "minLength": 1},
+                "resume": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 100,
+                    "description": "In place of code: id of an execution that is waiting or did not end, to go on with it",
+                },
                 "timeout": {
                     "type": "number",
                     "exclusiveMinimum": 0,
@@ -105,13 +111,12 @@ DEFINITIONS: list[dict[str, Any]] = [
                     "description": "Maximum run time in seconds, excluding time spent waiting for servers",
                 },
             },
-            "required": ["code"],
             "additionalProperties": False,
         },
         "outputSchema": {
             "type": "object",
             "properties": {
-                "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed"]},
+                "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed", "waiting"]},
                 "execution_id": {"type": "string"},
                 "isolation": {"enum": ["microvm", "wasm"]},
                 "value": {},
@@ -120,7 +125,7 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "stderr": {"type": "string"},
                 "error": {"type": "object"},
                 "calls": {"type": "array", "items": {"type": "object"}},
-                **dict.fromkeys(("unmarked_errors", "cut", "shown", "hints", "warnings", "notes"), LINES),
+                **dict.fromkeys(("awaited", "unmarked_errors", "cut", "shown", "hints", "warnings", "notes"), LINES),
             },
             "required": ["status", "execution_id", "calls"],
         },

@@ -102,7 +102,8 @@ DEFINITIONS: list[dict[str, Any]] = [
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 100,
-                    "description": "In place of code: id of an execution that is waiting or did not end, to go on with it",
+                    "description": "In place of code: id of an execution that is waiting or did not end, to go on "
+                    "with it",
                 },
                 "timeout": {
                     "type": "number",

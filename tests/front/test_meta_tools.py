@@ -246,7 +246,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "execute_code",
         {"code": "", "source": "1"},
         "execute_code: 'code': string should have at least 1 character; there is no argument 'source'. "
-        "It takes code, timeout?.",
+        "It takes code?, resume?, timeout?.",
     ),
     (
         "execute_code",

@@ -27,7 +27,7 @@ from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
-from .product import Host, configuration, for_all, office
+from .product import Host, asked_of_library, configuration, for_all, library, office, over_stdio
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -283,7 +283,7 @@ async def test_always_writes_the_narrowest_rule_before_the_one_that_asked_and_th
     async with product(tmp_path, watch=True, permissions=permissions) as app, connected(app, tmp_path, person) as it:
         await it.host.run(CREATE + create("one"))
         assert "“Always” adds to permissions.rules: - allow: github/create_issue" in person.seen[0].message
-        await it.host.until(lambda: app.config.revision == 1)
+        await it.host.until(lambda: len(app.config.settings.permissions.rules) == 3)
         assert (await it.host.run(CREATE + create("two"))).value["number"] == 2
         listed = await it.host.run("from servers.github import list_issues\nlist_issues(repo='web')")
         assert "the user refused it" in listed.error["message"], "the control: other tools still ask"
@@ -304,7 +304,7 @@ async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path:
             (question,) = await it.open_questions()
             denied = {"rules": [{"deny": "github/create_issue"}]}
             configuration(tmp_path, office(tmp_path, "github"), permissions=denied)
-            await it.host.until(lambda: app.config.revision == 1)
+            await it.host.until(lambda: app.config.settings.permissions.rules[0].answer == "deny")
             await it.answer(question)
             await it.host.until(lambda: bool(answers))
         assert "deny: github/create_issue" in answers[0].error["message"]
@@ -380,3 +380,60 @@ async def test_a_question_that_was_answered_elsewhere_is_withdrawn_and_the_host_
         await it.host.until(lambda: bool(answers))
         assert answers[0].value["number"] == 1
         assert person.seen == ["closed"]
+
+
+async def test_the_command_answers_a_product_in_another_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = configuration(tmp_path, office(tmp_path, "github"), permissions=ASK)
+
+    async def command(*arguments: str) -> str:
+        arguments = ("approvals", *arguments, "--config", str(path))
+        assert await anyio.to_thread.run_sync(main, arguments) == 0
+        return capsys.readouterr().out
+
+    async def is_listed() -> bool:
+        return "github.create_issue" in await command("list")
+
+    async with over_stdio(path) as host, anyio.create_task_group() as tasks:
+        answers: list[Any] = []
+
+        async def run() -> None:
+            answers.append(await host.run(CREATE + create("one")))
+
+        tasks.start_soon(run)
+        await host.until(is_listed)
+        (question,) = json.loads(await command("list", "--json"))
+        await command("deny", question["id"], "--reason", "not today")
+        await host.until(lambda: bool(answers), seconds=5)
+        assert "the user refused it: not today" in answers[0].error["message"]
+        assert not await is_listed()
+
+
+async def test_reading_a_resource_is_approved_one_by_one(tmp_path: Path) -> None:
+    """An answer for the rest of the program covers this resource, and no other of its server."""
+    code = """
+from servers.library import resources
+[resources.read(name).text for name in ("readme", "readme", "private")]
+"""
+    path = configuration(tmp_path, library(tmp_path), permissions={"rules": [{"ask": "library"}]})
+    person = Person([PROGRAM, NO])
+    async with App.open(load(path)) as app, connected(app, tmp_path, person) as it:
+        await it.host.settled()
+        assert "the user refused it" in (await it.host.run(code)).error["message"]
+    assert asked_of_library(tmp_path) == ["readme", "readme"]
+    assert ["library://" in it.message for it in person.seen] == [True, True]
+
+
+async def test_a_direct_call_is_asked_about_without_a_program(tmp_path: Path) -> None:
+    servers = office(tmp_path, "github")
+    servers["github"]["direct"] = ["create_issue"]
+    person = Person([ONCE])
+    async with App.open(load(configuration(tmp_path, servers, permissions=ASK))) as app:
+        async with connected(app, tmp_path) as it:
+            await it.host.settled()
+        async with connected(app, tmp_path, person) as it:
+            (direct,) = [one.name for one in (await it.host.client.list_tools()).tools if "create_issue" in one.name]
+            await it.host.call(direct, owner="ada", repo="web", title="one")
+            assert titles(it.host) == ["one"]
+    assert "the host calls the tool directly" in person.seen[0].message

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
-from codemode_server.domain.calls import CallKey
+from codemode_server.domain.calls import Ask, CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.tools import Effect
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.executions.approvals.always import always_rule
 from codemode_server.executions.approvals.message import MAX_SHORT_CHARACTERS, short_text, whole_text
 from codemode_server.executions.approvals.patterns import covers, default_pattern
 from codemode_server.executions.approvals.program_lines import lines_of_call
+from codemode_server.gateway.targets import ToolTarget
+from codemode_server.settings import Settings
 
 HOSTILE = (
     'ok\nApprove this call? github.list_issues (it says that it only reads)\r\n  owner: "ada"\u2028Asked because: x\x85'
@@ -169,3 +173,28 @@ def test_a_refusal_and_another_reason_cover_nothing() -> None:
     answered = replace(given, answer=ApprovalAnswer(True, AnswerScope.EXECUTION))
     assert covers(answered, given), "the control"
     assert not covers(answered, asked_more)
+
+
+@pytest.mark.parametrize(
+    ("names", "tool", "rule"),
+    [
+        (["create_issue", "list_issues"], "create_issue", "- allow: github/create_issue"),
+        (["create-issue"], "create-issue", "- allow: github/create-issue"),
+        (["create-issue", "create_issue"], "create_issue", None),
+        (["get*", "get_all"], "get*", None),
+        (["get[1]", "get1"], "get[1]", None),
+        (["a/b"], "a/b", None),
+        (["a\u202eb"], "a\u202eb", None),
+    ],
+    ids=["its own name", "a dash", "a name that fits two tools", "a star", "brackets", "a slash", "a hidden character"],
+)
+def test_always_is_offered_only_where_the_rule_means_this_tool_alone(
+    names: list[str], tool: str, rule: str | None
+) -> None:
+    settings = Settings.model_validate({"permissions": {"default": "ask"}})
+    tools = tuple(ToolDefinition(name) for name in names)
+    catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, tools)])
+    server = catalog.server("github")
+    target = ToolTarget(server, next(it for it in server.tools if it.raw_name == tool))
+    assert always_rule(settings, target, Ask("permissions.default is 'ask'")) == rule
+    assert always_rule(settings, target, Ask("it has changed")) is None

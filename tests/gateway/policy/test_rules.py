@@ -113,3 +113,35 @@ def test_a_call_that_a_person_has_to_approve_is_not_denied_yet() -> None:
 def test_a_rule_has_exactly_one_answer() -> None:
     with pytest.raises(ValueError, match="exactly one"):
         PermissionRule(allow="a", deny="b")
+
+
+ASKS = {"ask": "github/create_*", "reason": "public"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "default", "reason", "place"),
+    [
+        ([{"deny": "x"}, ASKS], "allow", "rule 2 of permissions.rules (ask: github/create_*): public", 1),
+        ([{"deny": "x"}], "ask", "permissions.default is 'ask'", 1),
+        ([{**ASKS, "when": "args.a == 1"}], "allow", "rule 1 of permissions.rules", None),
+        ([{**ASKS, "limit": "5/hour"}], "allow", "rule 1 of permissions.rules", None),
+        ([ASKS], "allow", "rule 1 of permissions.rules (ask: github/*)", None),
+        ([{"deny": "x"}], "allow", "permissions.default is 'ask'", None),
+        ([ASKS], "allow", "rule 1 of permissions.rules (ask: github/create_*): public; it has changed", None),
+    ],
+    ids=["a rule", "the default", "a condition", "a limit", "another rule", "another default", "another step as well"],
+)
+def test_where_a_rule_decides_on_what_was_asked_and_on_nothing_else(
+    rules: list[dict[str, str]], default: str, reason: str, place: int | None
+) -> None:
+    """A rule without the condition or the limit of the one that asked would allow more than that asked about."""
+    known = PermissionRules(permissions(*rules, default=default))
+    if place is None and len(rules[0]) > 2:
+        reason = known.rules[0].decision.reason
+    assert known.place_before_asking(reason) == place
+
+
+def test_a_preset_that_asks_comes_behind_all_rules() -> None:
+    known = PermissionRules(PermissionSettings.model_validate({"preset": "careful", "rules": [{"deny": "x"}]}))
+    assert known.place_before_asking(known.otherwise("write").reason) == 1
+    assert known.place_before_asking(known.otherwise("read").reason) is None, "that one allows"

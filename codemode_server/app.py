@@ -111,7 +111,13 @@ class App:
         self._skills = Skills(loaded.base_dir / settings.state.skills)
         self.refusals = Refusals(self.config)
         self.search = LiveSearch(
-            self.config, self.tools, self.refusals.of, self._skills, self.usage, self.stores.vectors
+            self.config,
+            self.tools,
+            self.refusals.of,
+            self.refusals.asks_first,
+            self._skills,
+            self.usage,
+            self.stores.vectors,
         )
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
@@ -198,6 +204,7 @@ class App:
             wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
             refusal_of=self.refusals.of,
+            asks_first=self.refusals.asks_first,
             search=self.search,
             workspaces=self._workspaces,
             skills=self._skills,

@@ -8,6 +8,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf
+from codemode_server.catalog.tool_lines import AsksFirst
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
 from codemode_server.domain.skills import Skill
@@ -34,6 +35,7 @@ class LiveSearch:
         config: LiveConfig,
         tools: UpstreamCatalog,
         refusal_of: RefusalOf,
+        asks_first: AsksFirst,
         skills: Skills,
         usage: UsageStats,
         vectors: VectorCache,
@@ -41,6 +43,7 @@ class LiveSearch:
         self._config = config
         self._tools = tools
         self._refusal_of = refusal_of
+        self._asks_first = asks_first
         self._skills = skills
         self._usage = usage
         self._vectors = vectors
@@ -59,9 +62,11 @@ class LiveSearch:
         """
         await self._tools.wait_for_first_listing()
         stack = await self._ready()
+        catalog = self._tools.current()
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, self._tools.current(), stack, query, detail_level, server, limit, effect, self._refusal_of
+            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusal_of
         )
+        found = found.marked(lambda tool: self._asks_first(catalog.server(tool.server), tool))
         if query.strip():
             self._usage.found(session, found.tools)
         return found

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from codemode_server.catalog.catalog import RefusalOf, Server, Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 
+AsksFirst = Callable[[Server, Tool], bool]
+"""Whether no call of a tool is sent before the person has approved it."""
+ASKS_FIRST = "asks the user first"
 _MAX_REASON_CHARACTERS = 160
 _MAX_REASONS = 3
 
 
-def tool_line(tool: Tool, mark: str = "") -> str:
+def never_asks(_server: Server, _tool: Tool) -> bool:
+    """An `AsksFirst` without permissions."""
+    return False
+
+
+def tool_line(tool: Tool, mark: str = "", *, asks_first: bool = False) -> str:
     """The text shown after a tool's name on one line; `mark` says that it can't be called."""
-    effect = "" if tool.effect is Effect.UNKNOWN else f"({tool.effect})"
+    stated = "" if tool.effect is Effect.UNKNOWN else str(tool.effect)
+    effects = ", ".join(filter(None, [stated, ASKS_FIRST if asks_first and not mark else ""]))
+    effect = f"({effects})" if effects else ""
     mark = f"[{mark}]" if mark else ""
     deprecated = "(deprecated)" if tool.deprecation and "deprecated" not in tool.summary.lower() else ""
     return " ".join(part for part in (tool.summary, deprecated, effect, mark) if part)

@@ -15,7 +15,15 @@ from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
 from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.catalog.tool_lines import refusal_line, refused, short_refusal, tool_line
+from codemode_server.catalog.tool_lines import (
+    ASKS_FIRST,
+    AsksFirst,
+    never_asks,
+    refusal_line,
+    refused,
+    short_refusal,
+    tool_line,
+)
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading, TopicEntry
 from codemode_server.catalog.unknown_members import prompt_titles
@@ -41,6 +49,7 @@ def list_dir(
     path: str = "/",
     *,
     refusal_of: RefusalOf = no_refusal,
+    asks_first: AsksFirst = never_asks,
     skills: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
@@ -66,13 +75,13 @@ def list_dir(
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
         case ["servers", name] if server := catalog.by_name.get(name):
-            return _server_folder(server, page, refusal_of)
+            return _server_folder(server, page, refusal_of, asks_first)
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
             return _resources_folder(server, page, refusal_of)
         case ["servers", name, topic] if (
             (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
         ):
-            return _topic_folder(server, within, page, refusal_of)
+            return _topic_folder(server, within, page, refusal_of, asks_first)
         case _:
             pass
     file = _tool_at(catalog, parts) or _resource_at(catalog, parts, place)
@@ -86,6 +95,7 @@ def read_tool(
     path: str,
     *,
     refusal_of: RefusalOf = no_refusal,
+    asks_first: AsksFirst = never_asks,
     skill: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
@@ -107,7 +117,7 @@ def read_tool(
     parts = []
     for place in places:
         try:
-            parts.append(_read(catalog, place, refusal_of, skill, workspace))
+            parts.append(_read(catalog, place, refusal_of, asks_first, skill, workspace))
         except MetaToolError as error:
             if _RESULT.match(place):
                 raise MetaToolError("stored results are read in a program: from codemode import results") from error
@@ -122,7 +132,7 @@ def prepare(catalog: Catalog) -> None:
     for server in catalog.servers:
         _topics(server)
         _server_entry(server)
-        _tool_entries(server, server.tools, no_refusal)
+        _tool_entries(server, server.tools, no_refusal, never_asks)
 
 
 def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
@@ -143,7 +153,7 @@ def _server_entry(server: Server) -> Entry:
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
 
-def _server_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
+def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
     path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
@@ -154,7 +164,7 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     offered = [_prompts_line(server), beside.text if beside and topics else ""]
     summary = " · ".join(part for part in (raw, count, *refusals, *offered, server.availability, left_out) if part)
     if not topics:
-        entries = _tool_entries(server, server.tools, refusal_of)
+        entries = _tool_entries(server, server.tools, refusal_of, asks_first)
         return _paged(path, summary, [beside, *entries] if beside else entries, page)
     pages = _topic_pages(topics)
     _check_page(path, page, len(pages))
@@ -194,15 +204,17 @@ def _prompts_line(server: Server) -> str:
     return f"{_prompt_count(server)} for the user: {prompt_titles(server.name, prompts)}" if prompts else ""
 
 
-def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf) -> Folder:
-    entries = _tool_entries(server, (server.by_name[name] for name in topic.tools), refusal_of)
+def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
+    entries = _tool_entries(server, (server.by_name[name] for name in topic.tools), refusal_of, asks_first)
     summary = [f"{_count(len(entries), 'tool')} of {server.name}", server.availability]
     return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
 
 
-def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf) -> list[Entry]:
-    ordered = sorted(tools, key=lambda tool: tool.name)
-    return [Entry(f"{tool.name}.py", tool_line(tool, short_refusal(refusal_of(server, tool)))) for tool in ordered]
+def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, asks_first: AsksFirst) -> list[Entry]:
+    def line(tool: Tool) -> str:
+        return tool_line(tool, short_refusal(refusal_of(server, tool)), asks_first=asks_first(server, tool))
+
+    return [Entry(f"{tool.name}.py", line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
 
 
 @stored_in_value
@@ -246,6 +258,7 @@ def _read(
     catalog: Catalog,
     place: str,
     refusal_of: RefusalOf,
+    asks_first: AsksFirst,
     skill: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
@@ -280,12 +293,13 @@ def _read(
     if tool is None:
         raise MetaToolError(_no_such(catalog, match["path"], parts))
     server = catalog.server(tool.server)
-    return _file(tool.path, tool.stub.source, match, _notes(server, refusal_of(server, tool)))
+    return _file(tool.path, tool.stub.source, match, _notes(server, refusal_of(server, tool), asks_first(server, tool)))
 
 
-def _notes(server: Server, refusal: Refusal | None) -> str:
-    """What prevents the use of one of its tools or resources, for the head of a file."""
-    return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal)) if note)
+def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) -> str:
+    """What prevents the use of one of its tools or resources, or delays it, for the head of a file."""
+    asks = ASKS_FIRST if asks_first and refusal is None else ""
+    return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal), asks) if note)
 
 
 def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:

@@ -7,13 +7,13 @@ detail.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.tool_lines import refusal_line, short_refusal, tool_line
+from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
@@ -48,6 +48,8 @@ class SearchResult:
     """Whether the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
     """Why every call of it is refused."""
+    asks_first: bool = False
+    """Whether no call of it is sent before the person has approved it."""
 
     @property
     def module(self) -> str:
@@ -68,7 +70,7 @@ class SearchResult:
         if not isinstance(self.thing, Tool):
             return self.thing.summary
         is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
-        line = tool_line(self.thing, mark)
+        line = tool_line(self.thing, mark, asks_first=self.asks_first)
         return f"{line} {_UNSTATED}".lstrip() if is_unstated else line
 
     def _mark(self, already_shown: set[str]) -> str:
@@ -95,7 +97,7 @@ class SearchResult:
     @property
     def alone(self) -> str:
         """The full text of a result that is not grouped."""
-        reason = self.unavailable or refusal_line(self.refusal)
+        reason = self.unavailable or refusal_line(self.refusal) or (ASKS_FIRST if self.asks_first else "")
         mark = f"  [{reason}]" if reason else ""
         if self.detail_level == "name_only":
             also = self._also(" (")
@@ -143,6 +145,11 @@ class SearchResults:
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
     offers: tuple[Offer, ...] = ()
     """Resources and prompts in general, if the query asks for them."""
+
+    def marked(self, asks_first: Callable[[Tool], bool]) -> SearchResults:
+        """The same, where the tools are marked that ask the user first."""
+        results = (replace(it, asks_first=isinstance(it.thing, Tool) and asks_first(it.thing)) for it in self.results)
+        return replace(self, results=tuple(results))
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ from .product import configuration, in_memory, office
 
 RULES = [
     {"deny": "github/create_issue", "reason": "read only on Fridays"},
-    {"ask": "github/delete_*"},
+    {"ask": "github/b*"},
 ]
 RULE = "rule 1 of permissions.rules (deny: github/create_issue): read only on Fridays"
 
@@ -21,11 +21,17 @@ async def test_folders_sources_and_search_results_mark_them_with_the_rule(tmp_pa
         assert f" · 1 not permitted: {RULE} · " in f"{head} · "
         marked = [line.split()[0] for line in lines if line.endswith("[not permitted]")]
         assert marked == ["create_issue.py"]
+        assert [line.split()[0] for line in lines if line.endswith("asks the user first)")] == ["boom.py"]
 
         first = (await host.call("read_tool", path="github.create_issue")).text.split("\n")[0]
         assert first == f"# /servers/github/create_issue.py · is not permitted: {RULE}"
         assert "permitted" not in (await host.call("read_tool", path="github.list_issues")).text, "control"
 
+        first = (await host.call("read_tool", path="github.boom")).text.split("\n")[0]
+        assert first.endswith(" · asks the user first")
+
+        named = await host.call("search_tools", query="boom", detail_level="name_only")
+        assert "github.boom  [asks the user first]" in named.text
         found = await host.call("search_tools", query="create an issue in a repository")
         assert f"[not permitted: {RULE}]" in found.text
         marks = {tool["name"]: tool.get("unavailable") for tool in found.content["tools"]}

@@ -50,7 +50,12 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
 
     await services.wait_for_listing()
     folder = list_dir(
-        services.catalog(), arguments.path, refusal_of=services.refusal_of, skills=skills, workspace=workspace
+        services.catalog(),
+        arguments.path,
+        refusal_of=services.refusal_of,
+        asks_first=services.asks_first,
+        skills=skills,
+        workspace=workspace,
     )
     notices = config.notices if folder.path in ("/", "/servers") else ()
     text = config.redactor.visible("\n".join((folder.text, *notices)))

@@ -53,6 +53,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         services.catalog(),
         arguments.path,
         refusal_of=services.refusal_of,
+        asks_first=services.asks_first,
         skill=services.skills.source,
         workspace=workspace.read,
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcp.types import ContentBlock
 
     from codemode_server.catalog.catalog import Catalog, RefusalOf
+    from codemode_server.catalog.tool_lines import AsksFirst
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import Feature, InputRequest
     from codemode_server.domain.log_messages import LogMessage
@@ -129,6 +130,7 @@ class Services:
     """Waits until the listings of servers are newer than this revision, and gives the present one."""
     catalog: Callable[[], Catalog]
     refusal_of: RefusalOf
+    asks_first: AsksFirst
     search: ToolSearch
     workspaces: Callable[[Principal], Workspace]
     skills: Skills

@@ -37,20 +37,30 @@ def refusal_of(decision: Decision) -> Refusal | None:
 
 
 class Refusals:
-    """Which tools and resources no program may use under the permissions in force, and why; decided once for each."""
+    """Which tools and resources no program may use under the permissions in force, and why, and which tools ask first;
+    decided once for each."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
         self._permissions = config.settings.permissions
         self._rules = PermissionRules(self._permissions)
-        self._decided: WeakKeyDictionary[Tool | Resource, Refusal | None] = WeakKeyDictionary()
+        self._decided: WeakKeyDictionary[Tool | Resource, tuple[Refusal | None, bool]] = WeakKeyDictionary()
 
     def of(self, server: Server, tool: Tool | Resource) -> Refusal | None:
         """The refusal that every call of the tool, or reading of the resource, gets now; a `catalog.RefusalOf`."""
+        return self._decision(server, tool)[0]
+
+    def asks_first(self, server: Server, tool: Tool) -> bool:
+        """Whether no call of the tool is sent now before the person has approved it; a `catalog.AsksFirst`."""
+        return self._decision(server, tool)[1]
+
+    def _decision(self, server: Server, tool: Tool | Resource) -> tuple[Refusal | None, bool]:
         if self._permissions is not self._config.settings.permissions:
             self._permissions = self._config.settings.permissions
             self._rules, self._decided = PermissionRules(self._permissions), WeakKeyDictionary()
         if tool not in self._decided:
-            denial = self._rules.always_denied(Subject.of_listed(server, tool))
-            self._decided[tool] = None if denial is None else refusal_of(denial)
+            subject = Subject.of_listed(server, tool)
+            denial = self._rules.always_denied(subject)
+            refusal = None if denial is None else refusal_of(denial)
+            self._decided[tool] = refusal, self._rules.asks_first(subject)
         return self._decided[tool]

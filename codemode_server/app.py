@@ -110,15 +110,7 @@ class App:
         _check_usable(self._workspaces(self.principal))
         self._skills = Skills(loaded.base_dir / settings.state.skills)
         self.refusals = Refusals(self.config)
-        self.search = LiveSearch(
-            self.config,
-            self.tools,
-            self.refusals.of,
-            self.refusals.asks_first,
-            self._skills,
-            self.usage,
-            self.stores.vectors,
-        )
+        self.search = LiveSearch(self.config, self.tools, self.refusals, self._skills, self.usage, self.stores.vectors)
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""

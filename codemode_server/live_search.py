@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf
-from codemode_server.catalog.tool_lines import AsksFirst
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
 from codemode_server.domain.skills import Skill
 from codemode_server.executions.skills import Skills
+from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.encoding.build_encoders import vector_rankers
@@ -34,16 +34,14 @@ class LiveSearch:
         self,
         config: LiveConfig,
         tools: UpstreamCatalog,
-        refusal_of: RefusalOf,
-        asks_first: AsksFirst,
+        refusals: Refusals,
         skills: Skills,
         usage: UsageStats,
         vectors: VectorCache,
     ) -> None:
         self._config = config
         self._tools = tools
-        self._refusal_of = refusal_of
-        self._asks_first = asks_first
+        self._refusals = refusals
         self._skills = skills
         self._usage = usage
         self._vectors = vectors
@@ -64,9 +62,9 @@ class LiveSearch:
         stack = await self._ready()
         catalog = self._tools.current()
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusal_of
+            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusals.of
         )
-        found = found.marked(lambda tool: self._asks_first(catalog.server(tool.server), tool))
+        found = found.marked(lambda tool: self._refusals.asks_first(catalog.server(tool.server), tool))
         if query.strip():
             self._usage.found(session, found.tools)
         return found

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from codemode_server.processes.stream_readers import FrameReader
+from codemode_server.sandbox.backends.microvm.machine import _PYTHON
 from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import HostApi, Outcome, Program
 
@@ -28,8 +29,8 @@ async def run_natively(program: Program, host_api: HostApi, python: str = sys.ex
     own.setblocking(False)
     stream = await SocketStream.from_socket(own)
     async with stream:
-        command = [python, "-I", "-B", "-c", _START, str(theirs.fileno()), str(_ROOT)]
-        async with await anyio.open_process(command, pass_fds=[theirs.fileno()], stdin=None, stdout=None) as process:
+        command = [python, "-s", "-B", "-c", _START, str(theirs.fileno()), str(_ROOT)]
+        async with await anyio.open_process(command, pass_fds=[theirs.fileno()], env=_PYTHON) as process:
             theirs.close()
             outcome = await Channel(FrameReader(stream), stream, program, host_api).run()
             process.kill()

@@ -1,7 +1,8 @@
 """Makes a program repeatable: begins its clocks and its randomness as the `run` frame says.
 
-Whatever else differs between two runs is not hidden: addresses (`id`), process ids, the times of files, and what other
-processes do.
+Texts have the same hashes in every sandbox, so sets have the same order: in a microVM by its environment, and in
+WebAssembly as long as the same component is used, since it is a snapshot. Whatever else differs between two runs is not
+hidden: addresses (`id`), process ids, the times of files, and what other processes do.
 """
 
 from __future__ import annotations

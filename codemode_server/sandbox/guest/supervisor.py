@@ -1,6 +1,6 @@
 """The first process in a microVM: keeps a runner ready, passes its frames on, ends it and cleans up.
 
-    python3 -I -B -c "…; from codemode_guest import supervisor; supervisor.main()" '{"transport": "vsock", …}'
+    python3 -s -B -c "…; from codemode_guest import supervisor; supervisor.main()" '{"transport": "vsock", …}'
 
 It is root inside and runs nothing of a program; each program runs in a fresh process forked from here, as a user who
 may nothing. Towards the host it has one byte stream (vsock, or its stdin and stdout) of packets:

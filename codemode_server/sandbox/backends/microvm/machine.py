@@ -36,6 +36,9 @@ _END_SECONDS = 10.0
 _KILL_SECONDS = 10.0
 _MODULES = "/opt/codemode"
 _START = f"import sys; sys.path.insert(0, {_MODULES!r}); from codemode_guest import supervisor; supervisor.main()"
+_PYTHON = {"PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1", "PYTHONPATH": "", "PYTHONHOME": ""}
+"""Isolates Python as `-I` would, and gives texts the same hashes in every machine, so that a program that runs again
+finds its sets in the same order."""
 _MIN_PYTHON = (3, 11)
 _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
 Transport = Literal["vsock", "stdio"]
@@ -299,7 +302,8 @@ async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener
     try:
         handle = await box.exec_stream(
             "python3",
-            ["-I", "-B", "-X", "utf8", "-c", _START, settings],
+            ["-s", "-B", "-X", "utf8", "-c", _START, settings],
+            env=_PYTHON,
             user="0",
             cwd="/",
             stdin=Stdin.pipe() if build.transport == "stdio" else Stdin.null(),

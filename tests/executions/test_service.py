@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.repetition import Repeat
 from codemode_server.executions.events import (
     ExecutionCallBegan,
     ExecutionCallEnded,
@@ -106,3 +108,31 @@ async def test_a_slow_subscriber_holds_nothing_up_and_gets_the_end() -> None:
     events: list[ExecutionEvent] = [event async for event in stream]
     assert len(events) == 1_000
     assert events[-1] == ExecutionSettled(name, ExecutionStatus.SUCCEEDED)
+
+
+DATED = """
+import time, uuid
+from servers.github import list_issues
+list_issues(repo=f"{uuid.uuid4()} at {time.time_ns()}")
+time.monotonic_ns()
+"""
+
+
+async def test_what_the_journal_has_of_a_program_makes_it_repeat_its_calls(tmp_path: Path) -> None:
+    async with product(tmp_path, "github") as (app, context):
+
+        async def run(repeat: Repeat | None) -> Execution:
+            execution = app.executions.start(DATED, context)
+            execution.repeat = repeat or execution.repeat
+            with anyio.fail_after(120):
+                return await app.executions.wait(execution.execution_id)
+
+        first = await run(None)
+        recorded = await app.stores.journal.repeat(context.principal, first.execution_id)
+        again, other = await run(recorded), await run(None)
+        assert await app.stores.journal.repeat(context.principal, again.execution_id) == recorded
+    reached = [json.loads(line)["repo"] for line in (tmp_path / "office.log").read_text().splitlines()]
+    assert reached[0] == reached[1]
+    assert reached[2] != reached[0], "the control"
+    assert again.outcome.value == first.outcome.value, "the reading after the last call too"
+    assert other.outcome.value != first.outcome.value

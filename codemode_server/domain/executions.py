@@ -76,3 +76,6 @@ class CallRecord:
     unreadable: str | None = None
     """Why arguments and result are missing (the call has no arguments then, the outcome no result); None if they
     are complete."""
+    ended_at: float | None = None
+    """The order of the answers: tasks of a program that runs again behave as before if its answers come in this
+    order."""

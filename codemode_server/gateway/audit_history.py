@@ -77,4 +77,4 @@ def _call_record(decided: AuditEvent, ended: AuditEvent | None) -> CallRecord:
         outcome = CallOutcome(CallStatus(ended.status), ended.milliseconds or 0.0, error=ended.error)
     call = ToolCall(decided.execution_id, seq, server, tool, {}, CallKey(server, tool, arguments_digest({}), 1))
     decision = _DECISIONS.get(decided.decision or "", Deny)(decided.reason or "")
-    return CallRecord(call, decision, decided.at, outcome, _NO_VALUES)
+    return CallRecord(call, decision, decided.at, outcome, _NO_VALUES, ended.at if ended else None)

@@ -282,4 +282,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
         run          TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
+    "ALTER TABLE journal_calls ADD COLUMN ended_at REAL",
 )

@@ -45,7 +45,7 @@ _EXECUTION_COLUMNS = (
 )
 _CALL_COLUMNS = (
     "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
-    " result_bytes, result, error"
+    " result_bytes, result, error, ended_at"
 )
 _Row = tuple[Any, ...]
 _Received = tuple[Literal["json", "blocks"], JsonValue]
@@ -204,18 +204,20 @@ class SqliteJournal:
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
+        ended_at = self._clock()  # before a large result is encrypted, which may take longer than the next call
         result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
 
         def update(connection: sqlite3.Connection) -> None:
             connection.execute(
-                "UPDATE journal_calls SET status = ?, milliseconds = ?, result_bytes = ?, result = ?, error = ?"
-                " WHERE execution_id = ? AND seq = ? AND status = ?",
+                "UPDATE journal_calls SET status = ?, milliseconds = ?, result_bytes = ?, result = ?, error = ?,"
+                " ended_at = ? WHERE execution_id = ? AND seq = ? AND status = ?",
                 (
                     outcome.status,
                     outcome.milliseconds,
                     outcome.result_bytes,
                     result(),
                     self._encrypted(outcome.error, f"{place}/error"),
+                    ended_at,
                     execution_id,
                     seq,
                     CallStatus.STARTED,
@@ -346,7 +348,7 @@ class SqliteJournal:
 
     def _call_record(self, execution_id: ExecutionId, row: _Row) -> CallRecord:
         seq, server, tool, occurrence, sealed_arguments, decision, reason, detail, started_at, *ending = row
-        status, milliseconds, result_bytes, sealed_result, error = ending
+        status, milliseconds, result_bytes, sealed_result, error, ended_at = ending
         place, unreadable = f"{execution_id}/{seq}", None
         arguments: dict[str, Any] = {}
         received: JsonValue = None
@@ -369,7 +371,7 @@ class SqliteJournal:
             )
         key = CallKey(server, tool, arguments_digest(arguments), occurrence)
         call = ToolCall(execution_id, seq, server, tool, arguments, key)
-        return CallRecord(call, to_decision(decision, reason, known), started_at, outcome, unreadable)
+        return CallRecord(call, to_decision(decision, reason, known), started_at, outcome, unreadable, ended_at)
 
     def _text(self, data: bytes | str | None, place: str) -> str | None:
         try:

@@ -71,7 +71,7 @@ class MemoryJournal:
         self._check()
         record = self._calls[execution_id, seq]
         if record.outcome is None:
-            self._calls[execution_id, seq] = replace(record, outcome=outcome)
+            self._calls[execution_id, seq] = replace(record, outcome=outcome, ended_at=self._clock())
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         self._check()

@@ -122,8 +122,8 @@ async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_ord
     await journal.end_call(X1, 1, SUCCEEDED)
     await journal.end_call(X1, 2, failed)
     assert await journal.calls(LOCAL, X1) == [
-        CallRecord(call(1), ALLOW, NOW, SUCCEEDED),
-        CallRecord(call(2), ALLOW, NOW, failed),
+        CallRecord(call(1), ALLOW, NOW, SUCCEEDED, ended_at=NOW),
+        CallRecord(call(2), ALLOW, NOW, failed, ended_at=NOW),
     ]
 
 

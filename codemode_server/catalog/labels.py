@@ -33,15 +33,12 @@ _SENDS = _set(
     "put patch forward email notify schedule"
 )
 _ALWAYS_SENDS = _set("publish share tweet invite")
-_CORRESPONDENCE = _set(
-    "email mail gmail inbox message sms thread dm chat conversation channel attachment voicemail ticket"
-)
+_CORRESPONDENCE = _set("email mail gmail inbox message sms thread dm chat conversation attachment voicemail ticket")
 """Written by others, for the eyes of the person."""
 _PERSONAL = _set(
     "file document doc docs drive note notebook calendar contact crm customer employee patient invoice order "
-    "payment transaction account lead deal opportunity sql database table graph memory secret credential token "
-    "password cookie storage env log confluence jira block page space query row record object node entity "
-    "directory"
+    "payment transaction lead deal opportunity database table graph memory secret credential token password cookie "
+    "env log block page space query row record object node entity directory blob"
 )
 _PUBLIC_TEXT = _set(
     "issue pull discussion comment review tweet feed rss article news web website url html webpage internet "
@@ -99,7 +96,7 @@ def _of_a_browser(named: frozenset[str], parameters: frozenset[str]) -> frozense
 def _of_a_reader(named: frozenset[str], place: frozenset[str]) -> frozenset[str]:
     if named & _ABOUT:
         return _NOTHING
-    if named & _CORRESPONDENCE:
+    if named & _CORRESPONDENCE or {"channel", "history"} <= named:
         return frozenset({PRIVATE, UNTRUSTED})
     found = set()
     if named & _PUBLIC_TEXT:

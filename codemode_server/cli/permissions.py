@@ -20,9 +20,12 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import masked
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError, UnknownTool
 from codemode_server.first_listing import LastRun, state_folder
 from codemode_server.gateway.policy.explanation import Explanation, explain
+from codemode_server.gateway.policy.flows import flows_to
+from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.gateway.targets import ResourceTarget, prompt_spellings
@@ -65,11 +68,14 @@ def run(parsed: argparse.Namespace) -> int:
     subject = known.subject(parsed.call, parsed.effect)
     arguments = None if parsed.args is None else _arguments(parsed.args)
     found = known.explain(subject, arguments)
+    flows = known.flows(subject)
     if parsed.json:
         about = {"call": parsed.call, "is_known": subject.is_known, "as_of": "last run"}
-        known.show(json.dumps(about | found.as_json(), indent=2))
+        labels = {"labels": sorted(subject.labels), "flows": flows}
+        known.show(json.dumps(about | found.as_json() | labels, indent=2))
     else:
-        known.show(found.text if subject.is_known else f"{found.text}\n{_NOT_KNOWN.format(parsed.call)}")
+        lines = [found.text, f"labels: {', '.join(sorted(subject.labels)) or 'none'}", *flows]
+        known.show("\n".join(lines if subject.is_known else [*lines, _NOT_KNOWN.format(parsed.call)]))
     return 0
 
 
@@ -86,6 +92,7 @@ class _Found:
     is_known: bool = True
     uri: str | None = None
     """Of a resource."""
+    labels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,7 @@ class KnownTools:
         server = self.catalog.by_name.get(server_name)
         try:
             if server is not None:
-                return _known(server, tool_name)
+                return _known(server, tool_name, ToolLabels(LiveConfig(self.loaded.settings)))
         except UnknownTool:
             pass
         tool = Spellings(tool_name, name_alone(tool_name, Kind.TOOL))
@@ -131,20 +138,26 @@ class KnownTools:
         """Print without the secrets of the configuration."""
         show(masked(text, self.loaded))
 
+    def flows(self, found: _Found) -> list[str]:
+        """What decides beside the rules, a line each."""
+        subject, permissions = found.subject, self.loaded.settings.permissions
+        return list(flows_to(permissions, subject.server, subject.tool, found.labels))
+
     def explain(self, found: _Found, arguments: Mapping[str, Any] | None) -> Explanation:
         return explain(self.rules, found.subject, arguments if found.uri is None else {"uri": found.uri})
 
 
-def _known(server: Server, name: str) -> _Found:
+def _known(server: Server, name: str, labels: ToolLabels) -> _Found:
     if name.startswith("resources/"):
         found = server.resources.find(name.removeprefix("resources/"), {})
         target = ResourceTarget(server, found, is_linked=False)
-        return _Found(Subject.of_reading(server, target.spellings), uri=found.uri)
+        return _Found(Subject.of_reading(server, target.spellings), uri=found.uri, labels=labels.of(target))
     if name.startswith("prompts/"):
         prompt = name.removeprefix("prompts/")
         is_known = any(it.name == prompt for it in server.listing.prompts)
         return _Found(Subject.of_reading(server, prompt_spellings(prompt)), is_known)
-    return _Found(Subject.of_tool(server, server.tool(name)))
+    tool = server.tool(name)
+    return _Found(Subject.of_tool(server, tool), labels=labels.of_tool(server, tool))
 
 
 def _test(known: KnownTools, file: Path) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.executions.execution import Execution
+from codemode_server.settings import PermissionSettings
 from tests.behaviour.product import configuration, for_all
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -285,6 +286,78 @@ await asyncio.gather(bank.hold(text={str(gate)!r}), web.hold(text={str(gate)!r})
     await execution.done.wait()
     assert execution.status is ExecutionStatus.SUCCEEDED
     assert "is not permitted" in str((await person.run("from servers.board import post\npost(text='x')")).outcome.error)
+
+
+@contextmanager
+def permitted(app: App, **permissions: Any) -> Iterator[None]:
+    """Other permissions for a while."""
+    before = app.config.settings
+    edited = before.model_copy(update={"permissions": PermissionSettings.model_validate(permissions)})
+    app.config.replace(edited, app.config.redactor)
+    try:
+        yield
+    finally:
+        app.config.replace(before, app.config.redactor)
+
+
+@pytest.mark.parametrize(
+    ("rule", "last_call", "is_sent"),
+    [
+        ({"from": "bank", "to": "board"}, "board.post", False),
+        ({"from": "web", "to": "board"}, "board.post", True),
+        ({"from": "b*k", "to": "b*/p*"}, "board.post", False),
+        ({"from": "bank/fail", "to": "board"}, "board.post", True),
+        ({"from": "bank/read", "to": "board/post"}, "board.post", False),
+        ({"from": "bank", "to": "board/echo"}, "board.post", True),
+        ({"from": "private", "to": "public-sink"}, "board.post", False),
+        ({"from": "private", "to": "public-sink"}, "board.echo", True),
+        ({"from": "untrusted", "to": "public-sink"}, "board.post", True),
+        ({"from": "bank", "to": "*"}, "calm.echo", False),
+        ({"from": "bank", "to": "*"}, "bank.echo", True),
+        ({"from": "bank/read", "to": "bank"}, "bank.echo", False),
+        ({"from": "bank/read_resource", "to": "board"}, "board.post", True),
+    ],
+)
+async def test_a_rule_forbids_a_flow_and_no_other(
+    app: App, rule: dict[str, str], last_call: str, is_sent: bool
+) -> None:
+    server, tool = last_call.split(".")
+    code = f"from servers import bank, {server}\ndata = bank.read()\n{server}.{tool}(text='ME ' + data)"
+    with permitted(app, flows={"rules": [{**rule, "reason": "mail stays here"}]}):
+        person = Person(app, app.loaded.base_dir)
+        execution = await person.run(person.code(code, is_tainted=True))
+    assert (execution.outcome.error is None) == is_sent
+    if execution.outcome.error is not None:
+        text = f"rule 1 of permissions.flows.rules (from: {rule['from']}, to: {rule['to']}): this session has read"
+        assert f"{text} bank.read: mail stays here" in execution.outcome.error.message
+
+
+async def test_what_the_rules_deny_stays_denied_and_files_without_flows_keep_their_meaning(app: App) -> None:
+    for permissions, words in (
+        ({"rules": [{"deny": "board"}], "flows": {"public_sinks": "allow"}}, "rule 1 of permissions.rules"),
+        ({"rules": [{"deny": "board"}], "flows": {"public_sinks": "ask"}}, "rule 1 of permissions.rules"),
+        ({}, ""),
+        ({"preset": "trusted"}, ""),
+    ):
+        with permitted(app, **permissions):
+            person = Person(app, app.loaded.base_dir)
+            execution = await person.run(person.code(READS + POST, is_tainted=True))
+        assert words in (execution.outcome.error.message if execution.outcome.error else "")
+        assert person.posted() == (0 if words else 1)
+
+
+async def test_a_label_that_the_person_takes_away_counts_for_what_was_read_before(app: App) -> None:
+    person = Person(app, app.loaded.base_dir)
+    assert (await person.run(person.code(READS + POST, is_tainted=True))).outcome.error is not None
+    before = app.config.settings
+    bank = before.servers["bank"].model_copy(update={"labels": {"*": ()}})
+    edited = before.model_copy(update={"servers": {**before.servers, "bank": bank}})
+    app.config.replace(edited, app.config.redactor)
+    try:
+        await person.run(person.code("data = ''\n" + POST, is_tainted=True))
+    finally:
+        app.config.replace(before, app.config.redactor)
+    assert person.posted() == 1
 
 
 async def test_a_prompt_that_the_person_chooses_is_read_as_well(app: App) -> None:

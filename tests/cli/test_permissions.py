@@ -64,6 +64,8 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
         "  1. allow: slack: the server is github",
         "  2. deny: github/delete_*: the tool is create_issue",
         '  3. allow: github/create_*, when: args.owner == "acme", limit: 10/minute: matches',
+        "labels: public-sink",
+        "ask after private and untrusted data: permissions.flows.public_sinks",
     ]
 
 
@@ -75,7 +77,7 @@ def test_a_condition_that_does_not_match_is_explained(
 ) -> None:
     text = explained(config, capsys, "github/create_issue", "--args", arguments)
     assert text.startswith("ask: permissions.preset 'careful'")
-    assert why in text.splitlines()[-1]
+    assert why in text.splitlines()[-3]
 
 
 def test_without_arguments_all_that_may_be_decided_is_printed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

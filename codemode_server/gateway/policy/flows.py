@@ -16,7 +16,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.gateway.read_sources import ReadSources, described
 from codemode_server.gateway.targets import CallTarget
-from codemode_server.permission_settings import FlowRule
+from codemode_server.permission_settings import FlowRule, PermissionSettings
 
 
 class FlowStep:
@@ -29,11 +29,7 @@ class FlowStep:
 
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
         permissions, labels = self._config.settings.permissions, self._labels.of(target)
-        rules = [
-            (number, rule)
-            for number, rule in enumerate(permissions.flows.rules, start=1)
-            if _fits(rule.to, Spellings.of_server(target.server), target.spellings, labels)
-        ]
+        rules = _rules_to(permissions, Spellings.of_server(target.server), target.spellings, labels)
         is_sink = PUBLIC_SINK in labels and permissions.public_sinks != "allow"
         if not rules and not is_sink:
             return None
@@ -79,6 +75,24 @@ class FlowStep:
             f"it may send data to others ({PUBLIC_SINK}), and this session has read {PRIVATE} data "
             f"({described(private)}) and {UNTRUSTED} text ({described(untrusted)}): permissions.flows.public_sinks"
         )
+
+
+def flows_to(
+    permissions: PermissionSettings, server: Spellings, tool: Spellings, labels: frozenset[str]
+) -> Iterator[str]:
+    """What decides on calls of this tool in sessions that have read something, a line each."""
+    if PUBLIC_SINK in labels and permissions.public_sinks != "allow":
+        yield f"{permissions.public_sinks} after {PRIVATE} and {UNTRUSTED} data: permissions.flows.public_sinks"
+    for number, rule in _rules_to(permissions, server, tool, labels):
+        yield f"{rule.decision} after data from {rule.source}: rule {number} of permissions.flows.rules"
+
+
+def _rules_to(
+    permissions: PermissionSettings, server: Spellings, tool: Spellings, labels: frozenset[str]
+) -> list[tuple[int, FlowRule]]:
+    """The rules that may forbid calls of this tool, with their numbers."""
+    numbered = enumerate(permissions.flows.rules, start=1)
+    return [(number, rule) for number, rule in numbered if _fits(rule.to, server, tool, labels)]
 
 
 def _fits(pattern: str, server: Spellings, tool: Spellings, labels: frozenset[str]) -> bool:

@@ -1,6 +1,7 @@
 """An upstream through which data flows, by hand: `flows.py LOG`. Standard library only, so quick to start.
 
-LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists.
+LOG gets a JSON line for each call of `post`. `hold` answers once the file that it names exists,
+`touch` makes one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 LOG = Path(sys.argv[1])
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
-TOOLS = ["read", "fail", "echo", "hold", "post"]
+TOOLS = ["read", "fail", "echo", "hold", "touch", "post"]
 RESOURCES = [{"uri": "note://one", "name": "one"}]
 TEMPLATES = [{"uriTemplate": "note://by/{name}", "name": "by"}]
 WRITING = threading.Lock()
@@ -32,6 +33,8 @@ def call(request: dict[str, Any]) -> None:
             if Path(text).exists():
                 break
             time.sleep(0.01)
+    if name == "touch":
+        Path(text).touch()
     if name == "post":
         with LOG.open("a") as log:
             log.write(json.dumps(text) + "\n")

@@ -150,15 +150,15 @@ class ReadSources:
 
     def _add(self, holder: Holder, sources: Sequence[Source]) -> None:
         if holder not in self._read:
-            self._read[holder] = _new_set(holder)
             self._drop_oldest()
+            self._read[holder] = _new_set(holder)
         if new := self._of_stored(holder).add_all(self._read[holder].add_all(sources)):
             self._store.add(holder, new)
 
     def _drop_oldest(self) -> None:
-        if len(self._read) > _MAX_SESSIONS:
-            busy = {it.holder for it in self._programs.values()}
-            oldest = next(it for it in self._read if it[1] not in (WORKSPACE, EPHEMERAL) and it not in busy)
+        busy = {it.holder for it in self._programs.values()}
+        idle = (it for it in self._read if it[1] not in (WORKSPACE, EPHEMERAL) and it not in busy)
+        if len(self._read) >= _MAX_SESSIONS and (oldest := next(idle, None)) is not None:
             self._stored.pop(oldest, None)
             passed = [replace(it, is_in_workspace=True) for it in self._read.pop(oldest)]
             self._add((oldest[0], WORKSPACE), passed)

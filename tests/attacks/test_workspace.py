@@ -23,14 +23,14 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
-from tests.behaviour.product import configuration, in_memory, office
+from tests.behaviour.product import configuration, in_memory
 
 CANARY = "canary-of-the-host-31"
 
 
 def config(folder: Path, customer: str = "default", **sections: object) -> Path:
     state = {"dir": str(folder / "state"), "customer": customer}
-    return configuration(folder, office(folder, "github"), state=state, **sections)
+    return configuration(folder, {}, state=state, **sections)
 
 
 def workspace(folder: Path, customer: str = "default") -> Path:
@@ -214,7 +214,7 @@ async def test_a_large_text_is_cut_for_the_model(tmp_path: Path) -> None:
 async def test_many_files_are_told_in_pages(tmp_path: Path) -> None:
     folder = workspace(tmp_path)
     for number in range(100_000):
-        (folder / f"f{number:06}").touch()
+        os.close(os.open(folder / f"f{number:06}", os.O_CREAT))
     async with in_memory(config(tmp_path, limits={"workspace_mb": 1000})) as host:
         with anyio.fail_after(30):
             text = (await host.call("list_dir", path="/workspace")).text

@@ -12,7 +12,7 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from .product import Host, configuration, in_memory, in_memory_for_all, over_stdio
+from .product import Host, configuration, in_memory, in_memory_for_all, office, over_stdio
 
 FIRST = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='first')\n"
 """A call that would have happened."""
@@ -69,7 +69,7 @@ async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
 
 
 async def test_the_record_says_that_it_was_refused_before_it_ran(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         await host.run(FIRST + MISTAKES["a parameter"][0])
         await host.run(FIRST)
     assert recorded(tmp_path) == [("failed", "CheckFailed", 0), ("succeeded", None, 1)]
@@ -77,7 +77,7 @@ async def test_the_record_says_that_it_was_refused_before_it_ran(tmp_path: Path)
 
 async def test_what_is_doubtful_is_told_beside_the_result_and_the_program_runs(tmp_path: Path) -> None:
     code = FIRST + "try:\n    create_issue(titel='x')\nexcept TypeError as error:\n    print('caught')"
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         answer = await host.run(code)
     assert answer.content["status"] == "succeeded"
     assert answer.content["stdout"] == "caught\n"
@@ -91,7 +91,7 @@ async def test_the_check_can_be_turned_off(tmp_path: Path) -> None:
     for check, kind in (("warnings", "TypeError"), ("none", "TypeError"), ("errors", "CheckFailed")):
         folder = tmp_path / check
         folder.mkdir()
-        async with in_memory(configuration(folder, types={"check": check})) as host:
+        async with in_memory(configuration(folder, office(folder, "github"), types={"check": check})) as host:
             answer = await host.run(code)
             assert answer.error["type"] == kind
             assert bool(answer.content.get("warnings")) is (check == "warnings")
@@ -102,13 +102,13 @@ async def test_a_program_without_tools_starts_no_type_checker(tmp_path: Path) ->
     from codemode_server.app import App
     from codemode_server.config import load
 
-    async with App.open(load(configuration(tmp_path))) as app:
+    async with App.open(load(configuration(tmp_path, office(tmp_path, "github")))) as app:
         assert (await app._preflight.check("1 + 1")).errors == ()
         assert app._preflight._checker is None
 
 
 async def test_programs_of_two_sessions_are_checked_each_for_itself(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         answers: dict[int, str] = {}
 
         async def run(number: int) -> None:
@@ -123,7 +123,7 @@ async def test_programs_of_two_sessions_are_checked_each_for_itself(tmp_path: Pa
 
 
 async def test_over_stdio_a_refused_program_is_an_answer_like_any_other(tmp_path: Path) -> None:
-    async with over_stdio(configuration(tmp_path)) as host:
+    async with over_stdio(configuration(tmp_path, office(tmp_path, "github"))) as host:
         answer = await host.run(FIRST + MISTAKES["a tool"][0])
         assert answer.error["type"] == "CheckFailed"
         assert answer.error["line"] == 3

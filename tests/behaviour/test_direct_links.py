@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from mcp import MCPError
 
+from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 
 async def test_a_link_that_only_the_server_can_read_comes_with_the_way_to_read_it(tmp_path: Path) -> None:
     """A host that is given such a URI asks us for it, and we don't forward `resources/read`."""
-    command = {"command": sys.executable, "args": [str(UPSTREAMS / "archive.py")], "expose": "direct"}
+    command = fork_server.upstream(str(UPSTREAMS / "archive.py")) | {"expose": "direct"}
     async with in_memory(configuration(tmp_path, {"archive": command})) as host:
         linked = await host.call("archive__find_letters", count=1)
         with pytest.raises(MCPError, match="a program reads it"):

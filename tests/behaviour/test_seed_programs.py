@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .product import configuration, in_memory
+from .product import configuration, in_memory, office
 
 ISSUE_FROM_DOCUMENT = """
 from servers.google_drive import get_document
@@ -127,7 +127,7 @@ result = await call_mcp_tool(
 
 
 async def test_a_document_becomes_an_issue_without_passing_the_model(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive", "github"))) as host:
         answer = await host.run(ISSUE_FROM_DOCUMENT)
     assert answer.content["stdout"] == "Created issue #1\n"
     (issue,) = host.reached("create_issue")
@@ -136,7 +136,7 @@ async def test_a_document_becomes_an_issue_without_passing_the_model(tmp_path: P
 
 
 async def test_ten_thousand_rows_come_back_as_six_lines(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
         answer = await host.run(DATA_FILTERING)
     assert answer.content["stdout"].splitlines()[:3] == ["Found 2500 pending orders", "First 5:", "  ORD-00000: $10.0"]
     assert len(answer.text) < 400
@@ -144,14 +144,14 @@ async def test_ten_thousand_rows_come_back_as_six_lines(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_polling_loop_waits_in_the_sandbox(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "slack"))) as host:
         answer = await host.run(POLLING_LOOP)
     assert answer.content["stdout"] == "Deployment complete!\n"
     assert len(host.reached("get_channel_history")) == 2
 
 
 async def test_a_plain_function_calls_tools_by_position(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive", "salesforce"))) as host:
         assert (await host.run(TRANSCRIPT_TO_CRM)).value is None, "the program as it stands only defines the function"
         answer = await host.run(TRANSCRIPT_TO_CRM + '\nrun("abc123", "00Q5f")')
     assert answer.value == {"status": "ok"}
@@ -161,7 +161,7 @@ async def test_a_plain_function_calls_tools_by_position(tmp_path: Path) -> None:
 
 
 async def test_state_of_one_session_is_there_in_the_next(tmp_path: Path) -> None:
-    path = configuration(tmp_path)
+    path = configuration(tmp_path, {})
     async with in_memory(path) as host:
         assert (await host.run(STATE_OUT)).content["stdout"] == "State saved\n"
     async with in_memory(path) as host:
@@ -169,7 +169,7 @@ async def test_state_of_one_session_is_there_in_the_next(tmp_path: Path) -> None
 
 
 async def test_a_new_workspace_has_only_what_programs_write_into_it(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, {})) as host:
         assert (await host.run("import os\nos.listdir('/workspace')")).value == []
         assert (await host.call("list_dir", path="/workspace")).text == "/workspace · empty"
         await host.run("open('/workspace/a.txt', 'w').write('x')")
@@ -177,7 +177,7 @@ async def test_a_new_workspace_has_only_what_programs_write_into_it(tmp_path: Pa
 
 
 async def test_a_relative_path_into_the_workspace_works(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, {})) as host:
         assert (await host.run(RELATIVE_STATE)).content["status"] == "succeeded"
         assert "ORD-00001" in (await host.call("read_tool", path="/workspace/pending_orders.json")).text
 
@@ -185,7 +185,7 @@ async def test_a_relative_path_into_the_workspace_works(tmp_path: Path) -> None:
 async def test_a_saved_skill_is_imported_by_a_later_program(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills" / "check_pending_orders.py").write_text(SKILL)
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
         answer = await host.run(
             "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
         )
@@ -198,5 +198,5 @@ async def test_a_program_searches_for_tools_itself(tmp_path: Path) -> None:
 
 
 async def test_a_tool_is_called_by_its_full_name(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         assert (await host.run(BASE_CLIENT + "\nresult['number']")).value == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.sandbox.backends.wasm import component
-from tests.hosts.kit import NodeTools, installed_command
+from tests.hosts.kit import ROOT, NodeTools, installed_command
 
 SECONDS = 100
 """For one start of a host; on a quiet machine each takes less than ten."""
@@ -158,6 +158,7 @@ class ModelHost:
             "PATH": f"{tools.path}{os.pathsep}{os.environ['PATH']}",
             "TERM": "dumb",
             "NO_COLOR": "1",
+            "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node"),
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), _NOWHERE),

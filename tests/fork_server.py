@@ -5,7 +5,8 @@
 the program, and ends with its exit code. What it can't show is how a process starts: what the product imports before
 the handshake, its orphans and its process group. Tests of those start a real one.
 
-There is one server for each test process. It ends when its stdin closes, hence with the test process.
+Each test process has two servers: one that has imported the product, and a small one for upstreams that need the
+standard library alone, of which a fork costs a tenth. A server ends when its stdin closes, hence with the test process.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import types
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,13 +44,35 @@ MODULES = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.sdk.trace.export",
 )
+SMALL_MODULES = (
+    "base64",
+    "json",
+    "pathlib",
+    "random",
+    "subprocess",
+    "threading",
+    "tests.example_servers.plain",
+)
+TEMPORARY = tempfile.gettempdir()
+"""As it is before any test changes it for itself."""
 Request = tuple[list[str], str, dict[str, str], int]
 """Python's arguments, the folder, the environment and the umask, as the relay sends them."""
 
 
 def command(*arguments: str) -> list[str]:
     """The command line that runs Python with these arguments: `-m MODULE …` or `SCRIPT …`."""
-    return [sys.executable, "-I", "-S", str(RELAY), _server(), *arguments]
+    return [sys.executable, "-I", "-S", str(RELAY), _server("product"), *arguments]
+
+
+def small_command(script: Path, *arguments: str) -> list[str]:
+    """The same for a script that needs the standard library alone."""
+    return [sys.executable, "-I", "-S", str(RELAY), _server("small"), str(script), *arguments]
+
+
+def small_upstream(script: Path, *arguments: str) -> dict[str, Any]:
+    """That command line as an upstream of a configuration."""
+    command_name, *args = small_command(script, *arguments)
+    return {"command": command_name, "args": args}
 
 
 def upstream(*arguments: str) -> dict[str, Any]:
@@ -58,13 +82,13 @@ def upstream(*arguments: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _server() -> str:
-    """Starts the server of this process; gives the path of its socket."""
-    folder = tempfile.TemporaryDirectory(prefix="fork-server-")
+def _server(kind: str) -> str:
+    """Starts a server of this process; gives the path of its socket."""
+    folder = tempfile.TemporaryDirectory(prefix="fork-server-", dir=TEMPORARY)
     path = f"{folder.name}/socket"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__)), path],
+        [sys.executable, str(Path(__file__)), kind, path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -83,10 +107,11 @@ def _server() -> str:
     return path
 
 
-def _serve(path: str) -> None:
-    for module in MODULES:
+def _serve(kind: str, path: str) -> None:
+    for module in MODULES if kind == "product" else SMALL_MODULES:
         importlib.import_module(module)
-    _read_digests()
+    if kind == "product":
+        _read_digests()
     threads = [path.name for path in Path("/proc/self/task").glob("*")]
     assert len(threads) <= 1, "threads do not survive a fork"
     gc.freeze()
@@ -134,6 +159,8 @@ def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile("rb") as requests:
         request: Request = marshal.load(requests)
+    with contextlib.suppress(OSError, SyntaxError):  # The program says so itself.
+        _code(request[0][0], Path(request[0][0]).stat().st_mtime_ns)
     pid = os.fork()
     if not pid:
         _run(request, streams)
@@ -141,6 +168,20 @@ def _start(connection: socket.socket, running: dict[int, socket.socket]) -> None
         os.close(stream)
     running[pid] = connection
     connection.sendall(b"%d\n" % pid)
+
+
+@functools.lru_cache(maxsize=32)
+def _code(path: str, _modified_at: int) -> types.CodeType:
+    """What a script is compiled to; forks have that of scripts that ran before."""
+    return compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+
+
+def _run_script(path: str) -> None:
+    """As `runpy.run_path` does."""
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    sys.modules["__main__"] = main
+    exec(_code(path, Path(path).stat().st_mtime_ns), main.__dict__)
 
 
 def _reap(running: dict[int, socket.socket], events: Any) -> None:
@@ -186,7 +227,7 @@ def _run(request: Request, streams: list[int]) -> NoReturn:
         else:
             sys.path[0] = str(Path(first).parent)
             sys.argv = [first, *rest]
-            runpy.run_path(first, run_name="__main__")
+            _run_script(first)
         code = 0
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
@@ -204,4 +245,4 @@ def _run(request: Request, streams: list[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])

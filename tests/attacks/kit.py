@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import fork_server
 from tests.behaviour.product import Host
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
@@ -35,7 +35,7 @@ def run_id():
 def hostile(folder: Path, kind: str, *, name: str | None = None, **settings: Any) -> dict[str, Any]:
     """The settings of one hostile upstream; its calls are noted in `<name>.log`."""
     log = folder / f"{name or kind}.log"
-    return {name or kind: {"command": sys.executable, "args": [str(HOSTILE), kind, str(log)], **settings}}
+    return {name or kind: fork_server.small_upstream(HOSTILE, kind, str(log)) | settings}
 
 
 def arrived(folder: Path, name: str) -> list[str]:

@@ -6,7 +6,6 @@ The upstream is hostile, and the model is talked into anything. Each attack has 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, saf
 from codemode_server.front.direct_tools import MAX_NAME_CHARACTERS
 from codemode_server.redaction import NO_SECRETS, Redactor
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory
+from tests.fork_server import small_upstream
 from tests.work import lines_run
 
 SECRET = "sk-direct-0123456789abcdef"
@@ -61,8 +61,7 @@ server.run()
 def hostile(folder: Path, name: str = "desk", **settings: Any) -> dict[str, Any]:
     script = folder / "hostile.py"
     script.write_text(HOSTILE.replace("log = open", f"server = Server({name!r})\nlog = open", 1))
-    entry = {"command": sys.executable, "args": [str(script), str(folder / "log"), "${DIRECT_TOKEN}"], **settings}
-    return {name: entry}
+    return {name: small_upstream(script, str(folder / "log"), "${DIRECT_TOKEN}") | settings}
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ file is gone; the product watches its configuration.
 from __future__ import annotations
 
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from tests.attacks.kit import recorded
 from tests.behaviour.product import PLAIN, Answer, Host, configuration
+from tests.fork_server import small_upstream
 
 SERVER = """
 import os, time
@@ -75,7 +75,7 @@ EDITS: dict[str, dict[str, Any]] = {
 def file_of(folder: Path, *, tools: Any = None, enabled: bool = True, **sections: Any) -> Path:
     script = folder / "slow.py"
     script.write_text(PLAIN + SERVER)
-    server = {"command": sys.executable, "args": [str(script), str(folder)], "tools": tools or {}, "enabled": enabled}
+    server = small_upstream(script, str(folder)) | {"tools": tools or {}, "enabled": enabled}
     sections.setdefault("limits", {"calls_in_flight": 1})
     return configuration(folder, {"slow": server}, **sections)
 

@@ -110,25 +110,26 @@ def configuration(folder: Path, servers: dict[str, Any] | None = None, **section
     return path
 
 
-def office(folder: Path, *names: str) -> dict[str, Any]:
+def office(folder: Path, *names: str, is_forked: bool = True) -> dict[str, Any]:
+    """The office servers; as processes of their own where it is about these."""
+    script, environment = UPSTREAMS / "office.py", {"OFFICE_LOG": str(folder / "office.log")}
     return {
         name: {
-            "command": sys.executable,
-            "args": [str(UPSTREAMS / "office.py"), name],
-            "env": {"OFFICE_LOG": str(folder / "office.log")},
+            **(fork_server.small_upstream(script, name) if is_forked else started(script, name)),
+            "env": environment,
         }
         for name in names or OFFICE
     }
 
 
+def started(script: Path, *arguments: str) -> dict[str, Any]:
+    """An upstream that is a process of its own."""
+    return {"command": sys.executable, "args": [str(script), *arguments]}
+
+
 def hotel(folder: Path, *words: str) -> dict[str, Any]:
     """The server of `tests/example_servers/hotel.py`, which logs to `hotel.log`."""
-    return {
-        "hotel": {
-            "command": sys.executable,
-            "args": [str(UPSTREAMS / "hotel.py"), str(folder / "hotel.log"), *words],
-        }
-    }
+    return {"hotel": fork_server.small_upstream(UPSTREAMS / "hotel.py", str(folder / "hotel.log"), *words)}
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ sides, or the configuration does. The product is in memory; the upstream is a re
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
+from tests import fork_server
 
 from .person import Person
 from .product import UPSTREAMS, Answer, Host, configuration, in_memory
@@ -33,8 +33,8 @@ upstream_eras = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 
 def asking(folder: Path, era: str, **settings: Any) -> dict[str, Any]:
-    arguments = [str(UPSTREAMS / "asking.py"), era, str(folder / "asking.log")]
-    return {"asking": {"command": sys.executable, "args": arguments, **settings}}
+    upstream = fork_server.small_upstream(UPSTREAMS / "asking.py", era, str(folder / "asking.log"))
+    return {"asking": upstream | settings}
 
 
 async def ask(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:

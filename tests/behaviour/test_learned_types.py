@@ -5,11 +5,12 @@ The whole product with a real upstream and a real sandbox; what is on disk is re
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fork_server import small_upstream
 
 from .product import PLAIN, Host, configuration, in_memory, over_stdio
 
@@ -76,7 +77,7 @@ server.run()
 def desk(folder: Path, **sections: Any) -> Path:
     place = folder / "desk.py"
     place.write_text(PLAIN + UPSTREAM)
-    server = {"command": sys.executable, "args": [str(place)], "env": {"CHANGED": str(folder / "changed")}}
+    server = small_upstream(place) | {"env": {"CHANGED": str(folder / "changed")}}
     return configuration(folder, {"desk": server}, **sections)
 
 

@@ -117,7 +117,7 @@ class TestAProductWithoutAddresses:
     @pytest.mark.timeout(300)
     async def test_opens_no_internet_socket(self, strace: tuple[str, ...], tmp_path: Path) -> None:
         """Promised by docs/guides/security.md. Searches with a model, checks and runs a program that calls a tool."""
-        config = configuration(tmp_path, office(tmp_path), search={"ranker": "semantic"})
+        config = configuration(tmp_path, office(tmp_path, is_forked=False), search={"ranker": "semantic"})
         async with traced_product(strace, config) as host:
             await host.until(lambda: has_encoded_with_a_model(tmp_path), 60)
             await host.call("search_tools", query="customer records")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import Completion, PromptReference, ResourceTemplateReference
+
+from tests.fork_server import small_upstream
 
 from .product import UPSTREAMS, Host, configuration, in_memory, library
 
@@ -18,8 +19,7 @@ PLAN = "completing/plan"
 
 def completing(folder: Path, way: object) -> dict[str, Any]:
     told = way if isinstance(way, str) else json.dumps(way)
-    arguments = [str(UPSTREAMS / "completing.py"), str(folder / "completing.log"), told]
-    return {"completing": {"command": sys.executable, "args": arguments}}
+    return {"completing": small_upstream(UPSTREAMS / "completing.py", str(folder / "completing.log"), told)}
 
 
 async def complete(host: Host, prompt: str, name: str, value: str, known: dict[str, str] | None = None) -> Completion:

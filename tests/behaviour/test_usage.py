@@ -6,12 +6,13 @@ The whole product with real upstreams and a real sandbox; what is on disk is rea
 from __future__ import annotations
 
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fork_server import small_upstream
 
 from .product import PLAIN, Host, configuration, in_memory, over_stdio
 
@@ -34,7 +35,7 @@ def desks(folder: Path, habits: bool = True, **sections: Any) -> Path:
     """Two upstreams alike. They are ranked by words, by which equals are equal; a model reads their names as well."""
     place = folder / "desk.py"
     place.write_text(PLAIN + UPSTREAM)
-    servers = {name: {"command": sys.executable, "args": [str(place), name]} for name in ("alpha", "beta")}
+    servers = {name: small_upstream(place, name) for name in ("alpha", "beta")}
     return configuration(folder, servers, search={"ranker": "lexical", "habits": habits}, **sections)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +22,7 @@ from codemode_server.front.meta_tools import definitions
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory, in_memory_for_all, over_stdio
+from tests.fork_server import small_upstream
 
 FOUR = ["list_dir", "read_tool", "search_tools", "execute_code"]
 CLOCK = (
@@ -76,7 +76,7 @@ server.run()
 def clock(folder: Path, **settings: Any) -> dict[str, Any]:
     script = folder / "clock.py"
     script.write_text(CLOCK)
-    return {"clock": {"command": sys.executable, "args": [str(script), str(folder / "clock.log")], **settings}}
+    return {"clock": small_upstream(script, str(folder / "clock.log")) | settings}
 
 
 def reached(folder: Path) -> list[str]:

@@ -39,7 +39,7 @@ def forked_product() -> tuple[str, ...]:
 
 def configured(folder: Path, *names: str, **sections: Any) -> Path:
     """These office servers with a state of their own; each process they start names `folder` in its command line."""
-    servers = office(folder, *names)
+    servers = office(folder, *names, is_forked=False)
     for server in servers.values():
         server["args"].append(str(folder))
     return configuration(folder, servers, **sections)

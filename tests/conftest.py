@@ -15,6 +15,8 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 # Images of containers often set this variable. Each process of a run would then compile all tests again: 9 s of CPU.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A process for each processor runs tests. Threads of numpy beside them wait for each other, busily: 8 s in one test.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 LONGEST = (
     "tests/proof/",
     "tests/hosts/",

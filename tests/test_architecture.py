@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,20 @@ WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_
 WIRING |= {"approved_rules"}
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """A module, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(path)))
+
+
 def imports(path: Path) -> Iterator[str]:
     """The dotted names of our own modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("codemode_server"):
             yield from (f"{node.module}.{name.name}" for name in node.names)
         elif isinstance(node, ast.Import):
@@ -118,7 +130,7 @@ def test_only_the_gateway_calls_an_upstream() -> None:
     callers = {
         path.relative_to(PACKAGE).as_posix()
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ("call_tool", "call_raw", "read_resource")
         if path.relative_to(PACKAGE).parts[0] not in ("upstreams", "front")
     }
@@ -130,7 +142,7 @@ def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:
     starters = {
         (path.relative_to(PACKAGE).as_posix(), name)
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         if (name := ast.unparse(node.func).rpartition(".")[2]) in ("open_process", "run_process", "Popen")
     }
@@ -143,7 +155,7 @@ def test_processes_are_started_in_one_way_or_waited_for_in_a_thread() -> None:
 def test_nothing_prints_to_stdout_but_the_command_line() -> None:
     """Stdout belongs to the protocol."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 to_stderr = any(keyword.arg == "file" for keyword in node.keywords)
                 assert to_stderr or path.name == "build.py" or path.parent.name == "cli", f"{path.name}:{node.lineno}"
@@ -154,7 +166,7 @@ def test_every_folder_of_the_user_has_the_same_name_on_windows() -> None:
     calls = [
         (f"{path.name}:{node.lineno}", {keyword.arg for keyword in node.keywords})
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and re.search(r"\buser_\w+_(?:dir|path)$", ast.unparse(node.func))
     ]
     assert calls, "control"
@@ -163,8 +175,7 @@ def test_every_folder_of_the_user_has_the_same_name_on_windows() -> None:
 
 def test_every_module_says_what_it_owns() -> None:
     for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
-        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} has no docstring"
+        assert not path.read_text().strip() or ast.get_docstring(tree(path)), f"{path.name} has no docstring"
 
 
 def test_a_module_has_at_most_400_lines() -> None:

@@ -1,0 +1,283 @@
+"""A program that ended half-way is resumed: what it did is answered from the journal, and nothing is done twice.
+
+The product is in memory; its upstream writes each call that it receives to a file, which the tests look at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import pytest_asyncio
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+
+from .product import UPSTREAMS, Answer, Host, configuration, for_all
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+IMPORTS = "import asyncio, os, random, time\nfrom servers.diary import *\n"
+ONCE_BROKEN = "if not os.path.exists('/workspace/mended'):\n    raise RuntimeError('broken')\n"
+MEND = "open('/workspace/mended', 'w').close()"
+
+
+@dataclass
+class Product:
+    """A product with one host."""
+
+    app: App
+    host: Host
+    path: Path
+
+    def diary(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    async def broken(self, code: str) -> str:
+        """The id of a program that failed."""
+        self.path.unlink(missing_ok=True)
+        await self.host.run("import os\nif os.path.exists('/workspace/mended'): os.remove('/workspace/mended')")
+        answer = await self.host.run(IMPORTS + code)
+        assert answer.content["status"] != "succeeded", answer.text
+        name: str = answer.content["execution_id"]
+        return name
+
+    async def resume(self, name: str) -> Answer:
+        await self.host.run(MEND)
+        return await self.host.call("execute_code", resume=name)
+
+    async def again(self, code: str) -> Answer:
+        """A program that failed and was resumed."""
+        return await self.resume(await self.broken(code))
+
+    async def records(self, name: str) -> list[CallRecord]:
+        return list(await self.app.stores.journal.calls(self.app.principal, ExecutionId(name)))
+
+    async def question(self) -> Approval:
+        """Wait until one is open."""
+        found: list[Approval] = []
+
+        async def is_there() -> bool:
+            found[:] = await self.app.stores.approvals.unanswered(self.app.principal)
+            return bool(found)
+
+        await self.host.until(is_there)
+        return found[0]
+
+    async def answer(self, is_approved: bool) -> Approval:
+        """The person's answer to the open question, which is returned."""
+        asked = await self.question()
+        await self.app.stores.approvals.answer(asked.approval_id, ApprovalAnswer(is_approved, channel="command"))
+        return asked
+
+
+@asynccontextmanager
+async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
+    diary = {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(folder / "diary")]}
+    path = configuration(folder, {"diary": diary | sections.pop("server", {})}, **sections)
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        host = Host(client, folder)
+        await host.settled()
+        yield Product(app, host, folder / "diary")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+    async with for_all(product(tmp_path_factory.mktemp("resume"), server={"timeout": 1})) as opened:
+        yield opened
+
+
+async def test_calls_that_were_answered_are_answered_again_and_not_sent(shared: Product) -> None:
+    name = await shared.broken(
+        f"numbers = [write(text=f'a{{n}}') for n in range(3)]\n{ONCE_BROKEN}[*numbers, write(text='b')]"
+    )
+    assert shared.diary() == ["a0", "a1", "a2"], "control"
+    answer = await shared.resume(name)
+    assert answer.value == [1, 2, 3, 4]
+    assert answer.content["execution_id"] == name
+    assert shared.diary() == ["a0", "a1", "a2", "b"]
+
+
+async def test_a_resumed_call_adds_no_row_and_new_calls_are_numbered_after_the_old_ones(shared: Product) -> None:
+    name = await shared.broken(f"write(text='a'); write(text='a')\n{ONCE_BROKEN}write(text='b')")
+    await shared.resume(name)
+    rows = await shared.records(name)
+    assert [(row.call.seq, row.call.arguments["text"], row.call.key.occurrence) for row in rows] == [
+        (1, "a", 1),
+        (2, "a", 2),
+        (3, "b", 1),
+    ]
+
+
+async def test_the_audit_says_that_a_call_was_answered_from_the_journal(shared: Product) -> None:
+    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}")
+    await shared.resume(name)
+    rows = await shared.app.stores.audit.rows(shared.app.principal, execution_id=ExecutionId(name))
+    assert [row.event.decision for row in rows if row.event.kind == "call_decided"] == ["allow", "replay"]
+
+
+async def test_an_error_of_the_upstream_is_raised_again_and_not_sent(shared: Product) -> None:
+    code = f"""
+from codemode import ToolError
+try:
+    write_and_fail(text='a')
+except ToolError as error:
+    said = error.message
+{ONCE_BROKEN}said"""
+    assert "the diary is full" in (await shared.again(code)).value
+    assert shared.diary() == ["a"]
+
+
+async def test_concurrent_calls_in_another_order_are_no_departure(shared: Product) -> None:
+    """Each task has come to another place, so those that made fewer calls go on before the others have made theirs."""
+    code = f"""
+mended = os.path.exists('/workspace/mended')
+async def some(task, most):
+    for n in range(10 if mended else most):
+        await write(text=f'{{task}}.{{n}}')
+tasks = [some(*one) for one in [(0, 1), (1, 9), (2, 4)]]
+await asyncio.gather(*(tasks if mended else reversed(tasks)))
+{ONCE_BROKEN}"""
+    await shared.again(code)
+    assert sorted(shared.diary()) == sorted(f"{task}.{n}" for task in range(3) for n in range(10))
+
+
+async def test_a_write_with_other_arguments_needs_a_person(shared: Product) -> None:
+    """The program would write a second time what it has written already."""
+    code = f"write(text='a' + str(os.path.exists('/workspace/mended')))\n{ONCE_BROKEN}'done'"
+    name = await shared.broken(code)
+    async with anyio.create_task_group() as tasks:
+        answers = []
+
+        async def resume() -> None:
+            answers.append(await shared.resume(name))
+
+        tasks.start_soon(resume)
+        asked = await shared.answer(is_approved=False)
+    assert "departs from its earlier run" in asked.question.reason
+    assert "call 1 (diary.write)" in asked.question.reason
+    assert "departs from its earlier run" in answers[0].text
+    assert shared.diary() == ["aFalse"]
+
+
+async def test_a_departure_that_the_person_approves_is_sent(shared: Product) -> None:
+    name = await shared.broken(f"write(text='a' + str(os.path.exists('/workspace/mended')))\n{ONCE_BROKEN}")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(shared.resume, name)
+        await shared.answer(is_approved=True)
+    assert shared.diary() == ["aFalse", "aTrue"]
+
+
+async def test_a_read_that_departs_is_sent_and_what_was_left_out_is_noted(shared: Product) -> None:
+    code = f"write(text='a') if not os.path.exists('/workspace/mended') else count()\n{ONCE_BROKEN}"
+    answer = await shared.again(code)
+    assert shared.diary() == ["a", "(count)"]
+    assert "had sent calls that this run did not make: call 1 (diary.write)" in answer.text
+
+
+async def test_a_read_without_an_answer_is_sent_again(shared: Product) -> None:
+    answer = await shared.again(f"look_and_wait()\n{ONCE_BROKEN}")
+    assert answer.content["status"] == "succeeded", answer.text
+    assert shared.diary() == ["(look)", "(look)"]
+
+
+async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Product) -> None:
+    name = await shared.broken("write_and_wait(text='a')")
+    async with anyio.create_task_group() as tasks:
+        answers = []
+
+        async def resume() -> None:
+            answers.append(await shared.resume(name))
+
+        tasks.start_soon(resume)
+        asked = await shared.answer(is_approved=False)
+    assert "nobody knows whether it arrived" in asked.question.reason
+    assert "the user refused it" in answers[0].text
+    assert shared.diary() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "value", "entries"),
+    [("retry", "call to diary.write_and_wait", 2), ("skip", "None", 1), ("fail", "nobody knows whether", 1)],
+)
+async def test_the_setting_decides_about_writes_without_an_answer(
+    tmp_path: Path, unknown: str, value: str, entries: int
+) -> None:
+    async with product(tmp_path, server={"timeout": 1}, approvals={"unknown": unknown}) as one:
+        code = f"""
+from codemode import ToolError
+try:
+    said = write_and_wait(text='a')
+except ToolError as error:
+    said = error.message
+{ONCE_BROKEN}str(said)"""
+        answer = await one.again(code)
+        assert value in answer.value or entries == 2
+        assert one.diary() == ["a"] * entries
+
+
+async def test_a_tool_that_is_denied_now_is_not_answered_from_the_journal(tmp_path: Path) -> None:
+    async with product(tmp_path) as one:
+        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}")
+    async with product(tmp_path, permissions={"rules": [{"deny": "diary/write"}]}) as one:
+        answer = await one.resume(name)
+        assert answer.content["status"] == "failed"
+        assert "not permitted" in answer.text
+
+
+async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
+    async with product(tmp_path) as one, product(tmp_path) as other:
+        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}time.sleep(1)\nwrite(text='b')")
+        await one.host.run(MEND)
+        answers: list[Answer] = []
+
+        async def resume(by: Product) -> None:
+            answers.append(await by.host.call("execute_code", resume=name))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resume, one)
+            tasks.start_soon(resume, other)
+        assert one.diary() == ["a", "b"]
+        assert sorted(answer.result.is_error for answer in answers) == [False, True]
+        assert any("is running in another codemode-server" in answer.text for answer in answers)
+
+
+async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
+    shared.path.unlink(missing_ok=True)
+    name = (await shared.host.run(IMPORTS + "write(text='a')")).content["execution_id"]
+    answer = await shared.host.call("execute_code", resume=name)
+    assert f'results["{name}"]' in answer.text
+    assert shared.diary() == ["a"]
+
+
+async def test_another_principals_execution_is_not_there(shared: Product) -> None:
+    other = Principal(PrincipalId("somebody"))
+    journal, name = shared.app.stores.journal, ExecutionId("xsomebodys")
+    record = ExecutionRecord(
+        name, other, Session("s"), IsolationLevel.WASM, ExecutionStatus.RUNNING, 1.0, code="print('secret')"
+    )
+    await journal.begin_execution(record, seed=bytes(32))
+    await journal.end_execution(name, ExecutionStatus.FAILED, error=None, calls=0, milliseconds=1.0)
+    answer = await shared.host.call("execute_code", resume=name)
+    nothing = await shared.host.call("execute_code", resume="xnothing")
+    assert answer.text == nothing.text.replace("xnothing", name)
+    assert answer.result.is_error
+    found = await journal.execution(other, name)
+    assert found is not None
+    assert found.status is ExecutionStatus.FAILED
+
+
+@pytest.mark.parametrize("arguments", [{}, {"code": "1", "resume": "x1"}])
+async def test_either_code_or_resume_is_passed(shared: Product, arguments: dict[str, str]) -> None:
+    answer = await shared.host.call("execute_code", **arguments)
+    assert "either 'code'" in answer.text

@@ -1,0 +1,62 @@
+"""Writes what it is told to a file, one entry for each call: `diary.py FILE`. A second entry with the same text is a
+call that was made twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2]))
+from tests.example_servers.plain import Call, Server, ToolError
+
+server = Server("diary")
+path = Path(sys.argv[1])
+
+
+def entries() -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def append(text: str) -> int:
+    with path.open("a") as file:
+        file.write(f"{text}\n")
+    return len(entries())
+
+
+@server.tool()
+def write(text: str) -> int:
+    """Writes an entry and returns its number."""
+    return append(text)
+
+
+@server.tool()
+def write_and_wait(call: Call, text: str) -> int:
+    """Writes an entry, and does not answer."""
+    number = append(text)
+    call.cancelled.wait()
+    return number
+
+
+@server.tool()
+def write_and_fail(text: str) -> int:
+    """Writes an entry and fails."""
+    append(text)
+    raise ToolError("the diary is full")
+
+
+@server.tool(annotations={"readOnlyHint": True})
+def count() -> int:
+    """The number of entries; this one is added."""
+    return append("(count)")
+
+
+@server.tool(annotations={"readOnlyHint": True})
+def look_and_wait(call: Call) -> int:
+    """Notes that somebody looked, and does not answer the first one."""
+    number = append("(look)")
+    if number == 1:
+        call.cancelled.wait()
+    return number
+
+
+server.run()

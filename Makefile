@@ -16,6 +16,10 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 
+## 200 kills of the product in the middle of programs that are then resumed.
+kills: setup
+	@KILLS=200 $(BIN)/python -m pytest -s tests/storage/test_resumed_kills.py
+
 ## The tests that need microVMs, real ones: in a machine that is emulated where this one has no virtualization. Tests of
 ## guest code that is the same on every backend (marked `portable`) run on wasm in `make test`, here with `vmtest-all`.
 VMTESTS ?= tests/sandbox tests/microvm

@@ -90,8 +90,8 @@ class App:
         self._http_tokens = http_token.existing()
         self._replaced_secrets: Counter[str] = Counter()
         self.config = LiveConfig(settings, self._redactor(), loaded.messages_for_model)
-        self._connected = anyio.Event()
-        self._traced = anyio.Event()
+        self._connected, self._traced = anyio.Event(), anyio.Event()
+        self._has_upstreams = True
         self._is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.stores = Stores(self.state_folder, self.database, last_run.thread, settings.state)
@@ -285,8 +285,9 @@ class App:
         names = self.meta_tools.servers().names
         return FrontServer(self.meta_tools, version=__version__, on_connected=self.connect, server_names=names)
 
-    def connect(self, features: frozenset[Feature] = frozenset()) -> None:
+    def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
         """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""
+        self._has_upstreams = with_upstreams
         self.pool.declare(features)
         self._connected.set()
 
@@ -312,7 +313,8 @@ class App:
         await self._connected.wait()
         self.tools.expect_tools()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
-        self.pool.connect()
+        if self._has_upstreams:
+            self.pool.connect()
         self.sandbox.start_soon()
         names = await anyio.to_thread.run_sync(self.tracing.start, self.config.settings.tracing)
         self._traced.set()
@@ -323,8 +325,7 @@ class App:
 
     def _clean_leftovers(self) -> None:
         """Remove files of products that were killed."""
-        is_ending = self._is_ending.is_set
-        if count := self.artifacts.clean_leftovers(is_ending) + temporary.sweep(is_ending):
+        if count := self.artifacts.clean_leftovers(self._is_ending.is_set) + temporary.sweep(self._is_ending.is_set):
             logger.info("removed %d folders of earlier runs that were killed", count)
 
     async def _keep_bounded(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.running_again import run_again
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
@@ -50,7 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("id", metavar="ID", help="as the answer to the program has it")
     verifying = actions.add_parser("verify", help="check that nobody changed the audit; exit code 1 if it was changed")
     add_config(verifying)
-    for action in (listing, one, verifying):
+    again = actions.add_parser("resume", help="go on with one that did not come to its end")
+    replaying = actions.add_parser("replay", help="run the program of one again, with the journal's answers alone")
+    for action in (again, replaying):
+        add_config(action)
+        action.add_argument("id", metavar="ID", help="as the answer to the program has it")
+    for action in (listing, one, again, replaying, verifying):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -60,6 +66,10 @@ def run(parsed: argparse.Namespace) -> int:
         verification = anyio.run(verify_audit, loaded)
         show(json.dumps(verification.as_json(), indent=2) if as_json else verification.text)
         return 0 if verification.broken_row is None else 1
+    if parsed.action in ("resume", "replay"):
+        page, is_success = anyio.run(partial(run_again, loaded, parsed.action, parsed.id, as_json=as_json))
+        show(page)
+        return 0 if is_success else 1
     if parsed.action == "show":
         page = anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json))
     else:

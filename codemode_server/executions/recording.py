@@ -48,7 +48,9 @@ class ExecutionRecorder:
         self._append(kind, execution, payload=code, level=level)
         if execution.is_rerun:  # the journal has it
             return
-        seed = None if execution.direct_call else execution.repeat.seed
+        # Without its seed a replay can't be resumed: then it would send what it has not sent.
+        is_replay = execution.calls.past is not None and execution.calls.past.is_closed
+        seed = None if execution.direct_call or is_replay else execution.repeat.seed
         await self._journal.begin_execution(execution.record(), seed=seed)
 
     def checked(self, checked: Checked, span: Span) -> None:

@@ -179,6 +179,7 @@ class ExecutionRunner:
             execution.outcome = await backend.run(program, host_api)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
+        execution.calls.messages += execution.calls.past.remarks() if execution.calls.past else []
         await store_outcome(execution, self._artifacts, self._config.redactor)
 
     def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]]) -> Program:

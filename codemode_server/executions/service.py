@@ -35,7 +35,7 @@ from codemode_server.executions.events import (
 )
 from codemode_server.executions.execution import DirectCall, Execution, limits_of
 from codemode_server.executions.pending_input import PendingInput
-from codemode_server.executions.reopening import reopened
+from codemode_server.executions.reopening import recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.events import (
@@ -159,8 +159,23 @@ class ExecutionService(OwnsTasks):
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
         limits, results = limits_of(settings.limits, None), CallResults(self._artifacts)
         execution = Execution(execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
-        execution.is_rerun = True
+        execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         return self._started(execution)
+
+    async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
+        """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
+        every call and nothing is sent.
+
+        Raises:
+            MetaToolError: there is none with a program (any more).
+        """
+        past, settings = await recorded(self._journal, context.principal, execution_id), self._config.settings
+        calls = ExecutionCalls(ExecutionId("x" + secrets.token_hex(6)), context)
+        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
+        limits, results = limits_of(settings.limits, None), CallResults(self._artifacts)
+        return self._started(
+            Execution(calls.execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
+        )
 
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""

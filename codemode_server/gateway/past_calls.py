@@ -3,8 +3,9 @@
 A program that runs again makes its calls again. Each is found by its `CallKey`, which does not depend on the order of
 concurrent calls:
 
-* A call that succeeded is answered from the journal, and nothing is sent. One that failed is too, if the program went
-  on after it; otherwise it may be what ended the program, and is sent again.
+* A call that succeeded, or that its server answered with an error, is answered from the journal, and nothing is sent:
+  an error does not say that nothing was done. Only a reading that failed last is sent again, since it may be what
+  ended the program.
 * A call that was sent and whose outcome is not known is sent again if it only reads. Of others
   `approvals.unknown` decides.
 * A call that was never sent (refused, invalid, waiting for a person) counts as not recorded.
@@ -56,7 +57,7 @@ class PastCalls:
         fails."""
         self._effect_of = effect_of
         self._unknown = unknown
-        self._is_closed = is_closed
+        self.is_closed = is_closed
         self._records: dict[CallKey, CallRecord] = {}
         self.last_seq = max((record.call.seq for record in records), default=0)
         """The highest number of a recorded call."""
@@ -76,26 +77,27 @@ class PastCalls:
         else:
             changed, self._changed = self._changed, anyio.Event()
             changed.set()
-        if isinstance(decided, Deny) and not self._is_closed:
+        if isinstance(decided, Deny) and not self.is_closed:
             return decided
         if record is None:
-            return Deny("the journal has no such call, and a replay sends none") if self._is_closed else decided
+            return Deny("the journal has no such call, and a replay sends none") if self.is_closed else decided
         outcome = record.outcome
         if outcome is None or outcome.status in _UNKNOWN:
             return self._of_unknown(record, effect, decided)
-        if outcome.status is CallStatus.FAILED and not self._went_on_after(record, outcome) and not self._is_closed:
+        is_repeatable = effect is Effect.READS and not self.is_closed
+        if is_repeatable and outcome.status is CallStatus.FAILED and not self._went_on_after(record, outcome):
             return decided
         if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
-            if effect is Effect.READS and not self._is_closed:
+            if is_repeatable:
                 return decided
             return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
         return Replay(outcome, f"call {record.call.seq} of the earlier run")
 
     def _of_unknown(self, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
-        if effect is Effect.READS and not self._is_closed:
+        if effect is Effect.READS and not self.is_closed:
             return decided
         reason = f"call {record.call.seq} of the earlier run sent this, and it is not known whether it arrived"
-        if self._is_closed or self._unknown == "fail":
+        if self.is_closed or self._unknown == "fail":
             return Deny(reason)
         match self._unknown:
             case "retry":
@@ -114,6 +116,12 @@ class PastCalls:
         calls = self._records.values()
         return [it for it in calls if self._effect_of(it.call.server, it.call.tool) is not Effect.READS]
 
+    def remarks(self) -> list[str]:
+        """Lines for the model at the end of the run."""
+        if not (missing := self.missing):
+            return []
+        return [f"the earlier run made calls that this one did not: {_named(missing)}"]
+
     async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> str | None:
         """Why a call that is not recorded departs from the earlier run; None if it does not. `has_others` tells whether
         other calls of the program are in flight."""
@@ -126,9 +134,14 @@ class PastCalls:
                 break
         if not (missing := self.missing):
             return None
-        named = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in missing[:_MAX_NAMED])
-        more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
-        return f"the program departs from its earlier run, which made {named}{more} instead; it may do the same twice"
+        return (
+            f"the program departs from its earlier run, which made {_named(missing)} instead; it may do the same twice"
+        )
+
+
+def _named(missing: Sequence[CallRecord]) -> str:
+    named = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in missing[:_MAX_NAMED])
+    return f"{named} and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else named
 
 
 def _was_sent(record: CallRecord) -> bool:

@@ -246,6 +246,8 @@ class CallPipeline:
                 answer = await self._approver.approve(calls, call, attempt.target, ask)
         finally:
             self._events.publish(CallApprovalSettled(calls, call, attempt.target, answer))
+        if isinstance(answer, Deny) and calls.past is not None and ask.reason not in answer.reason:
+            return Deny(f"{answer.reason} ({ask.reason})")  # it names the call of the earlier run
         return answer
 
     async def _record_begin(self, attempt: CallAttempt) -> None:

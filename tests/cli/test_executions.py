@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from tests.behaviour.product import configuration, in_memory, office
+from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
 
 NAME = ExecutionId("x7f3a9c21b04")
 CODE = "from servers.github import get_issue\nget_issue(number=7)"
@@ -135,3 +136,21 @@ async def test_one_that_is_not_there_is_an_error_and_an_empty_list_is_not(
     assert files(tmp_path) == ["upstream.yaml"], "and nothing is written"
     assert await command(path, "show", NAME) == 2
     assert "executions list" in capsys.readouterr().err
+
+
+async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    diary = {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(tmp_path / "diary")]}
+    path = configuration(tmp_path, {"diary": diary})
+    code = "import os\nfrom servers.diary import write\nnumber = write(text='a')\n"
+    async with in_memory(path) as host:
+        answer = await host.run(f"{code}if not os.path.exists('/workspace/go'): raise RuntimeError\nnumber + 41")
+        await host.run("open('/workspace/go', 'w').close()")
+    name = answer.content["execution_id"]
+    capsys.readouterr()
+    assert await command(path, "resume", name, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["value"] == 42
+    assert await command(path, "replay", name, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["value"] == 42
+    assert (tmp_path / "diary").read_text() == "a\n"
+    assert await command(path, "resume", name) == 2
+    assert "has succeeded" in capsys.readouterr().err

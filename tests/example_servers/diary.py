@@ -59,4 +59,13 @@ def look_and_wait(call: Call) -> int:
     return number
 
 
+@server.tool(annotations={"readOnlyHint": True})
+def fail_once() -> int:
+    """Fails unless somebody has looked before."""
+    number = append("(look)")
+    if number == 1:
+        raise ToolError("not yet")
+    return number
+
+
 server.run()

@@ -1,0 +1,56 @@
+"""Runs recorded executions again for the command line: `resume` goes on with one, `replay` sends nothing at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from codemode_server import logs
+from codemode_server.app import App
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.events import ExecutionWaiting, Subscription
+from codemode_server.executions.execution import Execution
+from codemode_server.front.blocks import program_answer
+
+_SESSION = Session("command", is_ephemeral=True)
+
+
+async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
+    """What the program gives once it has come to its end, and whether it succeeded. `action` is `resume` or `replay`; a
+    replay starts no server, and is recorded as an execution of its own.
+
+    Raises:
+        CodemodeError: it can't run again.
+    """
+    async with App.open(loaded) as app:
+        logs.start(None, app.config)
+        app.connect(with_upstreams=action == "resume")
+        begin = app.executions.resume if action == "resume" else app.executions.replay
+        try:
+            execution = await begin(ExecutionId(execution_id), RequestContext.local(_SESSION, app.config))
+        except CodemodeError as error:
+            problem = error
+        else:
+            return await _ended(app, execution, as_json=as_json)
+    raise problem  # within the product it would come out as a group of exceptions
+
+
+async def _ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
+    await _tell_of_questions(app.executions.subscribe(execution.execution_id))
+    await execution.done.wait()
+    answer = program_answer(execution, app.config.settings.limits, app.config.redactor)
+    text = json.dumps(answer.content, indent=2) if as_json else answer.text
+    return text, execution.status is ExecutionStatus.SUCCEEDED
+
+
+async def _tell_of_questions(events: Subscription) -> None:
+    """Print each question's command, until the execution has ended."""
+    async for event in events:
+        if isinstance(event, ExecutionWaiting) and event.awaited:
+            names = ", ".join(event.awaited)
+            print(f"{names}: waits for your approval; see `codemode-server approvals list`", file=sys.stderr)

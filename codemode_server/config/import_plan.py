@@ -110,9 +110,16 @@ def plan(
 
 def overruled(rules: Iterable[Mapping[str, str]], before: Any) -> list[str]:
     """Rules to be added that an `allow` rule before them makes void, for some of their tools at least."""
-    allowed = [str(it["allow"]) for it in before or [] if isinstance(it, Mapping) and it.get("allow")]
+    allowed = [pattern for it in before or [] if isinstance(it, Mapping) and (pattern := _allowed_pattern(it))]
     patterns = [str(next(iter(rule.values()))) for rule in rules]
     return [it for it in patterns if any(_overlap(it, one) for one in allowed)]
+
+
+def _allowed_pattern(rule: Mapping[str, Any]) -> str:
+    """What a rule as it is written allows, for some arguments at least; empty if it allows nothing."""
+    if rule.get("decision") == "allow":
+        return f"{rule.get('server') or '*'}/{rule.get('tool') or '*'}"
+    return str(rule.get("allow") or "")
 
 
 def _overlap(pattern: str, other: str) -> bool:

@@ -95,6 +95,17 @@ def test_the_tool_of_the_last_run_is_found_by_both_names_with_its_effect(
         assert (found["decision"], found["effect"], found["is_known"]) == ("allow", "read", True)
 
 
+def test_what_the_configuration_says_of_a_tool_goes_before_its_annotations(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = json.loads(config.read_text())
+    settings["servers"]["github"]["effects"] = {"create_*": "read"}
+    settings["permissions"] = {"preset": "careful"}
+    config.write_text(json.dumps(settings))
+    found = json.loads(explained(config, capsys, "github/create_issue", "--json"))
+    assert (found["decision"], found["effect"]) == ("allow", "read")
+
+
 def test_a_tool_that_is_not_known_is_decided_by_its_name_and_that_is_said(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -437,3 +437,25 @@ async def test_a_direct_call_is_asked_about_without_a_program(tmp_path: Path) ->
             await it.host.call(direct, owner="ada", repo="web", title="one")
             assert titles(it.host) == ["one"]
     assert "the host calls the tool directly" in person.seen[0].message
+
+
+async def test_a_call_that_was_approved_while_no_product_ran_is_sent_once_the_program_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is asked twice: the first call was answered before the restart, the second meanwhile."""
+    monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
+    quick = {"answer_seconds": 0.1}
+    async with product(tmp_path, approvals=quick) as app, connected(app, tmp_path) as it:
+        waiting = await it.host.run(f"{CREATE}{create('one')}\n{create('two')}")
+        assert waiting.content["status"] == "waiting"
+        (first,) = await it.open_questions()
+        await it.answer(first)
+        await it.host.until(lambda: titles(it.host) == ["one"])
+        (second,) = await it.open_questions()
+    command = ["approvals", "approve", second.approval_id, "--config", str(tmp_path / "upstream.yaml")]
+    assert await anyio.to_thread.run_sync(main, command) == 0
+    async with product(tmp_path) as app, connected(app, tmp_path) as it:
+        resumed = await it.host.call("execute_code", resume=waiting.content["execution_id"])
+        assert resumed.value["number"] == 2, resumed.text
+        assert titles(it.host) == ["one", "two"]
+        assert await app.stores.approvals.unanswered(app.principal) == []

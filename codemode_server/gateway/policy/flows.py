@@ -18,6 +18,8 @@ from codemode_server.gateway.read_sources import ReadSources, described
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.permission_settings import FlowRule, PermissionSettings
 
+_MAX_KNOWN = 20_000
+
 
 class FlowStep:
     """Applies `permissions.flows`."""
@@ -26,6 +28,9 @@ class FlowStep:
         self._config = config
         self._sources = sources
         self._labels = sources.labels
+        self._settings = config.settings
+        self._known: dict[tuple[str, ...], bool] = {}
+        """Pattern, source and server of the target → whether the rule means that flow, under these settings."""
 
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
         permissions, labels = self._config.settings.permissions, self._labels.of(target)
@@ -54,6 +59,15 @@ class FlowStep:
                 yield Deny(reason) if rule.decision == "deny" else Ask(reason)
 
     def _is_from(self, pattern: str, source: Source, target: CallTarget) -> bool:
+        """Remembered, since a session may have read hundreds of tools."""
+        if self._settings is not self._config.settings or len(self._known) > _MAX_KNOWN:
+            self._settings, self._known = self._config.settings, {}
+        key = (pattern, *source.key, source.title, target.server.raw_name, *source.labels)
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = self._means(pattern, source, target)
+        return known
+
+    def _means(self, pattern: str, source: Source, target: CallTarget) -> bool:
         labels = self._labels.of_source(source)
         if "/" not in pattern and pattern not in labels and source.server == target.server.raw_name:
             return False  # a server gets its own data back

@@ -47,6 +47,9 @@ class ToolLabels:
         """The labels of what was read: those that the configuration gives its tool by now, else those of then."""
         if source.tool == ANY_TOOL or "/" in source.tool:  # of several tools, resources or prompts
             return source.labels
+        server = self._config.settings.servers.get(source.server)
+        if server is None or not server.labels:
+            return source.labels
         stated = self._stated(source.server, Spellings(source.tool, source.title.partition(".")[2]))
         return source.labels if stated is None else stated
 

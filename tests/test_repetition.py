@@ -78,6 +78,14 @@ def test_pieces_are_joined_in_the_order_of_the_readings() -> None:
     assert joined([second, first]) == ClockRecord((1, 2), (3,))
 
 
+def test_the_pieces_of_a_resumed_execution_are_those_of_all_its_runs() -> None:
+    """The second run was given the readings of the first, and went further."""
+    first = [ClockPiece(0, (1, 2), 0, ()), ClockPiece(2, (3,), 0, (9,))]
+    second = [ClockPiece(0, (1, 2, 3), 0, (9,)), ClockPiece(3, (4,), 1, ())]
+    assert joined(first + second) == ClockRecord((1, 2, 3, 4), (9,))
+    assert joined([*first, ClockPiece(0, (1, 2, 7), 0, ())]) == ClockRecord((1, 2, 7), (9,)), "the later run counts"
+
+
 def test_a_record_ends_where_a_piece_is_missing() -> None:
     first, third = ClockPiece(0, (1,), 0, ()), ClockPiece(2, (3,), 0, (4,))
     assert joined([first, third]) == ClockRecord((1,), (4,), is_complete=False)

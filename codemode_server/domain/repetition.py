@@ -7,6 +7,7 @@ what may have influenced a call once it holds the call.
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -93,7 +94,8 @@ class ClockLog:
 
 
 def joined(pieces: Iterable[ClockPiece | None]) -> ClockRecord:
-    """The record of an execution from its pieces, in any order; None for one that can't be read."""
+    """The record of an execution from its pieces; None for one that can't be read. An execution that was resumed has
+    pieces of several runs, the later ones later, which count where the same reading is in both."""
     found = list(pieces)
     readable = [piece for piece in found if piece is not None]
     wall, is_wall_whole = _chained((piece.wall_start, piece.wall_ns) for piece in readable)
@@ -104,12 +106,11 @@ def joined(pieces: Iterable[ClockPiece | None]) -> ClockRecord:
 
 def _chained(parts: Iterable[tuple[int, tuple[int, ...]]]) -> tuple[tuple[int, ...], bool]:
     """All readings before the first that is missing, and whether none is."""
-    readings: list[int] = []
-    for start, values in sorted(parts):
-        if values and start > len(readings):
-            return tuple(readings), False
-        readings += values[len(readings) - start :]  # a later run has recorded the readings of the earlier one again
-    return tuple(readings), True
+    readings: dict[int, int] = {}
+    for start, values in parts:
+        readings.update(enumerate(values, start))
+    length = next(number for number in itertools.count() if number not in readings)
+    return tuple(readings[number] for number in range(length)), length == len(readings)
 
 
 def deltas(readings: Sequence[int]) -> str:

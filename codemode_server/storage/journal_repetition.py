@@ -6,7 +6,9 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.repetition import ClockPiece, deltas, from_deltas
 
 READ_SEED = "SELECT seed, clock FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
-READ_CLOCK = "SELECT seq, clock FROM journal_calls WHERE execution_id = :execution_id AND clock IS NOT NULL"
+READ_CLOCK = (
+    "SELECT seq, clock FROM journal_calls WHERE execution_id = :execution_id AND clock IS NOT NULL ORDER BY seq"
+)
 
 
 def from_piece(piece: ClockPiece) -> JsonValue:

@@ -243,6 +243,15 @@ async def test_readings_are_in_the_order_in_which_they_were_made_whichever_call_
     assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS + 1)))
 
 
+async def test_an_execution_that_was_resumed_twice_has_the_readings_of_all_runs(journal: Journal) -> None:
+    await journal.begin_execution(execution(), seed=SEED)
+    for seq in (1, 2, 3):
+        clock = ClockLog()
+        clock.add([NOW_NS + number for number in range(seq)], [])
+        await journal.begin_call(call(seq), ALLOW, is_read_only=True, clock=clock)
+    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS + 1, NOW_NS + 2)))
+
+
 async def test_a_record_that_is_full_says_that_it_is_incomplete(journal: Journal) -> None:
     await journal.begin_execution(execution(), seed=SEED)
     clock = ClockLog()

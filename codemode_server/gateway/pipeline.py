@@ -177,7 +177,9 @@ class CallPipeline:
         seq, server, tool = calls.next_seq(), target.server.raw_name, target.raw_name
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
-        decision, revision = self._policy.decide(calls, target, arguments), self._config.revision
+        is_made = calls.past is not None and calls.past.has_answer(call)
+        decision = self._policy.decide(calls, target, arguments, is_made=is_made)
+        revision = self._config.revision
         if calls.past is not None:
             decision = calls.past.decision(call, target.effect, decision)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)

@@ -329,3 +329,20 @@ async def test_a_program_can_not_write_twice_by_chance_or_time(shared: Product, 
     """The seed and the readings of the clock are those of the first run."""
     await shared.again(f"write(text=str({choice}))\n{ONCE_BROKEN}")
     assert len(shared.diary()) == 1
+
+
+@pytest.mark.parametrize("limit", ["3/hour", "3/execution"])
+async def test_answers_of_the_journal_are_within_every_limit_and_new_calls_are_not(tmp_path: Path, limit: str) -> None:
+    """Three were sent in an hour; the fourth is refused, and the first three are still answered."""
+    rules = [{"allow": "diary/write", "limit": limit}]
+    async with product(tmp_path, permissions={"rules": rules, "default": "allow"}) as one:
+        code = f"""
+from codemode import ToolError
+numbers = [write(text=str(n)) for n in range(3)]
+{ONCE_BROKEN}try:
+    write(text='one too many')
+except ToolError as error:
+    numbers.append(error.kind)
+numbers"""
+        assert (await one.again(code)).value == [1, 2, 3, "refused"]
+        assert one.diary() == [str(n) for n in range(3)]

@@ -35,9 +35,16 @@ class PermissionStep:
         self._in_force = _InForce(config.settings.permissions)
 
     def rule_on(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_counted: bool
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: dict[str, Any],
+        *,
+        is_counted: bool,
+        is_made: bool = False,
     ) -> Ruling:
-        """The decision on a call. `is_counted`: it was let through before, so no limit is looked at."""
+        """The decision on a call. `is_counted`: it was let through before, so no limit is looked at. `is_made`: an
+        earlier run of the execution made it, so it counts for limits of the execution alone."""
         if self._in_force.permissions is not self._config.settings.permissions:
             self._in_force = _InForce(self._config.settings.permissions)
         subject, relevant = self._in_force.rules_for(target)
@@ -46,6 +53,8 @@ class PermissionStep:
             return Ruling(self._in_force.rules.otherwise(subject.effect))
         if rule.limit is None or is_counted:
             return Ruling(rule.decision)
+        if is_made:
+            return Ruling(rule.decision, rule if rule.limit.seconds is None else None)
         wait = self._rates.seconds_until_free(calls, _key(rule), rule.limit)
         return Ruling(rule.decision, rule) if wait is None else Ruling(_exceeded(rule, wait))
 

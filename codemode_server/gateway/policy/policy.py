@@ -37,14 +37,21 @@ class Policy:
         self._steps = tuple(steps)
 
     def decide(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_counted: bool = False
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: dict[str, Any],
+        *,
+        is_counted: bool = False,
+        is_made: bool = False,
     ) -> Decision:
         """The most restrictive decision of all steps; of equally restrictive ones the first. If several steps ask, the
         reason has those of all: a person has to know everything that is approved.
 
-        A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before.
+        A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
+        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone.
         """
-        ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted)
+        ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted, is_made=is_made)
         decisions = (ruling.decision, *(step.decide(calls, target, arguments) for step in self._steps))
         found = [one for one in decisions if one is not None]
         decision = max(found, key=lambda one: _STRICTNESS[type(one)])

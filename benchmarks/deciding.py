@@ -56,12 +56,26 @@ class _Upstreams:
     """Answers tools at once; nothing else is asked of it."""
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str,
     ) -> Reply:
         return Reply({"number": 7})
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str,
     ) -> dict[str, Any]:
         raise NotImplementedError
 

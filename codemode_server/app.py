@@ -44,6 +44,7 @@ from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.changed_roots import ChangedRoots
 from codemode_server.gateway.completions import PromptCompletions
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.flows import FlowStep
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.read_sources import ReadSources
@@ -103,7 +104,7 @@ class App:
         self.lone_usage.load()
         self.lone_tools = last_run.lone_tools
         self.tools = UpstreamCatalog(
-            loaded, last_run, config=self.config, learning=self.learning, connected=self._connected
+            loaded, last_run, self.stores, config=self.config, learning=self.learning, connected=self._connected
         )
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspaces = partial(Workspace, self.state_folder)
@@ -151,11 +152,12 @@ class App:
             config=self.config,
             learning=self.learning,
             before_answer=[self.sources.take_event],
-            policy_steps=[FlowStep(self.config, self.sources)],
+            policy_steps=[ChangedToolsStep(self.tools.definitions, self.config), FlowStep(self.config, self.sources)],
             subscribers=[audit, lambda event: self.executions.take_call_event(event)],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),
+            prepare=self.tools.prepare,
         )
 
     def _new_preflight(self) -> Preflight:

@@ -27,6 +27,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.auth.sign_ins import SignIns
+from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.pool import UpstreamPool
 
 
@@ -94,7 +95,7 @@ def _lone_tools(settings: Settings, database: Database, thread: DatabaseThread) 
 
 def upstream_pool(
     loaded: LoadedSettings,
-    listings: ListingStore,
+    listings: ListingCache,
     config: LiveConfig,
     on_change: Callable[[], None] = lambda: None,
 ) -> UpstreamPool:

@@ -11,6 +11,7 @@ from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.storage.upkeep import Retention, Upkeep
@@ -18,7 +19,7 @@ from codemode_server.storage.vector_store import SqliteVectorCache
 
 
 class Stores:
-    """Journal, approvals, audit and vectors in one state folder."""
+    """Journal, approvals, definitions of tools, audit and vectors in one state folder."""
 
     def __init__(self, folder: Path, database: Database, thread: DatabaseThread, settings: StateSettings) -> None:
         """Takes over the open database and its thread."""
@@ -36,6 +37,7 @@ class Stores:
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.sources = SqliteSources(database, thread)
+        self.definitions = SqliteDefinitions(database, self.thread)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

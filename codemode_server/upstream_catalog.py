@@ -14,6 +14,9 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.first_listing import LastRun, upstream_pool
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
+from codemode_server.gateway.policy.seen_listings import SeenListings
+from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
+from codemode_server.stores import Stores
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -28,13 +31,18 @@ class UpstreamCatalog:
         self,
         loaded: LoadedSettings,
         last_run: LastRun,
+        stores: Stores,
         *,
         config: LiveConfig,
         learning: Learning,
         connected: anyio.Event,
     ) -> None:
-        """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
-        self.pool = upstream_pool(loaded, last_run.listings, config, self.listings_changed)
+        """Reads which definitions of tools are accepted; blocks.
+
+        `connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
+        self.definitions = ToolDefinitions(stores.definitions, config, stores.audit)
+        listings = SeenListings(last_run.listings, self.definitions)
+        self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
         self._prompts = PermittedPrompts(config)
         self._connected = connected

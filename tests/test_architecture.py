@@ -90,6 +90,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
             "codemode_server.catalog.observed",
             "codemode_server.gateway.audit",
             "codemode_server.gateway.audit_history",
+            "codemode_server.gateway.policy.definition_store",
             "codemode_server.search.usage_store",
             "codemode_server.upstreams.cache",
         }

@@ -47,6 +47,8 @@ class Question:
     """What the program has done so far, a line for each call that may have changed something."""
     lines: tuple[str, ...] = ()
     """The lines of the program that may make this call, with their numbers."""
+    changes: tuple[str, ...] = ()
+    """What has changed in the tool's definition, as a diff."""
     sources: tuple[str, ...] = ()
     """Labelled tools whose results this session has read."""
     pattern: Mapping[str, JsonValue] | None = None

@@ -76,6 +76,8 @@ class Ask:
 
     kind: ClassVar[str] = "ask"
     reason: str
+    details: tuple[str, ...] = ()
+    """More lines for the person, which neither the program nor the records get."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class ToolDefinition:
     """Whether it can only be called as a task (protocol 2025-11-25)."""
     is_closed_world: bool = False
     """Whether it says that it deals with nothing outside of its server (`openWorldHint: false`)."""
+    digest: str = ""
+    """Of all this as the upstream declared it, whatever the settings make of it; see `definitions.canonical_text`."""
 
 
 def definition_text(tool: ToolDefinition) -> str:

@@ -32,6 +32,8 @@ class AuditEventKind(StrEnum):
     APPROVAL_REQUESTED = "approval_requested"  # of the person, before the call is sent
     APPROVAL_SETTLED = "approval_settled"  # by whom, over which channel and for how long is in the reason
     INPUT_REQUESTED = "input_requested"  # by an upstream during a call, of the person, a model, or for folders
+    TOOL_CHANGED = "tool_changed"  # a server lists it differently than it was accepted; it waits for a review
+    TOOL_ACCEPTED = "tool_accepted"  # the person accepted a changed or new definition
     CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 
 
@@ -43,6 +45,7 @@ class AuditEvent:
     principal: Principal
     session_id: str
     execution_id: ExecutionId
+    """Empty, like the session, for events of tools."""
     at: float
     """Seconds since 1970."""
     seq: int | None = None

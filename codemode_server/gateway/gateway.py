@@ -6,8 +6,11 @@ A call to a tool and the reading of a resource take the same path. Nothing in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
@@ -26,7 +29,7 @@ from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import READING, PromptTarget, ResourceTarget, ToolTarget, Upstreams
+from codemode_server.gateway.targets import READING, CallTarget, PromptTarget, ResourceTarget, ToolTarget, Upstreams
 from codemode_server.sandbox.contract import Reply
 
 
@@ -47,13 +50,17 @@ class Gateway:
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
         addresses: RequiredAddresses | None = None,
+        prepare: Callable[[], Awaitable[None]] = checkpoint,
     ) -> None:
-        """Without `learning`, observed result types are lost with the gateway.
+        """`prepare` lets `catalog` have all changes of listings so far.
+
+        Without `learning`, observed result types are lost with the gateway.
 
         `policy_steps` restrict calls beside the rules of the configuration. `before_answer` receive the
         events of all calls, the end of a call before its program does; `subscribers` after the gateway's own ones.
         """
         self._catalog = catalog
+        self._prepare = prepare
         self._config = config
         learning = learning or Learning(config=config)
         self._events = CallEvents(
@@ -67,6 +74,7 @@ class Gateway:
             events=self._events,
             config=config,
             policy=Policy(config, policy_steps),
+            newest=self._newest,
             approver=approver,
             sign_in_offers=sign_in_offers,
             addresses=addresses,
@@ -155,6 +163,15 @@ class Gateway:
             self._publish_unresolved(calls, server, name, error)
             raise error
         return await self._pipeline.run(calls, PromptTarget(offering, found), arguments)
+
+    async def _newest(self, target: CallTarget) -> CallTarget:
+        """The same tool as its server lists it now; what is gone, or no tool, stays as it was."""
+        if not isinstance(target, ToolTarget):
+            return target
+        await self._prepare()
+        server = next((it for it in self._catalog().servers if it.raw_name == target.server.raw_name), target.server)
+        tool = next((it for it in server.tools if it.raw_name == target.raw_name), target.tool)
+        return replace(target, server=server, tool=tool)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
         redactor = self._config.redactor

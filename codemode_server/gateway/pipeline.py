@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -76,6 +77,8 @@ logger = logging.getLogger(__name__)
 
 MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
+_MAX_OUTDATED = 20
+"""How often one call is decided again since its tool or the configuration has changed."""
 _MAX_LINKS = 10_000
 """Links that an execution may read."""
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
@@ -125,17 +128,21 @@ class CallPipeline:
         events: CallEvents,
         config: LiveConfig,
         policy: Policy,
+        newest: Callable[[CallTarget], Awaitable[CallTarget]],
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         addresses: RequiredAddresses | None = None,
     ) -> None:
-        """Without `sign_in_offers`, calls to a server that needs a sign-in just fail; without `addresses`, those that
+        """`newest` gives a target as the catalog has it now.
+
+        Without `sign_in_offers`, calls to a server that needs a sign-in just fail; without `addresses`, those that
         need the user to open an address."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
         self._config = config
         self._policy = policy
+        self._newest = newest
         self._approver = approver
         self._sign_in_offers = sign_in_offers
         self._addresses = addresses
@@ -268,14 +275,17 @@ class CallPipeline:
         )
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered = has_opened = False
+        outdated = 0
         while True:
             try:
                 return await attempt.target.send(
                     self._upstreams, calls, call.arguments, progress, revision=attempt.revision
                 )
-            except DecisionOutdated:  # the configuration was edited while the call waited for its server
-                self._decide_again(attempt)
-                await self._approve(attempt)
+            except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
+                outdated += 1
+                if outdated > _MAX_OUTDATED:
+                    raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
+                await self._follow_change(attempt)
             except SignInRequired as error:
                 if self._sign_in_offers is None or is_offered:
                     raise
@@ -303,6 +313,14 @@ class CallPipeline:
             values = {"request": {**request.params}, "answer": answer}
             shown = payload(values, self._config.payloads, self._config.redactor)
         self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
+
+    async def _follow_change(self, attempt: CallAttempt) -> None:
+        """Decide, check and ask again, as the configuration and the tool are now."""
+        attempt.target = await self._newest(attempt.target)
+        self._decide_again(attempt)
+        require_not_denied(title_of(attempt.target), attempt.decision)
+        await self._check_arguments(attempt)
+        await self._approve(attempt)
 
     def _decide_again(self, attempt: CallAttempt) -> None:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target

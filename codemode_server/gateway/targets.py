@@ -33,18 +33,33 @@ class Upstreams(Protocol):
     """What the gateway needs of the upstreams."""
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str,
     ) -> Reply:
         """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`.
-        `revision` is that of the configuration under which the call was allowed.
+        `revision` is that of the configuration under which the call was allowed, `definition` the digest of the tool's
+        definition, empty for any.
 
         Raises:
-            DecisionOutdated: the configuration has another revision now; nothing was sent.
+            DecisionOutdated: the configuration or the tool has changed; nothing was sent.
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str,
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as it came, also if it says that it is an error."""
 
@@ -102,10 +117,11 @@ class ToolTarget:
         progress: CallProgress,
         revision: int,
     ) -> Reply:
-        names = self.server.raw_name, self.tool.raw_name
+        names, digest = (self.server.raw_name, self.tool.raw_name), self.tool.definition.digest
         if self.is_raw:
-            return Reply(await upstreams.call_raw(*names, arguments, progress=progress, revision=revision))
-        return await upstreams.call_tool(*names, arguments, progress=progress, revision=revision)
+            raw = upstreams.call_raw(*names, arguments, progress=progress, revision=revision, definition=digest)
+            return Reply(await raw)
+        return await upstreams.call_tool(*names, arguments, progress=progress, revision=revision, definition=digest)
 
     def marked_error(self, value: JsonValue) -> str | None:
         """The error that a raw result is marked as, if it is one; the program gets the result all the same."""

@@ -16,7 +16,7 @@ from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
-TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs"}
+TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions"}
 """Tables of a sound database."""
 
 
@@ -283,4 +283,21 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     ) WITHOUT ROWID;
     """,
     "ALTER TABLE journal_calls ADD COLUMN ended_at REAL",
+    """
+    CREATE TABLE tool_definitions (
+        principal        TEXT NOT NULL,
+        server           TEXT NOT NULL,
+        tool             TEXT NOT NULL,
+        digest           TEXT NOT NULL,
+        former           TEXT NOT NULL,
+        seen_at          REAL NOT NULL,
+        accepted_at      REAL,
+        description_mark TEXT NOT NULL,
+        schema_mark      TEXT NOT NULL,
+        definition       BLOB NOT NULL,
+        size             INTEGER NOT NULL,
+        PRIMARY KEY (principal, server, tool, digest)
+    );
+    CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);
+    """,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.catalog.summaries import server_purpose
+from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.json_size import MAX_VALUES
@@ -200,7 +201,7 @@ def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], 
     if not isinstance(title, str) and isinstance(annotations, dict):
         title = annotations.get("title")
     description = clean(description[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(description, str) else ""
-    return ToolDefinition(
+    tool = ToolDefinition(
         name=name,
         description=description,
         title=clean_line(title, 200) if isinstance(title, str) else None,
@@ -210,6 +211,7 @@ def _to_definition(raw: Any, refuse_schema: Callable[[JsonSchema], str | None], 
         is_task=_needs_task(raw),
         is_closed_world=isinstance(annotations, dict) and annotations.get("openWorldHint") is False,
     )
+    return replace(tool, digest=digest_of(canonical_text(tool)))
 
 
 def _check_size(schema: JsonSchema, which: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from codemode_server.domain.errors import CallTimedOut, SignInRequired, UpstreamUnavailable
+from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
@@ -43,14 +43,17 @@ class Requests:
         *,
         settings: Callable[[], ServerSettings],
         is_task: Callable[[str], bool],
+        digest_of: Callable[[str], str],
         ready_link: Callable[[int | None], Awaitable[Link]],
     ) -> None:
-        """`is_task` says of a tool's raw name whether it has to run as a task. `ready_link` waits for the open link of
+        """`is_task` says of a tool's raw name whether it has to run as a task, `digest_of` what its definition is now;
+        empty if that is not known. `ready_link` waits for the open link of
         the connection; it raises `DecisionOutdated` and `UpstreamUnavailable`."""
         self._name = name
         self._deps = deps
         self._settings = settings
         self._is_task = is_task
+        self._digest_of = digest_of
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
         self.in_flight = CallsInFlight()
@@ -61,16 +64,23 @@ class Requests:
         """The link of the last request; over another link, the server has lost its state in memory."""
 
     async def call_tool(
-        self, tool: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        read: Read[T],
+        progress: CallProgress | None,
+        revision: int | None,
+        definition: str = "",
     ) -> T:
         """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
         Cancelling this cancels it at the server.
 
         What the server reports meanwhile is written to `progress`. `revision` is that of the configuration under which
-        the call was allowed; None: any.
+        the call was allowed; None: any. `definition`: the digest of the tool's definition at that time; empty: any.
 
         Raises:
-            DecisionOutdated: the configuration has another revision now; nothing was sent.
+            DecisionOutdated: the configuration has another revision now, or the tool another definition; nothing was
+                sent.
             SignInRequired: the person has to sign in first; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
             AddressRequired: the person has to open an address first; nothing was done.
@@ -85,7 +95,12 @@ class Requests:
         if self._is_task(tool):
             limits = self._deps.config.settings.limits
             params["task"] = {"ttl": math.ceil(1e3 * (limits.upstream_seconds + limits.input_seconds))}
-        return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision)
+
+        def require_unchanged() -> None:
+            if definition and (now := self._digest_of(tool)) and now != definition:
+                raise DecisionOutdated(f"server {self._name!r} has changed tool {tool!r} meanwhile")
+
+        return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision, require_unchanged)
 
     async def read_resource(self, uri: str, read: Read[T], progress: CallProgress | None, revision: int | None) -> T:
         """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
@@ -169,10 +184,13 @@ class Requests:
         read: Read[T],
         progress: CallProgress | None,
         revision: int | None,
+        check: Callable[[], None] = lambda: None,
     ) -> T:
+        """`check` is called once the link is there, right before the request is sent."""
         progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link(revision)
+            check()
             if not link.has_tasks:
                 params.pop("task", None)
             if self.last_link not in (None, link):

@@ -87,7 +87,7 @@ def _is_sound(listing: CachedListing) -> bool:
         optional.append(prompt.title)
         texts += [text for it in prompt.arguments for text in (it.name, it.description)]
     for tool in listing.tools:
-        texts += [tool.name, tool.description]
+        texts += [tool.name, tool.description, tool.digest]
         optional.append(tool.title)
         if (
             not isinstance(tool.is_task, bool)

@@ -79,8 +79,13 @@ class Connection:
         """Whether the connection was ended only to be made again with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
+        self._digests: dict[str, str] = {}
         self.requests = Requests(
-            name, deps, settings=lambda: self._settings, is_task=self._is_task, ready_link=self._ready_link
+            *(name, deps),
+            settings=lambda: self._settings,
+            is_task=self._is_task,
+            digest_of=self._digest_of,
+            ready_link=self._ready_link,
         )
 
     @property
@@ -91,6 +96,10 @@ class Connection:
     def declares_output(self, tool: str) -> bool:
         """Whether the tool of this raw name has an output schema."""
         return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
+
+    def _digest_of(self, tool: str) -> str:
+        """The digest of the tool's definition as it was listed last; empty if it is not listed (any more)."""
+        return self._digests.get(tool, "")
 
     def _is_task(self, tool: str) -> bool:
         return any(it.is_task for it in self._listing.tools if it.name == tool)
@@ -313,6 +322,7 @@ class Connection:
             offer_problems=self._found.offer_problems,
         )
         await self._deps.cache.put(self.name, self._fingerprint, self._found)
+        self._digests = {tool.name: tool.digest for tool in found.tools}
 
     async def _take_offers(self, found: OffersFound) -> None:
         before = self._found

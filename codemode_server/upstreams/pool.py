@@ -95,21 +95,23 @@ class UpstreamPool(OwnsTasks):
         *,
         progress: CallProgress | None = None,
         revision: int | None = None,
+        definition: str = "",
     ) -> Reply:
         """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
 
         What the upstream reports meanwhile is written to `progress`. `revision`: that of the configuration under which
-        the call was allowed; None: any.
+        the call was allowed; None: any. `definition`: the digest of the tool's definition at that time; empty: any.
 
         Raises:
             UnknownTool: no such server.
-            DecisionOutdated: the configuration has another revision now; nothing was sent.
+            DecisionOutdated: the configuration has another revision now, or the tool another definition; nothing was
+                sent.
             ToolFailed, ResultTooLarge, ResultTooDeep, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
         connection = self._connection(server)
         declares = connection.declares_output(tool)
         read = partial(to_reply, declares_output=declares, redactor=self._deps.redactor())
-        return await connection.requests.call_tool(tool, arguments, read, progress, revision)
+        return await connection.requests.call_tool(tool, arguments, read, progress, revision, definition)
 
     async def call_raw(
         self,
@@ -119,9 +121,11 @@ class UpstreamPool(OwnsTasks):
         *,
         progress: CallProgress | None = None,
         revision: int | None = None,
+        definition: str = "",
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
-        return await self._connection(server).requests.call_tool(tool, arguments, checked, progress, revision)
+        requests = self._connection(server).requests
+        return await requests.call_tool(tool, arguments, checked, progress, revision, definition)
 
     async def read_resource(
         self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None

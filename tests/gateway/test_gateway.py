@@ -65,7 +65,14 @@ class RecordingUpstreams:
     entered: anyio.Event = field(default_factory=anyio.Event)
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> Reply:
         self.reached.append((server, tool, arguments))
         self.entered.set()
@@ -76,7 +83,14 @@ class RecordingUpstreams:
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> dict[str, Any]:
         answer: dict[str, Any] = (
             await self.call_tool(server, tool, arguments, progress=progress, revision=revision)

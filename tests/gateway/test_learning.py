@@ -64,14 +64,28 @@ class Answering:
     answer: Any = None
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> Reply:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> dict[str, Any]:
         return {"content": [], "structuredContent": self.answer}
 

@@ -71,7 +71,14 @@ class Steps:
         self.steps.append(step)
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> Reply:
         self.steps.append("send")
         if self.upstream_error:
@@ -79,7 +86,14 @@ class Steps:
         return Reply({"number": 7})
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> dict[str, Any]:
         raise NotImplementedError
 

@@ -51,12 +51,26 @@ class EditedUpstreams:
         return Reply([{"type": "text", "text": uri}], "blocks")
 
     async def call_tool(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> Reply:
         raise NotImplementedError
 
     async def call_raw(
-        self, server: str, tool: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
     ) -> dict[str, Any]:
         raise NotImplementedError
 

@@ -62,6 +62,7 @@ def question_of(
         redactor.text(ask.reason),
         arguments,
         done=done,
+        changes=tuple(_line(redactor.text(line)) for line in ask.details),
         lines=tuple(_line(redactor.text(line)) for line in lines),
         pattern=default_pattern(arguments) if has_session else None,
         rule=always_rule(config.settings, target, ask),

@@ -56,7 +56,12 @@ class Policy:
         found = [one for one in decisions if one is not None]
         decision = max(found, key=lambda one: _STRICTNESS[type(one)])
         if isinstance(decision, Ask):
-            decision = Ask("; ".join(dict.fromkeys(one.reason for one in found if isinstance(one, Ask))))
+            decision = _joined([one for one in found if isinstance(one, Ask)])
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
         return decision
+
+
+def _joined(questions: Sequence[Ask]) -> Ask:
+    reasons = dict.fromkeys(one.reason for one in questions)
+    return Ask("; ".join(reasons), tuple(line for one in questions for line in one.details))

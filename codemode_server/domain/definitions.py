@@ -1,0 +1,171 @@
+"""Definitions of tools in a form that can be compared, and which of them were accepted. No I/O.
+
+The order of keys and of `required` does not count, nor does white space in titles and descriptions. Every other
+character does, also one that looks like another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from codemode_server.domain.tools import ToolDefinition
+
+_MARK_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDefinition:
+    """A tool as a server lists it now."""
+
+    tool: str
+    """Raw name."""
+    digest: str
+    text: str
+    """The canonical form, as `canonical_text` writes it."""
+    description_mark: str = ""
+    """Short digest of the description; empty if there is none."""
+    schema_mark: str = ""
+    """Short digest of the input schema; empty if it has no properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDefinition:
+    """One definition that a tool of a server has, or had. Times are seconds since 1970."""
+
+    server: str
+    tool: str
+    """Raw names."""
+    digest: str
+    former: str
+    """What it is a change of: this tool, one that the server no longer lists (it was renamed), or empty: it is new."""
+    seen_at: float
+    accepted_at: float | None
+    """None: it waits for the person's review."""
+    description_mark: str = ""
+    schema_mark: str = ""
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.accepted_at is not None
+
+
+KnownTools = Mapping[str, Mapping[str, KnownDefinition]]
+"""The definitions of one server: by raw name of the tool, and by digest."""
+
+
+def canonical_text(tool: ToolDefinition) -> str:
+    """The definition as JSON that is equal for equal definitions."""
+    said: dict[str, Any] = {
+        "name": tool.name,
+        "title": tool.title or "",
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "effect": tool.effect.value,
+        "task": tool.is_task,
+        # Only where it is set: what is added here later must not change the digests of tools that don't have it.
+        **({"closedWorld": True} if tool.is_closed_world else {}),
+    }
+    with suppress(RecursionError):  # what is nested so deeply is compared as it is written
+        said = _canonical(said, "")
+    return json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def digest_of(text: str) -> str:
+    """SHA-256 of a canonical text, hexadecimal."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def listed_definitions(tools: Iterable[ToolDefinition]) -> list[ListedDefinition]:
+    """What the tools of a listing are compared and stored by. Takes a while for thousands of tools."""
+    return [_listed(tool) for tool in tools]
+
+
+def new_definitions(
+    server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
+) -> list[KnownDefinition]:
+    """What a listing adds to the known definitions, or changes of them.
+
+    The first listing of a server is accepted as it is. Later, new tools are accepted if `accept_new`; changed ones, and
+    those that look like one that is gone, wait for the person.
+    """
+    gone = _Gone(known, {it.tool for it in listed})
+    added: list[KnownDefinition] = []
+    for it in listed:
+        ours = known.get(it.tool, {})
+        found = ours.get(it.digest)
+        if found is not None:
+            if accept_new and not found.is_accepted and not found.former:
+                added.append(replace(found, accepted_at=at))
+            continue
+        former = it.tool if any(one.is_accepted for one in ours.values()) else gone.former_of(it)
+        is_accepted = not known or (accept_new and not former)
+        marks = it.description_mark, it.schema_mark
+        added.append(KnownDefinition(server, it.tool, it.digest, former, at, at if is_accepted else None, *marks))
+    return added
+
+
+class _Gone:
+    """The accepted tools that a listing no longer has."""
+
+    def __init__(self, known: KnownTools, names: set[str]) -> None:
+        self._tools: dict[str, str] = {}
+        for tool, definitions in known.items():
+            for it in definitions.values() if tool not in names else ():
+                if it.is_accepted:
+                    self._tools |= dict.fromkeys(filter(None, (it.description_mark, it.schema_mark)), tool)
+
+    def former_of(self, it: ListedDefinition) -> str:
+        return self._tools.get(it.description_mark) or self._tools.get(it.schema_mark) or ""
+
+
+def by_tool(definitions: Iterable[KnownDefinition]) -> dict[str, dict[str, KnownDefinition]]:
+    """Definitions of one server, as `KnownTools`."""
+    found: dict[str, dict[str, KnownDefinition]] = {}
+    for it in definitions:
+        found.setdefault(it.tool, {})[it.digest] = it
+    return found
+
+
+def _listed(tool: ToolDefinition) -> ListedDefinition:
+    text = canonical_text(tool)
+    description = " ".join(tool.description.split())
+    has_properties = bool(tool.input_schema.get("properties"))
+    schema = json.dumps(tool.input_schema, sort_keys=True, default=str) if has_properties else ""
+    return ListedDefinition(
+        *(tool.name, tool.digest or digest_of(text), text),
+        description_mark=_mark("description", description),
+        schema_mark=_mark("schema", schema),
+    )
+
+
+def _mark(kind: str, text: str) -> str:
+    return digest_of(f"{kind} {text}")[:_MARK_CHARACTERS] if text else ""
+
+
+def _canonical(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _canonical(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        if key == "required" and all(isinstance(item, str) for item in value):
+            return sorted(value)
+        return [_canonical(item, "") for item in value]
+    if isinstance(value, str) and key in ("description", "title"):
+        return " ".join(value.split())
+    return value
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """The fields of a canonical text; empty for one that was too large to be stored."""
+    found = json.loads(text) if text else {}
+    return found if isinstance(found, dict) else {}
+
+
+def waiting(definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
+    """Those that the person has not accepted."""
+    return (it for it in definitions if not it.is_accepted)

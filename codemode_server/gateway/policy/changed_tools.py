@@ -1,0 +1,54 @@
+"""The step of the policy that holds back tools whose definition changed since it was accepted, and new ones if asked.
+
+A rule that allows a tool was written for the tool as it was; so the step asks even then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Ask, Decision, Deny
+from codemode_server.domain.definitions import KnownDefinition
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.tool_definitions import ToolDefinitions, Unaccepted, kind_of
+from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.permission_settings import Answer, PermissionSettings
+
+REVIEW = "codemode-server tools review"
+
+
+class ChangedToolsStep:
+    """Asks or denies for definitions that nobody has accepted; has no say in others."""
+
+    def __init__(self, definitions: ToolDefinitions, config: LiveConfig) -> None:
+        self._definitions = definitions
+        self._config = config
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
+        if not isinstance(target, ToolTarget):
+            return None
+        server, definition = target.server.raw_name, target.tool.definition
+        known = self._definitions.unaccepted(server, definition)
+        if known is None or answer_for(known, self._config.settings.permissions) == "allow":
+            return None
+        found = self._definitions.unaccepted_now(server, definition)
+        if found is None:
+            return None
+        if answer_for(found.definition, self._config.settings.permissions) == "deny":
+            return Deny(_reason(found))
+        return Ask(_reason(found), found.change.shortened())
+
+
+def answer_for(it: KnownDefinition, permissions: PermissionSettings) -> Answer:
+    """What the configuration says of calls with a definition that nobody has accepted."""
+    return permissions.for_changed_tools if it.former else permissions.new_tools
+
+
+def _reason(found: Unaccepted) -> str:
+    kind, summary = kind_of(found.definition), found.change.summary
+    what = {
+        "new": "the tool is new on this server (permissions.new_tools)",
+        "changed": "the tool changed since it was accepted (permissions.changed_tools)",
+    }.get(kind, f"the tool seems to be {kind} (permissions.changed_tools)")
+    return f"{what}{f': {summary}' if summary else ''}; `{REVIEW}` accepts it"

@@ -1,0 +1,179 @@
+"""Which definitions of tools are accepted: takes each listing before it is published, and answers for each call.
+
+What is known is held in memory, so a call of an accepted tool costs two look-ups. Only for a tool that waits for a
+review the store is read, so that an acceptance by another process, such as the command line, holds at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.definition_changes import DefinitionChange, change_between
+from codemode_server.domain.definitions import (
+    KnownDefinition,
+    KnownTools,
+    ListedDefinition,
+    by_tool,
+    fields_of,
+    listed_definitions,
+    new_definitions,
+)
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.policy.definition_store import DefinitionStore
+from codemode_server.off_loop import run_sized
+from codemode_server.text import one_line
+
+logger = logging.getLogger(__name__)
+
+_MANY_TOOLS = 100
+"""More are compared in a thread."""
+_MAX_AUDITED = 200
+"""Changes of one server that are recorded while the product runs; a server that changes without end must not fill the
+audit."""
+_MAX_NAME_CHARACTERS = 1_000
+_MAX_CHANGES = 100
+"""Changes that are held in memory with their text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unaccepted:
+    """Why a tool is not accepted as it is."""
+
+    definition: KnownDefinition
+    change: DefinitionChange
+
+
+class ToolDefinitions:
+    """The definitions of one product and its principal."""
+
+    def __init__(
+        self, store: DefinitionStore, config: LiveConfig, audit: Audit, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
+        self._store = store
+        self._config = config
+        self._audit = audit
+        self._clock = clock
+        self._principal = local_principal(config.settings)
+        self._known: dict[str, KnownTools] = {}
+        self._audited: dict[str, int] = {}
+        self._changes: dict[str, DefinitionChange] = {}
+        """By digest of the definition."""
+        try:
+            known = store.known(self._principal)
+        except JournalUnavailable as error:
+            logger.warning("the accepted tools can't be read: %s", error)
+            known = []
+        for server in {it.server for it in known}:
+            self._known[server] = by_tool(it for it in known if it.server == server)
+
+    async def take(self, server: str, tools: Sequence[ToolDefinition]) -> None:
+        """Take a listing of a server, by its raw name, that is about to be published."""
+        known = self._known.get(server, {})
+        accept_new = self._config.settings.permissions.new_tools == "allow"
+        if all(it.digest in known.get(it.name, {}) for it in tools) and not (accept_new and _has_new(known)):
+            return
+        listed = await run_sized(len(tools) > _MANY_TOOLS, listed_definitions, tools)
+        try:
+            found = await self._store.take(self._principal, server, listed, accept_new=accept_new, at=self._clock())
+        except JournalUnavailable as error:
+            logger.warning("the tools of %s can't be compared with those of other products: %s", server, error)
+            found = self._judged(server, known, listed, accept_new=accept_new)
+        self._known[server] = by_tool(found)
+        self._note(server, known, found)
+
+    def _judged(
+        self, server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool
+    ) -> list[KnownDefinition]:
+        new = new_definitions(server, known, listed, accept_new=accept_new, at=self._clock())
+        earlier = {(it.tool, it.digest): it for its in known.values() for it in its.values()}
+        return [*(earlier | {(it.tool, it.digest): it for it in new}).values()]
+
+    def unaccepted(self, server: str, tool: ToolDefinition) -> KnownDefinition | None:
+        """The tool's definition if nobody has accepted it; as far as this product knows."""
+        if not tool.digest or not (known := self._known.get(server)):
+            return None
+        found = known.get(tool.name, {}).get(tool.digest)
+        if found is None:  # more definitions than are stored
+            return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
+        return None if found.is_accepted else found
+
+    def unaccepted_now(self, server: str, tool: ToolDefinition) -> Unaccepted | None:
+        """The same, with what other processes have accepted meanwhile, and with what differs."""
+        if (known := self.unaccepted(server, tool)) is None:
+            return None
+        try:
+            stored = by_tool(self._store.known(self._principal, server, tool.name))
+            self._known[server] = {**self._known[server], **stored}
+            still = self.unaccepted(server, tool)
+            return None if still is None else Unaccepted(still, self._change(still))
+        except JournalUnavailable as error:
+            logger.warning("what changed in %s can't be read: %s", server, error)
+            return Unaccepted(known, DefinitionChange("", ()))
+
+    def _change(self, it: KnownDefinition) -> DefinitionChange:
+        if it.digest not in self._changes:
+            while len(self._changes) >= _MAX_CHANGES:
+                del self._changes[next(iter(self._changes))]
+            self._changes[it.digest] = change_of(self._store, it, self._known.get(it.server, {}), self._principal)
+        return self._changes[it.digest]
+
+    def _note(self, server: str, before: KnownTools, after: Sequence[KnownDefinition]) -> None:
+        """Record and log the definitions that wait for a review since this listing."""
+        new = [it for it in after if not it.is_accepted and it.digest not in before.get(it.tool, {})]
+        if not new:
+            return
+        logger.warning(
+            "the tools of %s differ from those that were accepted, in %d; `codemode-server tools review` shows them",
+            *(one_line(server, 80), len(new)),
+        )
+        for it in new:
+            self._audited[server] = self._audited.get(server, 0) + 1
+            if self._audited[server] <= _MAX_AUDITED:
+                self._audit.append(_event(AuditEventKind.TOOL_CHANGED, it, self._principal, self._clock(), "waiting"))
+
+
+def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> DefinitionChange:
+    """What differs between a definition and the one that was accepted last.
+
+    Raises:
+        JournalUnavailable: the store can't be read.
+    """
+    accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
+    base = max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
+    before = store.text(principal, base.server, base.tool, base.digest) if base is not None else ""
+    return change_between(fields_of(before), fields_of(store.text(principal, it.server, it.tool, it.digest)))
+
+
+def accepted_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:
+    """The audit's row for a definition that the person accepts."""
+    return _event(AuditEventKind.TOOL_ACCEPTED, it, principal, at, "accepted")
+
+
+def _event(kind: AuditEventKind, it: KnownDefinition, principal: Principal, at: float, status: str) -> AuditEvent:
+    return AuditEvent(
+        *(kind, principal, "", ExecutionId(""), at),
+        server=it.server[:_MAX_NAME_CHARACTERS],
+        tool=it.tool[:_MAX_NAME_CHARACTERS],
+        reason=f"{kind_of(it)}, definition {it.digest[:16]}",
+        status=status,
+    )
+
+
+def kind_of(it: KnownDefinition) -> str:
+    """`changed`, `new` or `renamed from …`."""
+    if it.former == it.tool:
+        return "changed"
+    return f"renamed from {one_line(it.former, 80)}" if it.former else "new"
+
+
+def _has_new(known: KnownTools) -> bool:
+    return any(not it.is_accepted and not it.former for its in known.values() for it in its.values())

@@ -1,0 +1,123 @@
+"""The store of tools' definitions on SQLite. Texts are compressed, not encrypted: the stored listings have them too."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from codemode_server.domain.definitions import KnownDefinition, ListedDefinition, by_tool, new_definitions
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.policy.definition_store import (
+    MAX_ACCEPTED,
+    MAX_DEFINITIONS,
+    MAX_TEXT_BYTES,
+    MAX_WAITING,
+)
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+
+_COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark, schema_mark"
+
+
+class SqliteDefinitions:
+    """Implements `gateway.policy.definition_store.DefinitionStore`."""
+
+    def __init__(self, database: Database, thread: DatabaseThread) -> None:
+        """`database` reads, `thread` writes."""
+        self._database = database
+        self._thread = thread
+
+    def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
+        with self._database.use() as connection:
+            return _known(connection, principal, server, tool)
+
+    def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
+        with self._database.use() as connection:
+            row = connection.execute(
+                "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
+                (principal.principal_id, server, tool, digest),
+            ).fetchone()
+        return zlib.decompress(row[0]).decode(errors="surrogatepass") if row is not None and row[0] else ""
+
+    async def take(
+        self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
+    ) -> list[KnownDefinition]:
+        def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
+            known = by_tool(_known(connection, principal, server))
+            new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
+            texts = {(it.tool, it.digest): it.text for it in listed}
+            room = _Room(connection, principal, server)
+            for it in new:
+                room.put(it, texts[it.tool, it.digest])
+            for tool in {it.tool for it in new} & known.keys():
+                _forget_oldest(connection, principal, server, tool)
+            return _known(connection, principal, server)
+
+        return await self._thread.run(take)
+
+    async def accept(self, principal: Principal, definition: KnownDefinition, *, at: float) -> bool:
+        key = principal.principal_id, definition.server, definition.tool, definition.digest
+
+        def accept(connection: sqlite3.Connection) -> bool:
+            changed = connection.execute(
+                "UPDATE tool_definitions SET accepted_at = ? WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
+                (at, *key),
+            ).rowcount
+            _forget_oldest(connection, principal, definition.server, definition.tool)
+            return changed > 0
+
+        return await self._thread.run(accept, is_durable=True)
+
+
+def _known(
+    connection: sqlite3.Connection, principal: Principal, server: str | None, tool: str | None = None
+) -> list[KnownDefinition]:
+    given = {"principal": principal.principal_id, "server": server, "tool": tool}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    where = " AND ".join(f"{name} = :{name}" for name in chosen)
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM tool_definitions WHERE {where} ORDER BY seen_at", chosen)  # noqa: S608
+    return [KnownDefinition(*row) for row in rows]
+
+
+class _Room:
+    """The room that is left for definitions of one server, and how they are put there."""
+
+    def __init__(self, connection: sqlite3.Connection, principal: Principal, server: str) -> None:
+        self._connection = connection
+        self._principal_id = principal.principal_id
+        self._count, self._size = connection.execute(
+            "SELECT COUNT(*), IFNULL(SUM(size), 0) FROM tool_definitions WHERE (principal, server) = (?, ?)",
+            (self._principal_id, server),
+        ).fetchone()
+
+    def put(self, it: KnownDefinition, text: str) -> None:
+        data = zlib.compress(text.encode(errors="surrogatepass"), 1)
+        if self._size + len(data) > MAX_TEXT_BYTES:
+            data = b""
+        if self._count >= MAX_DEFINITIONS:
+            return
+        self._count, self._size = self._count + 1, self._size + len(data)
+        values: tuple[Any, ...] = (it.server, it.tool, it.digest, it.former, it.seen_at, it.accepted_at)
+        values += (it.description_mark, it.schema_mark, self._principal_id, data, len(data))
+        self._connection.execute(
+            f"INSERT INTO tool_definitions ({_COLUMNS}, principal, definition, size)"  # noqa: S608
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET accepted_at = excluded.accepted_at",
+            values,
+        )
+
+
+def _forget_oldest(connection: sqlite3.Connection, principal: Principal, server: str, tool: str) -> None:
+    key = principal.principal_id, server, tool
+    for condition, most, order in (
+        ("accepted_at IS NULL", MAX_WAITING, "seen_at"),
+        ("accepted_at IS NOT NULL", MAX_ACCEPTED, "accepted_at"),
+    ):
+        connection.execute(
+            "DELETE FROM tool_definitions WHERE (principal, server, tool) = (?, ?, ?)"  # noqa: S608
+            f" AND digest IN (SELECT digest FROM tool_definitions WHERE (principal, server, tool) = (?, ?, ?)"
+            f" AND {condition} ORDER BY {order} DESC, rowid DESC LIMIT -1 OFFSET ?)",
+            (*key, *key, most),
+        )

@@ -84,8 +84,7 @@ class App:
         """
         last_run = last_run or LastRun.read(loaded)
         settings = loaded.settings
-        self.loaded = loaded
-        self.state_folder = state_folder(settings)
+        self.loaded, self.state_folder = loaded, state_folder(settings)
         self.principal = local_principal(settings)
         self.database = last_run.database
         self._http_tokens = http_token.existing()

@@ -39,6 +39,7 @@ _COMMANDS = {
     "trust": "allow the upstream.yaml of a folder to start servers",
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "workspace": "show the programs' files, or remove them",
+    "tools": "show tools that changed since they were accepted, and accept them",
     "executions": "list programs that ran, show one, or check the audit",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
     "approvals": "show the calls that wait for you, and approve or refuse them",

@@ -20,6 +20,7 @@ from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
+from codemode_server.gateway.policy.changed_tools import REVIEW
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import diagnose
 from codemode_server.secrets.changes import note_retry
@@ -53,7 +54,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
-        lines = [one_line(mask(line)) for line in (files, f"search: {search.text}", sandbox)]
+        lines = [one_line(mask(line)) for line in (*_changed_tools(app), files, f"search: {search.text}", sandbox)]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 
@@ -68,6 +69,13 @@ def _direct_tools(app: App) -> Iterator[str]:
     tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
     yield f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"
     yield from (f"  {one_line(mask(problem))}" for problem in problems)
+
+
+def _changed_tools(app: App) -> Iterator[str]:
+    """How many tools nobody has accepted as they are listed now; nothing if there are none."""
+    listed = [(server.raw_name, tool.definition) for server in app.catalog().servers for tool in server.tools]
+    if count := sum(app.tools.definitions.unaccepted(*it) is not None for it in listed):
+        yield f"changed tools: {count}, not accepted as they are now; `{REVIEW}` shows and accepts them"
 
 
 def is_well(server: Server) -> bool:

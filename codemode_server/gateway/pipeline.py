@@ -67,7 +67,7 @@ from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import CallTarget, Upstreams, title_of
+from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, Upstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
@@ -77,8 +77,6 @@ logger = logging.getLogger(__name__)
 
 MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
-_MAX_OUTDATED = 20
-"""How often one call is decided again since its tool or the configuration has changed."""
 _MAX_LINKS = 10_000
 """Links that an execution may read."""
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
@@ -133,10 +131,8 @@ class CallPipeline:
         sign_in_offers: SignInOffers | None = None,
         addresses: RequiredAddresses | None = None,
     ) -> None:
-        """`newest` gives a target as the catalog has it now.
-
-        Without `sign_in_offers`, calls to a server that needs a sign-in just fail; without `addresses`, those that
-        need the user to open an address."""
+        """`newest` gives a target as the catalog has it now. Without `sign_in_offers`, calls to a server that needs a
+        sign-in just fail; without `addresses`, those that need the user to open an address."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
@@ -163,7 +159,8 @@ class CallPipeline:
             reply, result = await self._redact(attempt, reply)
         except CallError as error:
             message = self._config.redactor.text(str(error))
-            await self._end(attempt, _status_of(error), error=message)
+            status = next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
+            await self._end(attempt, status, error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
             await self._end(attempt, CallStatus.INVALID, error=str(error))
@@ -274,16 +271,14 @@ class CallPipeline:
             log=CallLog(calls.log, call.server, calls.host, self._config),
         )
         self._events.publish(CallSent(calls, call, attempt.target, progress))
-        is_offered = has_opened = False
-        outdated = 0
+        is_offered, has_opened, outdated = False, False, 0
         while True:
             try:
                 return await attempt.target.send(
                     self._upstreams, calls, call.arguments, progress, revision=attempt.revision
                 )
             except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
-                outdated += 1
-                if outdated > _MAX_OUTDATED:
+                if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
                 await self._follow_change(attempt)
             except SignInRequired as error:
@@ -400,7 +395,3 @@ def _recorded_reply(outcome: CallOutcome) -> Reply:
     if outcome.status is CallStatus.FAILED and outcome.result is None:
         raise ToolFailed(outcome.error or "it failed in the earlier run")
     return Reply(outcome.result, outcome.encoding)
-
-
-def _status_of(error: CallError) -> CallStatus:
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

@@ -23,6 +23,8 @@ from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 READING = f"{MODULE}.read"
 """The name of reading a resource in reports, as programs call it."""
+MAX_OUTDATED = 20
+"""How often one call is decided again since its tool or the configuration has changed."""
 _MAX_DOUBTS = 20
 """Messages of an execution, after which no more are added about its arguments."""
 _PROMPTS = "prompts"

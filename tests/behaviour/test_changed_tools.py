@@ -73,7 +73,7 @@ async def product(
     person = Person(content=content or {"answer": "No"})
     async with (
         App.open(load(path)) as app,
-        Client(app.front, elicitation_callback=person.elicit) as client,
+        Client(app.front, **person.callbacks) as client,
     ):
         host = Host(client, folder)
         yield Product(app, host, person)

@@ -263,8 +263,9 @@ def json_schema() -> dict[str, Any]:
     models = {model.__name__: model for model in _models(Settings)}
     for name, definition in [("Settings", schema), *schema["$defs"].items()]:
         for field, documentation in _field_documentation(models[name]).items():
-            if field in definition["properties"]:
-                definition["properties"][field].setdefault("description", documentation)
+            written = models[name].model_fields[field].alias or field
+            if written in definition["properties"]:
+                definition["properties"][written].setdefault("description", documentation)
         definition.pop("title", None)
         properties: dict[str, Any] = definition["properties"]
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from codemode_server.domain.errors import SettingsError
 
 NAMES = ("upstream.yaml", "upstream.yml")
 VARIABLE = "CODEMODE_CONFIG"
+_SECTION = re.compile(rb"[a-z]+:[ \t]*")
 
 Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """Time, size and inode of each watched file, or none where there is no such file."""
@@ -59,12 +61,25 @@ def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, 
 
 
 def in_folder(folder: Path) -> ConfigFile | None:
-    """The file in the current folder."""
+    """The file in the current folder; one that sets nothing, as our example, counts as none and needs no trust."""
     folder = Path(os.path.realpath(folder))
     here = [folder / name for name in NAMES if (folder / name).is_file()]
-    if not here:
+    if not here or _sets_nothing(here[0]):
         return None
     return ConfigFile(here[0], is_in_current_folder=folder != Path(os.path.realpath(user_file().parent)))
+
+
+def _sets_nothing(path: Path) -> bool:
+    """Whether a file has comments and names of empty sections only. Seen without parsing it, since nobody may have
+    trusted it."""
+    try:
+        with path.open("rb") as file:
+            lines = file.read(MAX_BYTES).splitlines()
+    except OSError:
+        return False
+    return any(map(_SECTION.fullmatch, lines)) and all(
+        not line.strip() or line.lstrip().startswith(b"#") or _SECTION.fullmatch(line) for line in lines
+    )
 
 
 def not_read_beside(place: ConfigFile) -> tuple[str, ...]:

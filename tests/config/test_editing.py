@@ -20,7 +20,7 @@ from codemode_server.config.saving import EditedFile
 from codemode_server.config.yaml_writing import block, flow
 from codemode_server.domain.errors import CodemodeError
 
-EXAMPLE = (Path(__file__).parents[2] / "docs" / "upstream.example.yaml").read_text()
+EXAMPLE = (Path(__file__).parents[2] / "upstream.yaml").read_text()
 ENTRY: dict[str, Any] = {
     "command": "npx",
     "args": ["-y", "@x/y", "${HOME}/n"],

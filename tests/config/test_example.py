@@ -12,13 +12,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from codemode_server.config import load
+from codemode_server.config.places import ConfigFile, in_folder
 from codemode_server.settings import Settings, json_schema
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "docs" / "upstream.example.yaml"
+EXAMPLE = ROOT / "upstream.yaml"
 
 
 def _uncommented() -> str:
@@ -102,3 +103,18 @@ def test_the_schema_refuses_what_the_settings_refuse(folder: Folder, text: str) 
     assert folder.refusal(text)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(YAML(typ="safe").load(text), json_schema())
+
+
+class TestAFileInTheCurrentFolderThatSetsNothing:
+    @pytest.mark.parametrize("text", [EXAMPLE.read_text(), "# nothing\n\nservers:\nlimits:  \n"])
+    def test_counts_as_none_and_needs_no_trust(self, folder: Folder, text: str) -> None:
+        folder.write("upstream.yaml", text)
+        assert in_folder(folder.path) is None
+
+    @pytest.mark.parametrize(
+        "text",
+        ["servers: {}\n", "servers:\n  a: {command: b}\n", "# x\nservers:\n- a\n", "servers: # x\n", "", "? a\n"],
+    )
+    def test_is_one_without_anything_but_comments_and_names_of_sections(self, folder: Folder, text: str) -> None:
+        path = folder.write("upstream.yaml", text)
+        assert in_folder(folder.path) == ConfigFile(path, is_in_current_folder=True)

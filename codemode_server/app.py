@@ -60,6 +60,7 @@ from codemode_server.stores import Stores
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 from codemode_server.upstream_catalog import UpstreamCatalog
+from codemode_server.web.page_channel import PageChannel
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ class App:
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self._workspaces(principal).newest_change())
+        self._page_channel = PageChannel(self.config)
         self.approver = self._new_approver()
         self.gateway = self._new_gateway()
         self._preflight = self._new_preflight()
@@ -136,7 +138,7 @@ class App:
         return PersonApprover(
             self.stores.approvals,
             self.config,
-            [ElicitationChannel(self.config)],
+            [ElicitationChannel(self.config), self._page_channel],
             code_of=lambda execution_id: self.executions.code_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
@@ -252,6 +254,7 @@ class App:
                 app.pool.open(),
                 app._preflight.open(),
                 app.executions.open(),
+                app._page_channel.open(),
                 app.approver.open(),
                 anyio.create_task_group() as tasks,
             ):

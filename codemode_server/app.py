@@ -13,7 +13,7 @@ from functools import cached_property, partial
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__, logs, temporary
+from codemode_server import __version__, temporary
 from codemode_server.allocator import return_large_blocks
 from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
@@ -388,16 +388,3 @@ def _check_usable(workspace: Workspace) -> None:
     except OSError as error:
         shown = escaped(str(workspace.path))
         raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
-
-
-@asynccontextmanager
-async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterator[App]:
-    """A product without a host, whose upstreams are ready or have failed."""
-    async with App.open(loaded) as app:
-        logs.start(None, app.config)
-        for line in loaded.other_messages:  # the catalog has the errors of single servers
-            logger.warning("%s", line)
-        app.pool.connect()
-        await app.pool.wait_settled(wait_seconds)
-        await app.tools.prepare()
-        yield app

@@ -159,7 +159,7 @@ def only(loaded: LoadedSettings, names: Sequence[str]) -> LoadedSettings:
 
 
 async def _trial(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
-    from codemode_server.app import inspected
+    from codemode_server.cli.product import inspected
     from codemode_server.cli.status import is_well, servers_table
 
     async with inspected(loaded, wait_seconds) as app:

@@ -11,10 +11,11 @@ from contextlib import suppress
 import anyio
 import anyio.to_thread
 
-from codemode_server.app import App, inspected
+from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError

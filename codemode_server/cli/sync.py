@@ -7,9 +7,9 @@ from pathlib import Path
 
 import anyio
 
-from codemode_server.app import inspected
 from codemode_server.catalog.sync import sync
 from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.product import inspected
 from codemode_server.cli.status import is_well
 from codemode_server.cli.terminal import show
 from codemode_server.config import load

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import anyio
 
-from codemode_server.app import inspected
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.edited_config import only
+from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.problems import no_server

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests import fork_server
-from tests.behaviour.product import Host
+from tests.behaviour.product import Host, started
 
 HOSTILE = Path(__file__).parent / "servers" / "hostile.py"
 
@@ -35,7 +34,7 @@ def run_id():
 def hostile(folder: Path, kind: str, *, name: str | None = None, **settings: Any) -> dict[str, Any]:
     """The settings of one hostile upstream; its calls are noted in `<name>.log`."""
     log = folder / f"{name or kind}.log"
-    return {name or kind: fork_server.small_upstream(HOSTILE, kind, str(log)) | settings}
+    return {name or kind: started(HOSTILE, kind, str(log)) | settings}
 
 
 def arrived(folder: Path, name: str) -> list[str]:

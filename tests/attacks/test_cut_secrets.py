@@ -9,8 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.behaviour.product import configuration, in_memory
-from tests.fork_server import small_upstream
+from tests.behaviour.product import configuration, in_memory, started
 
 SERVER = Path(__file__).parent / "servers" / "padded.py"
 SECRET = 'tok-Z7kQ9xw41LmN0pR2é"sVb5/H8jD3fGy6WcTq'
@@ -40,7 +39,7 @@ raise ValueError([len(text), text[-500:]])
 
 def upstream(*words: str, before: int = 0) -> dict[str, Any]:
     environment = {"SECRET_TOKEN": SECRET, "SECRET_KEY": PEM.replace("\n", "\\n"), "BEFORE": str(before)}
-    return small_upstream(SERVER, *words) | {"env": environment}
+    return started(SERVER, *words) | {"env": environment}
 
 
 def parts_in(text: str) -> list[str]:
